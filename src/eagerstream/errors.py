@@ -1,0 +1,161 @@
+"""The exceptions of eagerstream, split by who must act.
+
+    EagerStreamError
+    ├── ProtocolError        the peer broke the format of the stream
+    ├── LimitError           a bound of `Limits` was reached
+    ├── APIError             the API answered with an HTTP error, or with an `error` event
+    │   └── StreamInterrupted    the reply broke off: connection lost, silence, no `message_stop`
+    ├── UsageError           our caller erred
+    │   └── MissingExtraError    an optional dependency is not installed
+    ├── InputInterrupted     a value that was waited for can no longer come
+    └── ToolError            raised by a tool, to answer the model with an error of its own words
+
+An input that is invalid or cut off is an outcome (`Outcome`), never an exception; cancellation always passes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class EagerStreamError(Exception):
+    """The root of every exception that eagerstream raises on purpose."""
+
+
+class ProtocolError(EagerStreamError):
+    """The peer sent what the format does not allow, and going on would be guessing.
+
+    Attributes:
+        excerpt: The first characters of what was wrong; never a tool's whole input.
+    """
+
+    def __init__(self, message: str, *, excerpt: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.excerpt = excerpt[:80]
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.excerpt!r}" if self.excerpt else self.message
+
+
+class LimitError(EagerStreamError):
+    """A bound of `Limits` was reached, and what lies behind it was not taken in.
+
+    Attributes:
+        limit: The field of `Limits`, for example `"max_event_bytes"`.
+        bound: Its value, in the unit that the field's name ends with.
+    """
+
+    def __init__(self, limit: str, bound: float, what: str) -> None:
+        super().__init__(limit, bound, what)
+        self.limit = limit
+        self.bound = bound
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.what} is over the limit {self.limit}={self.bound}"
+
+
+class APIError(EagerStreamError):
+    """The API refused the request, or ended the stream with an `error` event.
+
+    The client's own exception, where there is one, is the `__cause__`.
+
+    Attributes:
+        status_code: HTTP status; None for an `error` event inside a stream and for a lost connection.
+        error_type: The API's word for it, for example `"overloaded_error"`; None where the peer gave none.
+        request_id: What to quote to support; None where the peer gave none.
+        retryable: True where the same request may succeed later.
+        retry_after_s: Seconds that the peer asks to wait; None where it asks for nothing.
+        message: The assistant message so far, where a reply had begun; None otherwise.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        status_code: int | None = None,
+        error_type: str | None = None,
+        request_id: str | None = None,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+        message: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status_code = status_code
+        self.error_type = error_type
+        self.request_id = request_id
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+        self.message = message
+
+    def __str__(self) -> str:
+        facts = [
+            f"HTTP {self.status_code}" if self.status_code is not None else "",
+            self.error_type or "",
+            f"request {self.request_id}" if self.request_id else "",
+        ]
+        known = ", ".join(fact for fact in facts if fact)
+        return f"{self.reason} ({known})" if known else self.reason
+
+
+class StreamInterrupted(APIError):
+    """The reply broke off before its end: a lost connection, silence, a body without `message_stop`.
+
+    Always retryable: nothing says that the request was wrong.
+    """
+
+    def __init__(self, reason: str, *, request_id: str | None = None, message: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason, request_id=request_id, retryable=True, message=message)
+
+
+class UsageError(EagerStreamError):
+    """eagerstream was called with what it cannot take, or at a time when it cannot."""
+
+
+class MissingExtraError(UsageError):
+    """An optional dependency is missing.
+
+    Attributes:
+        extra: The extra of eagerstream that brings it.
+    """
+
+    def __init__(self, extra: str, module: str) -> None:
+        super().__init__(extra, module)
+        self.extra = extra
+        self.module = module
+
+    def __str__(self) -> str:
+        return f"{self.module} is not installed; it comes with: pip install 'eagerstream[{self.extra}]'"
+
+
+class InputInterrupted(EagerStreamError):
+    """What was waited for in a tool's input can no longer come: the input was cut off, or is not JSON.
+
+    Attributes:
+        path: The place in the input, as in `GrowingInput.field(*path)`.
+        reason: How the input ended.
+    """
+
+    def __init__(self, path: Sequence[str | int], reason: str) -> None:
+        super().__init__(tuple(path), reason)
+        self.path = tuple(path)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        place = "".join(f"[{step!r}]" for step in self.path) or "the input"
+        return f"{place} never finished: {self.reason}"
+
+
+class ToolError(EagerStreamError):
+    """Raised by a tool: the model is answered with `message` (and `hint`) as an error result."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message

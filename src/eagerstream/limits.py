@@ -1,0 +1,43 @@
+"""The bounds on everything that a peer or a model controls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from .errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much of each thing is taken in. Every bound is on by default; raise one knowingly.
+
+    Attributes:
+        max_event_bytes: One server-sent event, in bytes. Over it: `LimitError`, and the stream is given up.
+        max_input_chars: One tool input, in characters. Over it: the input is `INVALID`, what comes later is not kept.
+        max_depth: Containers inside containers in one input. Over it: the input is `INVALID`.
+        max_integer_digits: Digits of one integer (CPython's own default). Over it: the input is `INVALID`.
+        max_blocks: Content blocks of one message. Over it: `LimitError`, and the stream is given up.
+        idle_timeout_s: Seconds without a single byte from the peer, pings included. Over it: `StreamInterrupted`.
+        tool_timeout_s: Seconds that one tool call may run. Over it: the call is cancelled and answered with an error.
+
+    Raises:
+        UsageError: A bound is not a positive number.
+    """
+
+    max_event_bytes: int = 32 * 1024 * 1024
+    max_input_chars: int = 16 * 1024 * 1024
+    max_depth: int = 512
+    max_integer_digits: int = 4_300
+    max_blocks: int = 4_096
+    idle_timeout_s: float = 120.0
+    tool_timeout_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            bound = getattr(self, field.name)
+            if not bound > 0:
+                raise UsageError(f"Limits.{field.name} must be a positive number, not {bound!r}")
+
+
+DEFAULT_LIMITS: Final = Limits()

@@ -1,0 +1,58 @@
+"""The core: bytes to events to growing inputs. Synchronous, no I/O, no clock, and no dependency but `jiter`."""
+
+from __future__ import annotations
+
+from .accumulator import INVALID_JSON, InputAccumulator, Outcome, Parser, ParserFactory, ToolInput
+from .events import (
+    BlockStart,
+    BlockStop,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageEvent,
+    MessageStart,
+    MessageStop,
+    TextDelta,
+    ThinkingDelta,
+    UnknownEvent,
+    WireEvent,
+    decode_event,
+)
+from .message import MessageAssembler, MessageState
+from .partial_json import ParseFault, PartialJSON
+from .sse import ServerSentEvent, SSEDecoder
+from .tolerant_json import TolerantJSON
+from .values import JSON, JSONObject, Path, copy_json
+
+__all__ = [
+    "INVALID_JSON",
+    "JSON",
+    "BlockStart",
+    "BlockStop",
+    "InputAccumulator",
+    "InputDelta",
+    "InputStart",
+    "InputStop",
+    "JSONObject",
+    "MessageAssembler",
+    "MessageEvent",
+    "MessageStart",
+    "MessageState",
+    "MessageStop",
+    "Outcome",
+    "ParseFault",
+    "Parser",
+    "ParserFactory",
+    "PartialJSON",
+    "Path",
+    "SSEDecoder",
+    "ServerSentEvent",
+    "TextDelta",
+    "ThinkingDelta",
+    "TolerantJSON",
+    "ToolInput",
+    "UnknownEvent",
+    "WireEvent",
+    "copy_json",
+    "decode_event",
+]

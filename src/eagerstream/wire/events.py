@@ -1,0 +1,235 @@
+"""The events: what the API sends (plain dicts, typed here), and what users match on (small classes).
+
+A wire event stays the `dict` that was sent, so that what this library does not know yet passes through untouched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, TypeAlias, TypedDict
+
+import jiter
+
+from ..errors import ProtocolError, UsageError
+
+if TYPE_CHECKING:
+    from .accumulator import ToolInput
+
+# --- on the wire ------------------------------------------------------------------------------------------------------
+
+WireEvent: TypeAlias = dict[str, Any]
+"""Any event of the Messages API, as sent. The `TypedDict`s below say what is in those that eagerstream reads."""
+
+Block: TypeAlias = dict[str, Any]
+Message: TypeAlias = dict[str, Any]
+
+
+class MessageStartData(TypedDict):
+    """`message_start`: the message with empty `content`, to be filled by what follows."""
+
+    type: Literal["message_start"]
+    message: Message
+
+
+class ContentBlockStartData(TypedDict):
+    """`content_block_start`: a block opens; the `input` of a tool call is usually a placeholder, `{}`."""
+
+    type: Literal["content_block_start"]
+    index: int
+    content_block: Block
+
+
+class InputJSONDelta(TypedDict):
+    """A fragment of the JSON text of a tool's input."""
+
+    type: Literal["input_json_delta"]
+    partial_json: str
+
+
+class ContentBlockDeltaData(TypedDict):
+    """`content_block_delta`: more of an open block; there are more kinds of delta than the one typed here."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: InputJSONDelta | dict[str, Any]
+
+
+class ContentBlockStopData(TypedDict):
+    """`content_block_stop`: a block is closed."""
+
+    type: Literal["content_block_stop"]
+    index: int
+
+
+class MessageDeltaData(TypedDict):
+    """`message_delta`: fields of the message that are known at its end; the usage counts are cumulative."""
+
+    type: Literal["message_delta"]
+    delta: dict[str, Any]
+    usage: NotRequired[dict[str, Any]]
+
+
+def decode_event(data: str) -> WireEvent:
+    """The wire event in the data of one server-sent event.
+
+    Raises:
+        ProtocolError: The data is not a JSON object with a `type`.
+    """
+    event: object
+    try:
+        event = jiter.from_json(data.encode())
+    except ValueError:
+        # jiter refuses lone surrogates and deep nesting, both of which the standard library takes.
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise ProtocolError("the data of a server-sent event is not JSON", excerpt=data) from error
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+        raise ProtocolError("the data of a server-sent event is not an object with a type", excerpt=data)
+    return event
+
+
+def to_wire_event(event: Mapping[str, Any] | object) -> Mapping[str, Any]:
+    """`event` as a mapping: wire dicts as they are, the event objects of the anthropic package as dicts.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if isinstance(event, Mapping):
+        return event
+    dump = getattr(event, "model_dump", None)
+    if dump is None:
+        raise UsageError(f"a wire event is a mapping or an anthropic event object, not {type(event).__name__}")
+    dumped: Mapping[str, Any] = dump(mode="python", by_alias=True, exclude_unset=True, warnings=False)
+    return dumped
+
+
+# --- for users --------------------------------------------------------------------------------------------------------
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    InputT = TypeVar("InputT", bound=ToolInput, default=ToolInput)
+    InputT_co = TypeVar("InputT_co", bound=ToolInput, default=ToolInput, covariant=True)
+else:  # the standard library's TypeVar takes defaults only from Python 3.13 on
+    from typing import TypeVar
+
+    InputT = TypeVar("InputT")
+    InputT_co = TypeVar("InputT_co", covariant=True)
+
+
+@dataclass(slots=True)
+class MessageStart:
+    """A reply begins.
+
+    Attributes:
+        message: The assistant message as far as it is known: id, model, usage, no content yet.
+        restarted: The reply began anew in its middle (a gateway tried again): forget what came before.
+    """
+
+    message: Message
+    restarted: bool = False
+
+
+@dataclass(slots=True)
+class BlockStart:
+    """A block opens that is not a tool call: text, thinking, a server tool's result, a fallback, a new kind.
+
+    Attributes:
+        index: Block index.
+        block: The block as received, before any delta.
+    """
+
+    index: int
+    block: Block
+
+
+@dataclass(slots=True)
+class TextDelta:
+    """More text of an open block."""
+
+    index: int
+    text: str
+
+
+@dataclass(slots=True)
+class ThinkingDelta:
+    """More thinking of an open block."""
+
+    index: int
+    thinking: str
+
+
+@dataclass(slots=True)
+class BlockStop:
+    """A block that is not a tool call is whole.
+
+    Attributes:
+        index: Block index.
+        block: The whole block, as it must be echoed.
+    """
+
+    index: int
+    block: Block
+
+
+@dataclass(slots=True)
+class InputStart(Generic[InputT_co]):
+    """A tool call opens; its input is about to be written."""
+
+    input: InputT_co
+
+
+@dataclass(slots=True)
+class InputDelta(Generic[InputT_co]):
+    """More of a tool's input was written.
+
+    Attributes:
+        input: The input, with everything written so far; `input.partial` is its best-effort value.
+        fragment: The new JSON text, never empty.
+    """
+
+    input: InputT_co
+    fragment: str
+
+
+@dataclass(slots=True)
+class InputStop(Generic[InputT_co]):
+    """A tool's input is settled: `input.outcome` says how it ended."""
+
+    input: InputT_co
+
+
+@dataclass(slots=True)
+class MessageStop:
+    """The reply is whole.
+
+    Attributes:
+        message: The assistant message, as it must be echoed.
+        stop_reason: Why it ended; None where the peer gave no reason.
+    """
+
+    message: Message
+    stop_reason: str | None
+
+
+@dataclass(slots=True)
+class UnknownEvent:
+    """A wire event that this version knows nothing of: a new event type, or a new kind of delta."""
+
+    data: Mapping[str, Any]
+
+
+InputEvent: TypeAlias = InputStart[InputT_co] | InputDelta[InputT_co] | InputStop[InputT_co]
+MessageEvent: TypeAlias = (
+    MessageStart
+    | BlockStart
+    | TextDelta
+    | ThinkingDelta
+    | BlockStop
+    | InputEvent[InputT_co]
+    | MessageStop
+    | UnknownEvent
+)

@@ -1,0 +1,268 @@
+"""`MessageAssembler`: wire events in; our events, and the assistant message as it must be echoed, out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final, Generic
+
+from ..errors import LimitError
+from ..limits import DEFAULT_LIMITS, Limits
+from .accumulator import TOOL_BLOCKS, InputAccumulator, ParserFactory, ToolInput
+from .events import (
+    Block,
+    BlockStart,
+    BlockStop,
+    InputT,
+    Message,
+    MessageEvent,
+    MessageStart,
+    MessageStop,
+    TextDelta,
+    ThinkingDelta,
+    UnknownEvent,
+    to_wire_event,
+)
+from .partial_json import PartialJSON
+
+
+class MessageState(Enum):
+    """The life of one message. `message_start` opens one in any state: in the middle of another it restarts it."""
+
+    WAITING = "waiting"
+    """Nothing of it has come."""
+    OPEN = "open"
+    """Between `message_start` and `message_stop`."""
+    STOPPED = "stopped"
+    """Whole: `message_stop` came, or the body ended cleanly after a stop reason."""
+    INTERRUPTED = "interrupted"
+    """The body ended before the message did."""
+
+
+# Deltas whose text is appended to a field of the block, and the event each becomes.
+_APPENDED: Final[dict[Any, tuple[str, type[TextDelta | ThinkingDelta]]]] = {
+    "text_delta": ("text", TextDelta),
+    "thinking_delta": ("thinking", ThinkingDelta),
+}
+# Deltas that replace fields of the block.
+_ASSIGNED: Final = {"signature_delta": ("signature",), "compaction_delta": ("content", "encrypted_content")}
+
+
+class _OpenBlock:
+    """A block and what has been appended to it; long texts are joined once."""
+
+    __slots__ = ("_appended", "block", "index", "input")
+
+    def __init__(self, index: int, block: Mapping[str, Any]) -> None:
+        self.index = index
+        self.block: Block = dict(block)
+        self.input: ToolInput | None = None
+        self._appended: dict[str, list[str]] = {}
+
+    def append(self, name: str, piece: str) -> None:
+        pieces = self._appended.get(name)
+        if pieces is None:
+            start = self.block.get(name)
+            pieces = self._appended[name] = [start] if isinstance(start, str) else []
+        pieces.append(piece)
+
+    def assembled(self) -> Block:
+        """The block as of now; the same dict each time, so that it keeps its identity in events and message."""
+        for name, pieces in self._appended.items():
+            if len(pieces) > 1:
+                pieces[:] = ["".join(pieces)]
+            self.block[name] = pieces[0]
+        if self.input is not None and self.input.outcome is not None:
+            self.block["input"] = self.input.wrapped
+        return self.block
+
+
+class MessageAssembler(Generic[InputT]):
+    """Puts one message after another together.
+
+    Every block is kept as received (thinking with its signature, server results, kinds not known here), in the order
+    of the indexes; gaps do not matter. The `input` of a tool call is its value once it is valid, and
+    `{"INVALID_JSON": raw}` where it turned out not to be: a history with anything else is refused by the API.
+
+    Args:
+        parser, limits, input_type: As for `InputAccumulator`.
+
+    Attributes:
+        state: Where in its life the message is.
+        stop_reason: Of the message under way; None until known.
+    """
+
+    def __init__(
+        self,
+        *,
+        parser: ParserFactory = PartialJSON,
+        limits: Limits = DEFAULT_LIMITS,
+        input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
+    ) -> None:
+        self.state = MessageState.WAITING
+        self.stop_reason: str | None = None
+        self._accumulator = InputAccumulator(parser=parser, limits=limits, input_type=input_type)
+        self._max_blocks = limits.max_blocks
+        self._fields: Message = {}
+        self._usage: dict[str, Any] = {}
+        self._blocks: list[_OpenBlock] = []
+        self._open: dict[int, _OpenBlock] = {}
+
+    @property
+    def inputs(self) -> dict[int, InputT]:
+        """Block index to tool input, of the message under way."""
+        return self._accumulator.inputs
+
+    @property
+    def violations(self) -> list[str]:
+        """What the peer did against the protocol, in words."""
+        return self._accumulator.violations
+
+    @property
+    def message(self) -> Message:
+        """The assistant message as of now, made anew at each look; an input not settled yet shows as it started."""
+        content = [block.assembled() for block in sorted(self._blocks, key=lambda block: block.index)]
+        message: Message = {"type": "message", "role": "assistant", **self._fields, "content": content}
+        if self._usage:
+            message["usage"] = dict(self._usage)
+        return message
+
+    def feed(self, event: Mapping[str, Any] | object) -> list[MessageEvent[InputT]]:
+        """What one wire event means: usually one event of ours; several where it also settles an earlier input.
+
+        Raises:
+            LimitError: More than `Limits.max_blocks` blocks.
+            UsageError: `event` is neither a mapping nor an event object.
+        """
+        data = event if type(event) is dict else to_wire_event(event)
+        match data.get("type"):
+            case "content_block_delta":
+                return self._feed_delta(data)
+            case "content_block_start":
+                return self._feed_block_start(data)
+            case "content_block_stop":
+                return self._feed_block_stop(data)
+            case "message_start":
+                return self._feed_message_start(data)
+            case "message_delta":
+                return self._feed_message_delta(data)
+            case "message_stop":
+                return self._stop()
+            case "ping" | "error":
+                return []
+            case _:
+                return [UnknownEvent(data)]
+
+    def close(self) -> list[MessageEvent[InputT]]:
+        """The body has ended. Afterwards `state` is `STOPPED` for a whole message, `INTERRUPTED` for a cut one.
+
+        A clean end after a stop reason, every block closed, is an end: some gateways leave `message_stop` out.
+        """
+        if self.state is MessageState.OPEN and self.stop_reason is not None and not self._open:
+            return self._stop()
+        events: list[MessageEvent[InputT]] = [*self._accumulator.close(self.stop_reason), *self._close_blocks()]
+        if self.state is not MessageState.STOPPED:
+            self.state = MessageState.INTERRUPTED
+        return events
+
+    def _feed_message_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
+        events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
+        message = data.get("message")
+        self._fields = dict(message) if isinstance(message, Mapping) else {}
+        usage = self._fields.pop("usage", None)
+        self._usage = dict(usage) if isinstance(usage, Mapping) else {}
+        content = self._fields.pop("content", None)
+        self._blocks = []
+        self.stop_reason = None
+        events.append(MessageStart(self.message, restarted=self.state is MessageState.OPEN))
+        self.state = MessageState.OPEN
+        # Calls made from code that the API runs may come whole, inside the start itself.
+        events += self._accumulator.feed(data)
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, Mapping):
+                self._open_block(index, block)
+                del self._open[index]
+        return events
+
+    def _begin_unannounced(self) -> list[MessageEvent[InputT]]:
+        """Content without a `message_start` before it is taken as a message all the same."""
+        return [] if self.state is MessageState.OPEN else self._feed_message_start({"type": "message_start"})
+
+    def _feed_block_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
+        events = [*self._begin_unannounced(), *self._accumulator.feed(data)]
+        index = data.get("index")
+        block = data.get("content_block")
+        if type(index) is int and isinstance(block, Mapping):
+            opened = self._open_block(index, block)
+            if opened.input is None:
+                events.append(BlockStart(index, opened.block))
+        return events
+
+    def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
+        if len(self._blocks) >= self._max_blocks:
+            raise LimitError("max_blocks", self._max_blocks, "the number of content blocks")
+        opened = _OpenBlock(index, block)
+        if block.get("type") in TOOL_BLOCKS:
+            opened.input = self.inputs[index]
+        self._open[index] = opened
+        self._blocks.append(opened)
+        return opened
+
+    def _feed_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
+        delta = data.get("delta")
+        if not isinstance(delta, Mapping):
+            return [UnknownEvent(data)]
+        kind = delta.get("type")
+        if kind == "input_json_delta":
+            return list(self._accumulator.feed(data))
+        index: Any = data.get("index")
+        opened = self._open.get(index) if type(index) is int else None
+        if opened is None:
+            return [UnknownEvent(data)]
+        if kind in _APPENDED:
+            name, event = _APPENDED[kind]
+            piece = delta.get(name)
+            if not isinstance(piece, str):
+                return [UnknownEvent(data)]
+            opened.append(name, piece)
+            return [event(index, piece)] if piece else []
+        if kind in _ASSIGNED:
+            opened.block.update({name: delta[name] for name in _ASSIGNED[kind] if name in delta})
+            return []
+        if kind == "citations_delta":
+            opened.block["citations"] = [*(opened.block.get("citations") or ()), delta.get("citation")]
+            return []
+        return [UnknownEvent(data)]
+
+    def _feed_block_stop(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
+        events: list[MessageEvent[InputT]] = list(self._accumulator.feed(data))
+        index: Any = data.get("index")
+        stopped = self._open.pop(index, None) if type(index) is int else None
+        if stopped is not None and stopped.input is None:
+            events.append(BlockStop(stopped.index, stopped.assembled()))
+        return events
+
+    def _feed_message_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
+        events = self._begin_unannounced()
+        delta = data.get("delta")
+        known = {name: value for name, value in data.items() if name not in {"type", "delta", "usage"}}
+        known.update(delta if isinstance(delta, Mapping) else {})
+        self._fields.update({name: value for name, value in known.items() if value is not None})
+        usage = data.get("usage")
+        if isinstance(usage, Mapping):
+            # Cumulative: a count replaces the earlier one; what is left out or null keeps it.
+            self._usage.update({name: count for name, count in usage.items() if count is not None})
+        reason = self._fields.get("stop_reason")
+        self.stop_reason = reason if isinstance(reason, str) else None
+        return events + list(self._accumulator.feed(data))
+
+    def _stop(self) -> list[MessageEvent[InputT]]:
+        events: list[MessageEvent[InputT]] = [*self._accumulator.close(self.stop_reason), *self._close_blocks()]
+        self.state = MessageState.STOPPED
+        return [*events, MessageStop(self.message, self.stop_reason)]
+
+    def _close_blocks(self) -> list[MessageEvent[InputT]]:
+        """Blocks whose `content_block_stop` never came still stop for those who watch them."""
+        left = [block for block in self._open.values() if block.input is None]
+        self._open = {}
+        return [BlockStop(block.index, block.assembled()) for block in left]
