@@ -1,0 +1,258 @@
+r"""The format of a recorded stream: the body of a reply in chunks, each with the time at which it arrived.
+
+A file is JSON Lines. The first line describes the reply, each other line is a chunk:
+
+    {"eagerstream_recording": 1, "status": 200, "headers": {"content-type": "text/event-stream"}, "note": ""}
+    {"at_s": 0.412, "data": "event: message_start\ndata: ..."}
+    {"at_s": 0.498, "base64": "4pyT..."}
+
+Text is kept as text, so that a recording can be read and compared line by line; a chunk that is not UTF-8 by itself
+(the transport may cut in the middle of a character) is kept as base64. A plain body (`.sse`, `.txt`) is a recording
+too, with everything at 0.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from .errors import ProtocolError, UsageError
+from .wire import SSEDecoder, decode_event
+
+_VERSION: Final = 1
+_VERSION_KEY: Final = "eagerstream_recording"
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token, RFC 9110, section 5.6.2
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # one line that fits in Latin-1
+
+
+class Chunk(NamedTuple):
+    """Bytes that arrived together.
+
+    Attributes:
+        at_s: When they arrived: seconds after the request was sent.
+        data: The bytes, after any content encoding (gzip, say) was undone; they may end anywhere.
+    """
+
+    at_s: float
+    data: bytes
+
+
+def _event_stream_headers() -> dict[str, str]:
+    return {"content-type": "text/event-stream; charset=utf-8"}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A reply as it came over the wire.
+
+    Nothing in it is redacted: neither what the model wrote nor the headers of the response.
+
+    Attributes:
+        chunks: The body, in the order of arrival.
+        status: HTTP status, 200 to 599.
+        headers: Headers of the response.
+        note: Where it comes from, in words.
+
+    Raises:
+        UsageError: An arrival time is negative, not finite, or before the one of an earlier chunk; a status or header
+            that HTTP does not have.
+    """
+
+    chunks: tuple[Chunk, ...]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=_event_stream_headers, hash=False)
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        chunks = tuple(Chunk(*chunk) for chunk in self.chunks)
+        earlier = 0.0
+        for number, chunk in enumerate(chunks):
+            fault = _time_fault(chunk.at_s, earlier)
+            if fault:
+                raise UsageError(f"chunk {number} of the recording: {fault}")
+            earlier = chunk.at_s
+        fault = _response_fault(self.status, self.headers, self.note)
+        if fault:
+            raise UsageError(fault)
+        object.__setattr__(self, "chunks", chunks)
+        object.__setattr__(self, "headers", dict(self.headers))  # what the caller changes later stays out
+
+    @property
+    def body(self) -> bytes:
+        """All chunks, joined."""
+        return b"".join(chunk.data for chunk in self.chunks)
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the request to the last chunk; 0 where there is none."""
+        return self.chunks[-1].at_s if self.chunks else 0.0
+
+    @classmethod
+    def from_body(cls, body: bytes) -> Recording:
+        """A body without arrival times: one chunk, at 0."""
+        return cls((Chunk(0.0, body),))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Recording:
+        """The recording in a file: `.jsonl` with arrival times, `.sse` or `.txt` a plain body.
+
+        Raises:
+            UsageError: The file cannot be read, has another suffix, or does not parse; names the file and the line.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix not in {".jsonl", ".sse", ".txt"}:
+            raise UsageError(f"{path}: a recording is a .jsonl, .sse or .txt file")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+        if suffix == ".jsonl":
+            return _parse(content, path)
+        if not _holds_wire_event(content):
+            raise _fault(path, _first_data_line(content), "expected server-sent events of the Messages API")
+        return cls.from_body(content)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recording to a `.jsonl` file, over whatever is there; `load` gives back an equal one.
+
+        Raises:
+            UsageError: The file cannot be written, or has another suffix.
+        """
+        path = Path(path)
+        if path.suffix.lower() != ".jsonl":
+            raise UsageError(f"{path}: a recording with its times is saved as a .jsonl file")
+        header = {_VERSION_KEY: _VERSION, "status": self.status, "headers": dict(self.headers), "note": self.note}
+        # The model's text stays readable; the note may hold half a surrogate pair, which only an escape can say.
+        lines = [json.dumps(header), *(json.dumps(_chunk_line(chunk), ensure_ascii=False) for chunk in self.chunks)]
+        try:
+            # As bytes: text mode would write other line ends on other systems.
+            path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+# --- what is allowed --------------------------------------------------------------------------------------------------
+
+
+def _time_fault(at_s: object, earlier: float) -> str | None:
+    """What is wrong with an arrival time, given the one before it; None where nothing is."""
+    if isinstance(at_s, bool) or not isinstance(at_s, (int, float)):
+        return f"at_s must be a number of seconds, not {at_s!r}"
+    if not 0 <= at_s <= sys.float_info.max:  # an integer may be beyond all floats; NaN is not in any range
+        return f"at_s must be finite and not negative, not {at_s!r:.40}"
+    if at_s < earlier:
+        return f"at_s must not decrease: {at_s!r} after {earlier!r}"
+    return None
+
+
+def _response_fault(status: object, headers: object, note: object) -> str | None:
+    """What is wrong with what is known of a reply besides its body; None where nothing is."""
+    if type(status) is not int or not 200 <= status <= 599:
+        return f"status must be an HTTP status from 200 to 599, not {status!r}"
+    if not isinstance(note, str):
+        return f"note must be a text, not {note!r}"
+    if not isinstance(headers, Mapping):
+        return f"headers must be an object, not {headers!r}"
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+            return f"{name!r} is not the name of a header"
+        if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
+            return f"the header {name} must be one line of Latin-1 text, not {value!r}"
+    return None
+
+
+def _holds_wire_event(body: bytes) -> bool:
+    """At least one server-sent event of `body` is an event of the Messages API."""
+    decoder = SSEDecoder(max_event_bytes=len(body) + 1)  # the file is in memory already
+    for event in decoder.feed(body):
+        try:
+            decode_event(event.data)
+        except ProtocolError:
+            continue
+        return True
+    return False
+
+
+def _first_data_line(body: bytes) -> int:
+    """Number of the first line that has data, from 1: where a body that does not parse went wrong."""
+    lines = body.splitlines()
+    return next((number for number, line in enumerate(lines, 1) if line.startswith(b"data")), 1)
+
+
+# --- lines of a file --------------------------------------------------------------------------------------------------
+
+
+def _chunk_line(chunk: Chunk) -> dict[str, Any]:
+    try:
+        return {"at_s": chunk.at_s, "data": chunk.data.decode()}
+    except UnicodeDecodeError:
+        return {"at_s": chunk.at_s, "base64": base64.b64encode(chunk.data).decode("ascii")}
+
+
+def _parse(content: bytes, path: Path) -> Recording:
+    # Cut at line feeds only: U+2028 and its like may stand inside a JSON string.
+    lines = [(number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip()]
+    if not lines:
+        raise _fault(path, 1, f"expected an object with {_VERSION_KEY!r}")
+    number, line = lines[0]
+    header = _parse_object(line, path, number)
+    if _VERSION_KEY not in header:
+        raise _fault(path, number, f"expected an object with {_VERSION_KEY!r}")
+    if header[_VERSION_KEY] != _VERSION:
+        raise _fault(path, number, f"version {header[_VERSION_KEY]!r} of the format is not known, only {_VERSION}")
+    chunks = _parse_chunks(lines[1:], path)
+    known = {name: header[name] for name in ("status", "headers", "note") if name in header}
+    try:
+        return Recording(chunks, **known)
+    except UsageError as error:
+        raise _fault(path, number, str(error)) from error
+
+
+def _parse_chunks(lines: Iterable[tuple[int, bytes]], path: Path) -> tuple[Chunk, ...]:
+    chunks: list[Chunk] = []
+    earlier = 0.0
+    for number, line in lines:
+        fields = _parse_object(line, path, number)
+        at_s = fields.get("at_s")
+        fault = _time_fault(at_s, earlier)
+        if fault:
+            raise _fault(path, number, fault)
+        assert isinstance(at_s, (int, float))
+        chunks.append(Chunk(at_s, _parse_data(fields, path, number)))
+        earlier = at_s
+    return tuple(chunks)
+
+
+def _parse_object(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise _fault(path, number, "expected a JSON object") from error
+    if not isinstance(value, dict):
+        raise _fault(path, number, "expected a JSON object")
+    return value
+
+
+def _parse_data(fields: Mapping[str, Any], path: Path, number: int) -> bytes:
+    try:
+        match fields.get("data"), fields.get("base64"):
+            case str(text), None:
+                return text.encode()
+            case None, str(encoded):
+                return base64.b64decode(encoded, validate=True)
+            case _:
+                raise _fault(path, number, 'expected either "data" or "base64", a string')
+    except ValueError as error:
+        raise _fault(path, number, "the data is neither text nor base64") from error
+
+
+def _fault(path: Path, number: int, what: str) -> UsageError:
+    return UsageError(f"{path}, line {number}: {what}")

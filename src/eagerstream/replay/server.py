@@ -1,0 +1,243 @@
+"""`ReplayServer`: the Messages API double behind a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from ..errors import MissingExtraError, UsageError
+from ..recording import Recording
+from .application import ASGIApplication, make_application
+from .received import ReceivedRequest, RequestLog
+from .scenario import Scenario
+from .timing import check_speed
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import uvicorn
+
+_BACKLOG: Final = 128
+_GRACE_S: Final = 1  # for connections accepted in the very moment of closing; all others are cut at once
+
+
+class ReplayServer:
+    """Plays recordings to clients of the Messages API, over HTTP on this machine.
+
+    ::
+
+        with ReplayServer(recording) as server:
+            client = AsyncAnthropic(base_url=server.base_url, api_key="any")
+
+    It runs in a thread of its own, so it serves whatever the caller runs: `with` in plain code, `async with` on asyncio
+    and on trio. Once closed it may be started again; with `port=0` at another port.
+
+    Args:
+        replies: A scenario, or one recording that answers every request.
+        host: Where to listen. Anybody who reaches the host can connect: leave it on loopback unless that is the aim.
+        port: 0 takes a free one.
+        speed: Plays so many times as fast as recorded; `inf` without any waiting.
+
+    Raises:
+        UsageError: A port or a speed that does not exist.
+    """
+
+    def __init__(
+        self, replies: Scenario | Recording, *, host: str = "127.0.0.1", port: int = 0, speed: float = 1.0
+    ) -> None:
+        if not 0 <= port <= 65_535:
+            raise UsageError(f"a port is a number from 0 to 65535, not {port!r}")
+        check_speed(speed)
+        self._scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
+        self._host = host
+        self._port = port
+        self._speed = speed
+        self._log = RequestLog()
+        self._lock = threading.Lock()  # one start or close at a time, also where one of them was cancelled
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self._listening_port: int | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on.
+
+        Raises:
+            UsageError: The server is not running.
+        """
+        port = self._listening_port
+        if port is None:
+            raise UsageError("the replay server is not running: use it in a with statement")
+        return port
+
+    @property
+    def base_url(self) -> str:
+        """What to give to a client, for example `"http://127.0.0.1:49152"`.
+
+        Raises:
+            UsageError: The server is not running.
+        """
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def requests(self) -> list[ReceivedRequest]:
+        """The latest requests to `/v1/messages`, at most 1,000, in order of arrival; a new list each time."""
+        return self._log.entries()
+
+    def start(self) -> None:
+        """Listen; returns when clients are answered.
+
+        Raises:
+            UsageError: It is running already, or cannot listen there (the port is in use, say).
+            MissingExtraError: The extra `web` is not installed.
+        """
+        with self._lock:
+            if self._thread is not None:
+                raise UsageError("the replay server is running already")
+            ready: Future[None] = Future()
+            try:
+                server = _make_server(make_application(self._scenario, self._log, speed=self._speed), ready)
+            except ModuleNotFoundError as error:
+                raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
+            listener = self._listen()
+            port = listener.getsockname()[1]
+            thread = threading.Thread(
+                target=_serve, args=(server, listener, ready), name="eagerstream replay server", daemon=True
+            )
+            thread.start()
+            try:
+                ready.result()
+            except BaseException:
+                server.should_exit = True  # where only the waiting was interrupted
+                raise
+            self._server, self._thread, self._listening_port = server, thread, port
+
+    def close(self) -> None:
+        """Stop: replies under way are cut, and the thread is gone on return. Does nothing where nothing runs."""
+        with self._lock:
+            if self._server is None or self._thread is None:
+                return
+            self._server.should_exit = True
+            self._thread.join()
+            self._server = self._thread = self._listening_port = None
+
+    async def serve(self, on_start: Callable[[ReplayServer], object] | None = None) -> None:
+        """Run until cancelled, then close.
+
+        Args:
+            on_start: Called once when the server listens: the place to print `base_url`.
+
+        Raises:
+            UsageError, MissingExtraError: As `start`.
+        """
+        async with self:
+            if on_start is not None:
+                on_start(self)
+            await anyio.sleep_forever()
+
+    def run(self, on_start: Callable[[ReplayServer], object] | None = None) -> None:
+        """Run in the foreground until Ctrl-C, then close and return; for programs without an event loop.
+
+        Args:
+            on_start: As for `serve`.
+
+        Raises:
+            UsageError, MissingExtraError: As `start`.
+        """
+        try:
+            anyio.run(self.serve, on_start)
+        except KeyboardInterrupt:
+            pass  # the ordinary way to end it
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await anyio.to_thread.run_sync(self.start)
+        except UsageError:
+            raise  # it did not start; one that was running already goes on
+        except BaseException:
+            await self._close_shielded()  # a cancelled start goes on in its thread, and would leave a server behind
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._close_shielded()
+
+    async def _close_shielded(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self.close)
+
+    def _listen(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            return socket.create_server((self._host, self._port), family=family, backlog=_BACKLOG)
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"cannot listen on {self._host} port {self._port}: {reason}") from error
+
+
+def _make_server(application: ASGIApplication, ready: Future[None]) -> uvicorn.Server:
+    """A uvicorn server that reports when it serves, and cuts its connections when it is told to exit.
+
+    Raises:
+        ImportError: uvicorn is not installed.
+    """
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Left alone, uvicorn would play each reply to its end first.
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+            await super().shutdown(sockets)
+
+    async def notify() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    config = uvicorn.Config(
+        application,
+        http="h11",  # the one that is always there: the same writes on every machine
+        ws="none",
+        lifespan="off",
+        log_config=None,  # logging is the caller's
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
+        callback_notify=notify,  # called for the first time when the sockets are served
+    )
+    return Server(config)
+
+
+def _serve(server: uvicorn.Server, listener: socket.socket, ready: Future[None]) -> None:
+    """The server's thread."""
+    try:
+        asyncio.run(server.serve(sockets=[listener]))
+    except BaseException as error:
+        if ready.done():
+            raise
+        ready.set_exception(error)
+    finally:
+        listener.close()
+        if not ready.done():
+            ready.set_exception(UsageError("the replay server ended before it had started"))

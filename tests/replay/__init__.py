@@ -1,0 +1,1 @@
+"""Replies without the API: their timing, their scripts, and the server that plays them."""
