@@ -1,0 +1,122 @@
+"""Streaming-first async SDK for Claude's eager input streaming.
+
+Names are loaded when they are first used: `import eagerstream` alone loads none of the heavier packages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import (
+        APIError,
+        EagerStreamError,
+        InputInterrupted,
+        LimitError,
+        MissingExtraError,
+        ProtocolError,
+        StreamInterrupted,
+        ToolError,
+        UsageError,
+    )
+    from .growing import GrowingInput
+    from .limits import Limits
+    from .recording import Recording
+    from .run import Run, RunResult, RunStatus, ToolStart, ToolStop, TurnStart, TurnStop, run
+    from .stream import MessageStream, stream
+    from .tools import Tool, tool
+    from .transports import HTTPTransport
+    from .wire import (
+        BlockStart,
+        BlockStop,
+        InputAccumulator,
+        InputDelta,
+        InputStart,
+        InputStop,
+        MessageAssembler,
+        MessageStart,
+        MessageStop,
+        Outcome,
+        PartialJSON,
+        ServerSentEvent,
+        SSEDecoder,
+        TextDelta,
+        ThinkingDelta,
+        TolerantJSON,
+        ToolInput,
+        UnknownEvent,
+    )
+
+_MODULES = {
+    "errors": (
+        "APIError",
+        "EagerStreamError",
+        "InputInterrupted",
+        "LimitError",
+        "MissingExtraError",
+        "ProtocolError",
+        "StreamInterrupted",
+        "ToolError",
+        "UsageError",
+    ),
+    "growing": ("GrowingInput",),
+    "limits": ("Limits",),
+    "recording": ("Recording",),
+    "run": ("Run", "RunResult", "RunStatus", "ToolStart", "ToolStop", "TurnStart", "TurnStop", "run"),
+    "stream": ("MessageStream", "stream"),
+    "tools": ("Tool", "tool"),
+    "transports": ("HTTPTransport",),
+    "wire": (
+        "BlockStart",
+        "BlockStop",
+        "InputAccumulator",
+        "InputDelta",
+        "InputStart",
+        "InputStop",
+        "MessageAssembler",
+        "MessageStart",
+        "MessageStop",
+        "Outcome",
+        "PartialJSON",
+        "ServerSentEvent",
+        "SSEDecoder",
+        "TextDelta",
+        "ThinkingDelta",
+        "TolerantJSON",
+        "ToolInput",
+        "UnknownEvent",
+    ),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_HOMES)
+
+
+class _Package(ModuleType):
+    """`stream` and `run` are functions of this package, and the files that they live in.
+
+    Importing a submodule binds it in its package, which would hide the function of the same name.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _HOMES and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,121 @@
+"""`GrowingInput`: a tool's input that can be awaited piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import anyio
+
+from .errors import InputInterrupted
+from .limits import Limits
+from .wire import Outcome, Parser, ToolInput
+from .wire.values import MISSING, find
+
+
+class GrowingInput(ToolInput):
+    """A `ToolInput` for those with an event loop; the events of `stream` and `run` carry it.
+
+    Paths are object keys and array indexes: `await input.field("files", 0, "name")`. Nothing here hangs: what can no
+    longer come raises `KeyError` where the input is valid without it, `InputInterrupted` where the input is not. Any
+    number of tasks may wait; cancelling one loses nothing.
+    """
+
+    def __init__(self, index: int, block: Mapping[str, Any], *, parser: Parser, limits: Limits) -> None:
+        super().__init__(index, block, parser=parser, limits=limits)
+        self._waiting: list[anyio.Event] = []
+
+    async def field(self, *path: str | int) -> Any:
+        """The value at `path`, as soon as it is finished; usually long before the input is.
+
+        Raises:
+            KeyError: The input is valid and has no such value.
+            InputInterrupted: The input was cut off or is not JSON, and the value had not finished.
+        """
+        finished: list[Any] = []
+        self.watch(*path, callback=finished.append)
+        while not finished:
+            self._raise_if_never(path)
+            await self._change()
+        return finished[0]
+
+    async def text(self, *path: str | int) -> AsyncGenerator[str, None]:
+        """The string at `path` in pieces, as they arrive; joined they are the string.
+
+        Raises:
+            TypeError: The value at `path` is not a string.
+            KeyError, InputInterrupted: As `field`; after pieces of an unfinished string, `InputInterrupted`.
+        """
+        sent = 0
+        while True:
+            piece, finished = self._text_since(path, sent)
+            if piece:
+                sent += len(piece)
+                yield piece
+            elif finished:
+                return
+            else:
+                self._raise_if_never(path)
+                await self._change()
+
+    def _text_since(self, path: tuple[str | int, ...], sent: int) -> tuple[str, bool]:
+        # A reference to the string, kept while waiting, would make the parser copy it with each fragment.
+        value = find(self.partial, path)
+        if value is MISSING:
+            return "", False
+        if not isinstance(value, str):
+            raise TypeError(f"the value at {path!r} is not a string but {type(value).__name__}")
+        return value[sent:], self.is_finished(*path)
+
+    async def items(self, *path: str | int) -> AsyncGenerator[Any, None]:
+        """The items of the array at `path`, each as soon as it is finished.
+
+        Raises:
+            TypeError: The value at `path` is not an array.
+            KeyError, InputInterrupted: As `field`; after items of an unfinished array, `InputInterrupted`.
+        """
+        sent = 0
+        while True:
+            array: Any = find(self.partial, path)
+            shows = array is not MISSING
+            if shows and not isinstance(array, list):
+                raise TypeError(f"the value at {path!r} is not an array but {type(array).__name__}")
+            if shows and sent < len(array) and self.is_finished(*path, sent):
+                sent += 1
+                yield array[sent - 1]
+            elif shows and self.is_finished(*path):
+                return
+            else:
+                self._raise_if_never(path)
+                await self._change()
+
+    async def finished(self) -> Outcome:
+        """How the input ended, as soon as it has; raises nothing."""
+        while self.outcome is None:
+            await self._change()
+        return self.outcome
+
+    def _raise_if_never(self, path: tuple[str | int, ...]) -> None:
+        if self.outcome is Outcome.VALID:
+            raise KeyError(path)
+        if self.error is not None:
+            raise InputInterrupted(path, str(self.error))
+
+    async def _change(self) -> None:
+        event = anyio.Event()
+        self._waiting.append(event)
+        await event.wait()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            event.set()
+
+    def _append(self, fragment: str) -> None:
+        super()._append(fragment)
+        if self._waiting:
+            self._wake()
+
+    def _settle(self, *, whole: bool) -> None:
+        super()._settle(whole=whole)
+        self._wake()

@@ -1,0 +1,48 @@
+"""`settle`: the one place that decides what of a turn stays in the history, however the turn ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..tools.executor import ToolCall
+from ..tools.results import CUT_OFF, NOT_RUN, encodable, invalid_result, tool_result
+from ..wire import Outcome
+from ..wire.events import Block, Message
+
+
+def settle(message: Message, calls: Sequence[ToolCall]) -> list[Message]:
+    """The messages that a turn adds to the history: the assistant's, and the results of its calls in one user message.
+
+    Each client call of the turn has exactly one result: the real one where it was answered, and an error that says
+    why not where it was not. A turn without content adds nothing, nor does one that the API asks to discard.
+
+    Args:
+        message: The assistant message of the turn.
+        calls: The client's calls of the turn, in the order of their blocks.
+    """
+    if message.get("stop_reason") == "refusal":
+        return []  # its partial output is to be discarded; what ran is reported in RunResult.calls
+    content = [encodable(block) for block in message["content"] if not _is_empty_text(block)]
+    if not content:
+        return []
+    history: list[Message] = [{"role": "assistant", "content": content}]
+    if calls:
+        history.append({"role": "user", "content": [_result(call) for call in calls]})
+    return history
+
+
+def _is_empty_text(block: Block) -> bool:
+    # The API refuses to take back what it sent: an empty text block.
+    return block.get("type") == "text" and not block.get("text")
+
+
+def _result(call: ToolCall) -> Block:
+    if call.result is not None:
+        return call.result
+    match call.input.outcome:
+        case Outcome.INVALID:
+            return invalid_result(call.input)
+        case Outcome.INCOMPLETE | None:
+            return tool_result(call.id, CUT_OFF, is_error=True)
+        case Outcome.VALID:
+            return tool_result(call.id, NOT_RUN, is_error=True)

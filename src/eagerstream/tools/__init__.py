@@ -1,0 +1,7 @@
+"""A function becomes a tool; a `tool_use` becomes a `tool_result`."""
+
+from __future__ import annotations
+
+from .definition import Tool, tool
+
+__all__ = ["Tool", "tool"]

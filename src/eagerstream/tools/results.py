@@ -1,0 +1,93 @@
+"""What goes back to the model: `tool_result` blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic_core import to_jsonable_python
+
+from ..wire import INVALID_JSON, JSON, ToolInput
+from ..wire.events import Block
+
+_CONTENT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference", "browser_state"})
+_MAX_RAW_CHARS: Final = 64 * 1024
+"""More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
+
+CUT_OFF: Final = "Not executed: the reply was cut off inside the input of this call."
+NOT_RUN: Final = "Not executed: the reply ended before this call was run."
+
+
+def tool_result(tool_use_id: str, content: JSON | list[Block], *, is_error: bool = False) -> Block:
+    """A `tool_result` block: `content` only where there is some, `is_error` only where it is true."""
+    block: Block = {"type": "tool_result", "tool_use_id": tool_use_id}
+    if content:
+        block["content"] = encodable(content)
+    if is_error:
+        block["is_error"] = True
+    return block
+
+
+def invalid_result(input: ToolInput) -> Block:
+    """The answer to a call whose input is not JSON: the model's own text, wrapped, for it to see its mistake."""
+    raw = input.raw
+    if len(raw) > _MAX_RAW_CHARS:
+        half = _MAX_RAW_CHARS // 2
+        raw = f"{raw[:half]}... ({len(raw) - 2 * half} characters left out) ...{raw[-half:]}"
+    return tool_result(input.id, json.dumps({INVALID_JSON: encodable(raw)}, ensure_ascii=False), is_error=True)
+
+
+def content_of(returned: Any) -> str | list[Block]:
+    """What a tool returned, as content: text and lists of content blocks as they are, anything else as JSON.
+
+    Raises:
+        TypeError: It has no JSON form.
+    """
+    if returned is None:
+        return ""
+    if isinstance(returned, str):
+        return returned
+    if isinstance(returned, list) and returned and all(_is_content_block(item) for item in returned):
+        return returned
+    if dataclasses.is_dataclass(returned) and not isinstance(returned, type):
+        returned = dataclasses.asdict(returned)
+    try:
+        return json.dumps(to_jsonable_python(returned), ensure_ascii=False)
+    except ValueError as error:
+        raise TypeError(f"a tool returned {type(returned).__name__}, which has no JSON form") from error
+
+
+def _is_content_block(item: Any) -> bool:
+    return isinstance(item, Mapping) and item.get("type") in _CONTENT_BLOCKS
+
+
+def error_text(error: BaseException) -> str:
+    """`Class: message`, and never a traceback; the class alone where there is no message."""
+    message = str(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def encodable(value: Any) -> Any:
+    """`value` in a form that UTF-8 can carry: U+FFFD in place of each lone surrogate; itself where it has none."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return _encodable_copy(value)
+    return value
+
+
+def _encodable_copy(value: Any) -> Any:
+    # Recursion is bounded: the depth of an input is, and the other values are our own.
+    if isinstance(value, Mapping):
+        return {encodable(key): _encodable_copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_encodable_copy(item) for item in value]
+    return encodable(value) if isinstance(value, str) else value

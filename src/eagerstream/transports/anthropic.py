@@ -1,0 +1,96 @@
+"""Any async client of the anthropic package as a transport: first-party, Bedrock, Vertex and the others.
+
+They share no base class, so the client is taken by what it can do. The body is read as bytes where it is a
+`text/event-stream`, and through the client's own decoder where it is not (Bedrock's binary frames).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ..errors import ProtocolError, UsageError
+from ..limits import Limits
+from ..wire import WireEvent
+from .base import Reply, RequestBody, SSEReply, close_quietly, interruption, refusal
+
+_EVENT_STREAMS = ("text/event-stream",)
+_OTHER_STREAMS = ("application/vnd.amazon.eventstream",)
+
+
+class AnthropicTransport:
+    """Sends requests through `client.messages` (or `client.beta.messages` where the request has `betas`).
+
+    Retries, time-outs and the key are the client's own business; so is closing the client.
+
+    Raises:
+        UsageError: `client` is not an async client of the anthropic package, nor like one.
+    """
+
+    def __init__(self, client: Any) -> None:
+        if any(base.__name__ == "SyncAPIClient" for base in type(client).__mro__):
+            name = type(client).__name__
+            raise UsageError(f"{name} is a synchronous client; eagerstream needs an async one: Async{name}")
+        if not hasattr(getattr(client, "messages", None), "with_streaming_response"):
+            raise UsageError(
+                "the client must be an async client of the anthropic package, an HTTPTransport or a Recording, "
+                f"not {type(client).__name__}"
+            )
+        self._client = client
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+        """See `Transport.open`."""
+        messages = self._client.beta.messages if "betas" in request else self._client.messages
+        manager = messages.with_streaming_response.create(**_as_arguments(messages.create, request), stream=True)
+        try:
+            response = await manager.__aenter__()
+        except Exception as error:
+            raise refusal(error) from error
+        try:
+            yield await _reply(response, limits)
+        finally:
+            await close_quietly(response)
+
+
+def _as_arguments(create: Any, request: RequestBody) -> dict[str, Any]:
+    """Request fields that this version of the client does not know travel in its `extra_body`."""
+    known = inspect.signature(create).parameters
+    arguments = {name: value for name, value in request.items() if name in known}
+    unknown = {name: value for name, value in request.items() if name not in known}
+    if unknown:
+        arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
+    return arguments
+
+
+async def _reply(response: Any, limits: Limits) -> Reply:
+    request_id = response.headers.get("request-id")
+    content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type in _EVENT_STREAMS:
+        return SSEReply(response.http_response.aiter_bytes(), request_id=request_id, limits=limits)
+    if content_type in _OTHER_STREAMS:
+        from anthropic import AsyncStream
+
+        return _DecodedReply(aiter(await response.parse(to=AsyncStream[object])), request_id)
+    raise ProtocolError("the reply is not a stream of events but", excerpt=content_type or "of no content type")
+
+
+class _DecodedReply:
+    """A reply that the client has decoded into wire dicts."""
+
+    def __init__(self, events: AsyncIterator[object], request_id: str | None) -> None:
+        self.request_id = request_id
+        self._events = events
+
+    async def receive(self) -> list[WireEvent] | None:
+        """See `Reply.receive`."""
+        try:
+            event = await anext(self._events, None)
+        except Exception as error:
+            raise interruption(error, self.request_id) from error
+        if event is None:
+            return None
+        # Before 1.0 the Bedrock client also yields a dict of metrics that has no type.
+        return [event] if isinstance(event, dict) and "type" in event else []

@@ -1,0 +1,150 @@
+"""What a transport is: it sends one streaming request and hands back the wire events of the reply, as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeAlias
+
+import anyio
+
+from ..errors import APIError, StreamInterrupted
+from ..limits import Limits
+from ..wire import WireDecoder, WireEvent
+
+RequestBody: TypeAlias = Mapping[str, Any]
+"""The parameters of `POST /v1/messages`, without `stream`."""
+
+_CLOSE_TIMEOUT_S = 5.0
+
+
+class Reply(Protocol):
+    """A streamed reply under way."""
+
+    request_id: str | None
+
+    async def receive(self) -> list[WireEvent] | None:
+        """The wire events of the next chunk, often none; None at the end of the body.
+
+        Cancelling it leaves the reply unusable: close it.
+
+        Raises:
+            StreamInterrupted: The connection was lost.
+            ProtocolError: The body is not what the API sends.
+            LimitError: An event is over `Limits.max_event_bytes`.
+        """
+        ...
+
+
+class Transport(Protocol):
+    """Where the bytes come from."""
+
+    def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
+        """Send the request and enter its reply; leaving it closes the connection, also when cancelled.
+
+        Raises:
+            APIError: The API refused the request, or could not be reached.
+        """
+        ...
+
+
+class SSEReply:
+    """A reply whose body is a `text/event-stream`, from any source of bytes."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], *, request_id: str | None, limits: Limits) -> None:
+        self.request_id = request_id
+        self._chunks = chunks
+        self._decoder = WireDecoder(max_event_bytes=limits.max_event_bytes)
+
+    async def receive(self) -> list[WireEvent] | None:
+        """See `Reply.receive`."""
+        try:
+            chunk = await anext(self._chunks, None)
+        except Exception as error:
+            raise interruption(error, self.request_id) from error
+        if chunk is None:
+            self._decoder.close()
+            return None
+        return self._decoder.feed(chunk)
+
+
+async def close_quietly(response: Any) -> None:
+    """Close a response also when cancelled: a connection must not outlive the one who asked for it.
+
+    Shielded from cancellation, therefore bounded in time.
+    """
+    with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
+        await (response.aclose() if hasattr(response, "aclose") else response.close())
+
+
+def interruption(error: Exception, request_id: str | None) -> Exception:
+    """What an exception of an HTTP client, raised while the body was read, is in our terms; itself if it is not one.
+
+    Told by class names: the anthropic package uses httpx or httpx2, by version, and both may be installed.
+    """
+    names = {base.__name__ for base in type(error).__mro__}
+    if "APIStatusError" in names:
+        return refusal(error)
+    if names & {"APIConnectionError", "TransportError", "StreamError"}:
+        return StreamInterrupted(f"the connection was lost: {_words(error)}", request_id=request_id)
+    return error
+
+
+def refusal(error: Exception) -> Exception:
+    """What an exception of an HTTP client, raised by sending the request, is in our terms; itself if it is not one."""
+    names = {base.__name__ for base in type(error).__mro__}
+    status = getattr(error, "status_code", None)
+    if "APIStatusError" in names and isinstance(status, int):
+        response = getattr(error, "response", None)
+        return status_error(status, getattr(error, "body", None), getattr(response, "headers", {}), str(error))
+    if names & {"APIConnectionError", "TransportError"}:
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        return APIError(f"the API could not be reached: {_words(cause)}", retryable=True)
+    return error
+
+
+def status_error(status: int, body: object, headers: Mapping[str, str], otherwise: str) -> APIError:
+    """The error of an HTTP status.
+
+    Args:
+        status: HTTP status, or 200 for an `error` event of a client that raises it.
+        body: The decoded JSON body; in the API's shape `{"type": "error", "error": {"type", "message"}}`, or anything.
+        headers: Of the response, by lower-case name.
+        otherwise: What to say if the body says nothing.
+    """
+    fault = body.get("error") if isinstance(body, Mapping) else None
+    fault = fault if isinstance(fault, Mapping) else {}
+    error_type = fault.get("type")
+    return APIError(
+        str(fault.get("message") or otherwise),
+        status_code=status if status >= 400 else None,
+        error_type=error_type if isinstance(error_type, str) else None,
+        request_id=headers.get("request-id") or headers.get("x-request-id"),
+        retryable=status in {408, 409, 429} or status >= 500 or error_type in _RETRYABLE_TYPES,
+        retry_after_s=_retry_after_s(headers),
+    )
+
+
+_RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
+
+
+def event_error(event: WireEvent, request_id: str | None) -> APIError:
+    """The error of an `error` event inside a stream."""
+    error = status_error(200, event, {}, "the API ended the stream with an error")
+    error.request_id = request_id or event.get("request_id")
+    return error
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * unit_s
+        except ValueError:
+            continue  # absent, or a date, which needs a clock that both sides agree on
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return None
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,116 @@
+"""The Messages API over a plain `httpx` client, for gateways and local servers that speak it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+from ..errors import ProtocolError, UsageError
+from ..limits import Limits
+from .base import Reply, RequestBody, SSEReply, close_quietly, refusal, status_error
+
+_MAX_ERROR_BYTES = 64 * 1024
+_CONNECT_TIMEOUT_S = 10.0
+# Reading is bounded by Limits.idle_timeout_s, not by the client.
+_TIMEOUT = (_CONNECT_TIMEOUT_S, None, _CONNECT_TIMEOUT_S, _CONNECT_TIMEOUT_S)
+
+
+class HTTPTransport:
+    """Posts to `{base_url}/v1/messages` and reads server-sent events.
+
+    Used as an async context manager it closes the client that it made; a client that was handed in stays open.
+
+    Args:
+        base_url: For example `"https://api.anthropic.com"` or `"http://127.0.0.1:8080"`.
+        api_key: Sent as `x-api-key`; None sends none.
+        headers: Sent with every request, over the default ones.
+        http_client: An `httpx.AsyncClient`, or one of httpx2; by default one is made with the first request.
+
+    Raises:
+        UsageError: `base_url` is not an http(s) URL, or `http_client` is not an async client.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        http_client: Any = None,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise UsageError(f"base_url must begin with http:// or https://, not {base_url!r}")
+        if http_client is not None and not hasattr(http_client, "aclose"):
+            raise UsageError(f"http_client must be an async client, not {type(http_client).__name__}")
+        self._url = base_url.rstrip("/") + "/v1/messages"
+        self._headers = {
+            "accept": "text/event-stream",
+            "anthropic-version": "2023-06-01",
+            "content-type": "application/json",
+            **({"x-api-key": api_key} if api_key else {}),
+            **(headers or {}),
+        }
+        self._client = http_client
+        self._owns_client = http_client is None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the client, if it was made here."""
+        if self._owns_client and self._client is not None:
+            await close_quietly(self._client)
+            self._client = None
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+        """See `Transport.open`."""
+        if self._client is None:
+            import httpx
+
+            self._client = httpx.AsyncClient()
+        body = dict(request)
+        headers = dict(self._headers)
+        if betas := body.pop("betas", None):
+            headers["anthropic-beta"] = ",".join(betas)
+        content = json.dumps({**body, "stream": True}, ensure_ascii=False, separators=(",", ":")).encode()
+        post = self._client.build_request("POST", self._url, headers=headers, content=content, timeout=_TIMEOUT)
+        try:
+            response = await self._client.send(post, stream=True)
+        except Exception as error:
+            raise refusal(error) from error
+        try:
+            if response.status_code != 200:
+                raise status_error(
+                    response.status_code,
+                    await _error_body(response),
+                    response.headers,
+                    f"the server answered with HTTP {response.status_code}",
+                )
+            content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if content_type != "text/event-stream":
+                raise ProtocolError("the reply is not a stream of events but", excerpt=content_type)
+            yield SSEReply(response.aiter_bytes(), request_id=response.headers.get("request-id"), limits=limits)
+        finally:
+            await close_quietly(response)
+
+
+async def _error_body(response: Any) -> object:
+    """The JSON of an error response; None where it has none, or more than anybody would read."""
+    content = b""
+    try:
+        async for chunk in response.aiter_bytes():
+            content += chunk
+            if len(content) > _MAX_ERROR_BYTES:
+                return None
+        body: object = json.loads(content)
+    except Exception as error:
+        if isinstance(error, ValueError | RecursionError) or refusal(error) is not error:
+            return None  # not JSON, or cut off: the status alone has to do
+        raise
+    return body
