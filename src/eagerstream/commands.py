@@ -1,0 +1,80 @@
+"""The commands behind `eagerstream`; needs the extra `cli`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+from rich.console import Console
+
+from .errors import UsageError
+from .recording import Recording
+
+app = typer.Typer(
+    help="Watch a tool's input grow, then run the tool.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def demo(
+    *,
+    live: Annotated[bool, typer.Option("--live", help="Talk to the API, with ANTHROPIC_API_KEY.")] = False,
+    model: Annotated[str, typer.Option(help="The model for --live.")] = "claude-sonnet-4-6",
+    svg: Annotated[Path | None, typer.Option(help="Also save a picture there.", dir_okay=False)] = None,
+) -> None:
+    """Play the main job: a poem is written into a tool's input while other tools run.
+
+    Without --live nothing leaves this machine: the replies come from a server in this process, and their timing is
+    simulated.
+    """
+    from .demo.play import play
+
+    if live and not os.environ.get("ANTHROPIC_API_KEY"):
+        raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
+    if svg is not None and not svg.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {svg.parent} to save a picture in")
+    anyio.run(lambda: play(Console(), live=live, model=model, svg=svg))
+
+
+@app.command()
+def serve(
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(help="Recordings (.jsonl) or bodies (.sse); several answer one turn of a conversation each."),
+    ],
+    *,
+    host: Annotated[str, typer.Option(help="Where to listen; anybody who reaches it can connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 8765,
+    speed: Annotated[float, typer.Option(help="Play so many times as fast.")] = 1.0,
+    tokens_per_second: Annotated[float, typer.Option(help="For bodies: how fast the model writes.")] = 80.0,
+    first_byte_s: Annotated[float, typer.Option(help="For bodies: seconds before the first event.")] = 0.5,
+    jitter: Annotated[float, typer.Option(help="For bodies: how unevenly tokens come, 0 to 1.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="For bodies: decides jitter and cuts.")] = 0,
+    cut: Annotated[str, typer.Option(help='For bodies: chunks by "event", "random", or of so many bytes.')] = "event",
+) -> None:
+    """Play recordings as a Messages API on this machine, until Ctrl-C.
+
+    Point any client of the API at the printed URL; it answers without looking at the key.
+    """
+    from .replay import ReplayServer, Scenario, Timing, retime
+
+    match cut:
+        case "event" | "random":
+            timing = Timing(cut=cut)
+        case _ if cut.isdecimal() and int(cut) > 0:
+            timing = Timing(cut=int(cut))
+        case _:
+            raise UsageError(f'--cut must be "event", "random" or a number of bytes, not {cut!r}')
+    timing = replace(timing, tokens_per_second=tokens_per_second, first_byte_s=first_byte_s, jitter=jitter, seed=seed)
+    loaded = [Recording.load(path) for path in recordings]
+    timed = [retime(recording, timing) if not recording.duration_s else recording for recording in loaded]
+    scenario = Scenario.of(timed[0]) if len(timed) == 1 else Scenario(*timed)
+    server = ReplayServer(scenario, host=host, port=port, speed=speed)
+    server.run(on_start=lambda server: typer.echo(f"serving {len(timed)} recording(s) at {server.base_url}"))
