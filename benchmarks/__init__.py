@@ -1,0 +1,1 @@
+"""Benchmarks: both sides in one run, on the same streams, with ratios. `python -m benchmarks --help`."""
