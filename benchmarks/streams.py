@@ -28,9 +28,19 @@ def fragments(text: str, chars: int) -> list[str]:
 
 def message_events(pieces: list[str]) -> Iterator[dict[str, Any]]:
     """The wire events of a reply with one tool call whose input comes in these pieces."""
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    yield {"type": "message_start", "message": {**message, "stop_sequence": None, "usage": usage}}
+    yield {
+        "type": "message_start",
+        "message": {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+        },
+    }
     block = {"type": "tool_use", "id": "toolu_1", "name": "make_file", "input": {}}
     yield {"type": "content_block_start", "index": 0, "content_block": block}
     for piece in pieces:

@@ -12,42 +12,51 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .errors import (
-        APIError,
-        EagerStreamError,
-        InputInterrupted,
-        LimitError,
-        MissingExtraError,
-        ProtocolError,
-        StreamInterrupted,
-        ToolError,
-        UsageError,
+        APIError as APIError,
+        EagerStreamError as EagerStreamError,
+        InputInterrupted as InputInterrupted,
+        LimitError as LimitError,
+        MissingExtraError as MissingExtraError,
+        ProtocolError as ProtocolError,
+        StreamInterrupted as StreamInterrupted,
+        ToolError as ToolError,
+        UsageError as UsageError,
     )
-    from .growing import GrowingInput
-    from .limits import Limits
-    from .recording import Recording
-    from .run import Run, RunResult, RunStatus, ToolStart, ToolStop, TurnStart, TurnStop, run
-    from .stream import MessageStream, stream
-    from .tools import Tool, tool
-    from .transports import HTTPTransport
+    from .growing import GrowingInput as GrowingInput
+    from .limits import Limits as Limits
+    from .recording import Recording as Recording
+    from .run import (
+        Run as Run,
+        RunResult as RunResult,
+        RunStatus as RunStatus,
+        ToolStart as ToolStart,
+        ToolStop as ToolStop,
+        TurnStart as TurnStart,
+        TurnStop as TurnStop,
+        run as run,
+    )
+    from .stream import MessageStream as MessageStream, stream as stream
+    from .tools import Tool as Tool, tool as tool
+    from .transports import HTTPTransport as HTTPTransport
     from .wire import (
-        BlockStart,
-        BlockStop,
-        InputAccumulator,
-        InputDelta,
-        InputStart,
-        InputStop,
-        MessageAssembler,
-        MessageStart,
-        MessageStop,
-        Outcome,
-        PartialJSON,
-        ServerSentEvent,
-        SSEDecoder,
-        TextDelta,
-        ThinkingDelta,
-        TolerantJSON,
-        ToolInput,
-        UnknownEvent,
+        BlockStart as BlockStart,
+        BlockStop as BlockStop,
+        InputAccumulator as InputAccumulator,
+        InputDelta as InputDelta,
+        InputStart as InputStart,
+        InputStop as InputStop,
+        MessageAssembler as MessageAssembler,
+        MessageStart as MessageStart,
+        MessageStop as MessageStop,
+        Outcome as Outcome,
+        PartialJSON as PartialJSON,
+        ServerSentEvent as ServerSentEvent,
+        SSEDecoder as SSEDecoder,
+        TextDelta as TextDelta,
+        ThinkingDelta as ThinkingDelta,
+        TolerantJSON as TolerantJSON,
+        ToolInput as ToolInput,
+        UnknownEvent as UnknownEvent,
     )
 
 _MODULES = {

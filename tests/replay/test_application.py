@@ -11,8 +11,17 @@ import httpx
 import pytest
 
 from eagerstream.recording import Chunk, Recording
-from eagerstream.replay import ReplayServer, Scenario, Timing, encode_event, http_error, reply, retime, text
-from eagerstream.replay import application as application_module
+from eagerstream.replay import (
+    ReplayServer,
+    Scenario,
+    Timing,
+    application as application_module,
+    encode_event,
+    http_error,
+    reply,
+    retime,
+    text,
+)
 from tests.support import wire_events
 
 _BODY = {"model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}], "stream": True}

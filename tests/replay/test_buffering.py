@@ -7,8 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from eagerstream.recording import Chunk, Recording
 from eagerstream.replay import Timing, block, buffered, error_event, reply, retime, text, thinking, tool_use

@@ -7,8 +7,7 @@ from math import nan
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
 from eagerstream.replay import (

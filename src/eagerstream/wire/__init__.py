@@ -15,6 +15,7 @@ from .events import (
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
+    WireDecoder,
     WireEvent,
     decode_event,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "TolerantJSON",
     "ToolInput",
     "UnknownEvent",
+    "WireDecoder",
     "WireEvent",
     "copy_json",
     "decode_event",

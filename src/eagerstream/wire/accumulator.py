@@ -6,6 +6,7 @@ The contract is the API's own: a `content_block_start` opens an empty text (its 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, Generic, Protocol
@@ -19,10 +20,10 @@ from .values import JSON, MISSING, JSONObject, Path, find
 INVALID_JSON: Final = "INVALID_JSON"
 """The key under which an input that is not usable goes back to the model, verbatim."""
 
-TOOL_BLOCKS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+TOOL_BLOCKS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")  # not a set: a peer may send what has no hash
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
 
-_ENDED_BY_THE_MODEL: Final = frozenset({"tool_use", "end_turn", "pause_turn"})
+_ENDED_BY_THE_MODEL: Final = ("tool_use", "end_turn", "pause_turn")
 """Stop reasons that prove that the reply was not cut off: an empty input before one of them is really empty."""
 
 _MAX_VIOLATIONS: Final = 100
@@ -116,8 +117,11 @@ class ToolInput:
     def raw(self) -> str:
         """The JSON text so far: all fragments, joined when asked for; O(length), so not for every delta.
 
-        What lies beyond `Limits.max_input_chars` is counted in `chars` but not kept.
+        What lies beyond `Limits.max_input_chars` is counted in `chars` but not kept. An input that came whole at the
+        start of its block has no text of its own: it is written as JSON here.
         """
+        if self._given is not None and not self._chars:
+            return json.dumps(self._given, ensure_ascii=False)
         if len(self._fragments) > 1:
             self._fragments = ["".join(self._fragments)]
         return self._fragments[0] if self._fragments else ""
@@ -161,8 +165,8 @@ class ToolInput:
 
     def is_finished(self, *path: str | int) -> bool:
         """True once the value at `path` is finished: it can no longer change, except under a repeated key."""
-        if self._given is not None and not self._chars:
-            return find(self._given, path) is not MISSING
+        if not self._chars and (self._given is not None or self.outcome is Outcome.VALID):
+            return find(self.partial, path) is not MISSING
         return self._parser.is_finished(path)
 
     def watch(self, *path: str | int, callback: Callable[[Any], object]) -> None:
@@ -228,13 +232,17 @@ class ToolInput:
 
     def _tell(self) -> None:
         """Call the watchers whose value is finished by now, in the order in which they were added."""
-        waiting = self._watchers
+        waiting = self._watchers[::-1]
         self._watchers = []
-        for path, callback in waiting:
-            if self.is_finished(*path):
-                callback(find(self.partial, path))
-            elif self.outcome is None:
-                self._watchers.append((path, callback))
+        try:
+            while waiting:
+                path, callback = waiting.pop()
+                if self.is_finished(*path):
+                    callback(find(self.partial, path))
+                elif self.outcome is None:
+                    self._watchers.append((path, callback))
+        finally:  # a callback that raised takes nobody else's call with it
+            self._watchers += waiting[::-1]
 
 
 class InputAccumulator(Generic[InputT]):
@@ -281,9 +289,10 @@ class InputAccumulator(Generic[InputT]):
             UsageError: `event` is neither a mapping nor an event object.
         """
         data = event if type(event) is dict else to_wire_event(event)
-        match data.get("type"):
-            case "content_block_delta":
-                return self._feed_delta(data)
+        kind = data.get("type")
+        if kind == "content_block_delta":
+            return self.feed_delta(data)
+        match kind:
             case "content_block_start":
                 return self._feed_start(data)
             case "content_block_stop":
@@ -342,9 +351,12 @@ class InputAccumulator(Generic[InputT]):
         self._open[index] = self.inputs[index] = input
         return [InputStart(input)]
 
-    def _feed_delta(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+    def feed_delta(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        """`feed` for what is known to be a `content_block_delta` mapping: nearly every event of a stream is."""
         delta = data.get("delta")
-        if not isinstance(delta, Mapping) or delta.get("type") != "input_json_delta":
+        if type(delta) is not dict and not isinstance(delta, Mapping):
+            return []
+        if delta.get("type") != "input_json_delta":
             return []
         index: Any = data.get("index")
         fragment = delta.get("partial_json")
@@ -355,8 +367,9 @@ class InputAccumulator(Generic[InputT]):
             self._note(f"input_json_delta for block {index} whose partial_json is not a string")
         elif fragment:
             input._append(fragment)
-            delta_event: list[InputEvent[InputT]] = [InputDelta(input, fragment)]
-            return self._settle_empty(whole=True) + delta_event if self._empty else delta_event
+            if self._empty:
+                return [*self._settle_empty(whole=True), InputDelta(input, fragment)]
+            return [InputDelta(input, fragment)]
         return []
 
     def _feed_stop(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, TypeAlias,
 import jiter
 
 from ..errors import ProtocolError, UsageError
+from .sse import EventStreamDecoder
 
 if TYPE_CHECKING:
     from .accumulator import ToolInput
@@ -71,24 +72,37 @@ class MessageDeltaData(TypedDict):
     usage: NotRequired[dict[str, Any]]
 
 
-def decode_event(data: str) -> WireEvent:
-    """The wire event in the data of one server-sent event.
+def decode_event(data: str | bytes) -> WireEvent:
+    """The wire event in the data of one server-sent event; invalid UTF-8 becomes U+FFFD.
 
     Raises:
         ProtocolError: The data is not a JSON object with a `type`.
     """
     event: object
     try:
-        event = jiter.from_json(data.encode())
+        event = jiter.from_json(data if isinstance(data, bytes) else data.encode())
     except ValueError:
-        # jiter refuses lone surrogates and deep nesting, both of which the standard library takes.
+        # jiter refuses invalid UTF-8, lone surrogates and deep nesting, which are no reason to give up a stream.
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
         try:
-            event = json.loads(data)
+            event = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ProtocolError("the data of a server-sent event is not JSON", excerpt=data) from error
+            raise ProtocolError("the data of a server-sent event is not JSON", excerpt=text) from error
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-        raise ProtocolError("the data of a server-sent event is not an object with a type", excerpt=data)
+        excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        raise ProtocolError("the data of a server-sent event is not an object with a type", excerpt=excerpt)
     return event
+
+
+class WireDecoder(EventStreamDecoder[WireEvent]):
+    """Turns chunks of a reply's body, cut anywhere, into wire events: server-sent events, decoded as they complete.
+
+    `feed` raises `ProtocolError` where the data of an event is not what the API sends, as it raises `LimitError`.
+    """
+
+    def _dispatched(self, data: bytes) -> WireEvent | None:
+        # Gateways that also speak other protocols like to end a body with "[DONE]".
+        return decode_event(data) if data and data != b"[DONE]" else None
 
 
 def to_wire_event(event: Mapping[str, Any] | object) -> Mapping[str, Any]:

@@ -135,9 +135,10 @@ class MessageAssembler(Generic[InputT]):
             UsageError: `event` is neither a mapping nor an event object.
         """
         data = event if type(event) is dict else to_wire_event(event)
-        match data.get("type"):
-            case "content_block_delta":
-                return self._feed_delta(data)
+        kind = data.get("type")
+        if kind == "content_block_delta":
+            return self._feed_delta(data)
+        match kind:
             case "content_block_start":
                 return self._feed_block_start(data)
             case "content_block_stop":
@@ -147,7 +148,7 @@ class MessageAssembler(Generic[InputT]):
             case "message_delta":
                 return self._feed_message_delta(data)
             case "message_stop":
-                return self._stop()
+                return self._stop() if self.state is MessageState.OPEN else []
             case "ping" | "error":
                 return []
             case _:
@@ -189,13 +190,18 @@ class MessageAssembler(Generic[InputT]):
         return [] if self.state is MessageState.OPEN else self._feed_message_start({"type": "message_start"})
 
     def _feed_block_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
-        events = [*self._begin_unannounced(), *self._accumulator.feed(data)]
+        events = self._begin_unannounced()
         index = data.get("index")
         block = data.get("content_block")
+        if type(index) is int and isinstance(block, Mapping) and index in self._open:
+            replaced = self._open.pop(index)
+            if replaced.input is None:
+                events.append(BlockStop(index, replaced.assembled()))
+        events += self._accumulator.feed(data)
         if type(index) is int and isinstance(block, Mapping):
             opened = self._open_block(index, block)
             if opened.input is None:
-                events.append(BlockStart(index, opened.block))
+                events.append(BlockStart(index, dict(opened.block)))
         return events
 
     def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
@@ -210,14 +216,15 @@ class MessageAssembler(Generic[InputT]):
 
     def _feed_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
         delta = data.get("delta")
-        if not isinstance(delta, Mapping):
+        if type(delta) is not dict and not isinstance(delta, Mapping):
             return [UnknownEvent(data)]
         kind = delta.get("type")
         if kind == "input_json_delta":
-            return list(self._accumulator.feed(data))
+            events: list[Any] = self._accumulator.feed_delta(data)
+            return events
         index: Any = data.get("index")
         opened = self._open.get(index) if type(index) is int else None
-        if opened is None:
+        if opened is None or opened.input is not None or not isinstance(kind, str):
             return [UnknownEvent(data)]
         if kind in _APPENDED:
             name, event = _APPENDED[kind]
@@ -230,7 +237,8 @@ class MessageAssembler(Generic[InputT]):
             opened.block.update({name: delta[name] for name in _ASSIGNED[kind] if name in delta})
             return []
         if kind == "citations_delta":
-            opened.block["citations"] = [*(opened.block.get("citations") or ()), delta.get("citation")]
+            citations = opened.block.get("citations")
+            opened.block["citations"] = [*(citations if isinstance(citations, list) else ()), delta.get("citation")]
             return []
         return [UnknownEvent(data)]
 
@@ -243,6 +251,8 @@ class MessageAssembler(Generic[InputT]):
         return events
 
     def _feed_message_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
+        if self.state is MessageState.STOPPED:
+            return [UnknownEvent(data)]  # too late to change a message that was handed out as whole
         events = self._begin_unannounced()
         delta = data.get("delta")
         known = {name: value for name, value in data.items() if name not in {"type", "delta", "usage"}}

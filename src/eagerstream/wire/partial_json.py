@@ -18,12 +18,15 @@ The invariants, each with a property test of its name:
 7.  *Errors freeze, and never raise.* After an error the last good value stays, and further fragments change nothing.
 
 One typed, character-level source: plain Python runs it, and mypyc can compile it unchanged. That is why the states are
-integer constants instead of enum members (an enum member costs two attribute look-ups per comparison), and why there
-are no regular expressions (at the median fragment of real streams, 7 characters, they lose against compiled branches).
+integer constants instead of enum members (an enum member costs two attribute look-ups per comparison). The median
+fragment of real streams has 7 characters, where branches win against regular expressions; only runs of whole scalars
+in long fragments are handed to the standard library's scanner, after a regular expression that knows they are whole.
 """
 
 from __future__ import annotations
 
+import re
+from json import JSONDecoder
 from math import isinf
 from typing import Any, Final, Literal, NamedTuple
 
@@ -86,6 +89,19 @@ _NUMBER_STEPS: Final[tuple[dict[str, int], ...]] = (
     dict.fromkeys(_ANY_DIGIT, _EXPONENT),  # _EXPONENT
 )
 
+# Runs of whole scalars, up to a comma or the closing bracket: they need no state. The numbers are within every limit,
+# and no float of them overflows. Possessive, so that a long run leaves nothing to go back to: linear, without memory.
+_WS: Final = r"[ \t\n\r]*+"
+_STRING: Final = r'"[^"\\\x00-\x1f]*+"'
+_NUMBER_OR_WORD: Final = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][-+]?[0-9]{1,2})?|true|false|null"
+_SCALAR: Final = f"(?:{_NUMBER_OR_WORD}|{_STRING}){_WS}"
+_MEMBER: Final = f"{_STRING}{_WS}:{_WS}{_SCALAR}"
+_ITEMS: Final = re.compile(rf"(?:{_SCALAR},{_WS})*+({_SCALAR}(?=\]))?")
+_MEMBERS: Final = re.compile(rf"(?:{_MEMBER},{_WS})*+({_MEMBER}(?=\}}))?")
+_LONG_DIGITS: Final = 100  # the most digits of an integer that they match
+_LONG_FRAGMENT: Final = 24  # characters left from which on it pays to look for such runs, measured
+_scan: Final = JSONDecoder().scan_once  # type: ignore[attr-defined]  # public, but not in the type stubs
+
 _WHITE_SPACE: Final = " \t\n\r"
 _HEX_DIGITS: Final = "0123456789abcdefABCDEF"
 _ESCAPES: Final[dict[str, str]] = {
@@ -135,13 +151,16 @@ class PartialJSON:
         self.error: ParseFault | None = None
         """The first fault of the text; None while it may still become a document."""
         self.started: bool = False
-        """A value has begun: something other than white space has arrived."""
+        """A value has begun: False for white space alone, and for a text wrong from its first character."""
         self.overflow_chars: int | None = None
         """Offset of the first number too large for a float: it reads as infinity, as `json.loads` reads it."""
         self._eager = numbers == "eager"
         self._max_chars = limits.max_input_chars
         self._max_depth = limits.max_depth
         self._max_digits = limits.max_integer_digits
+        # Every Python converts integers of up to 640 digits, whatever sys.set_int_max_str_digits() was told.
+        self._short_digits = min(limits.max_integer_digits, 640)
+        self._takes_runs = not track and limits.max_integer_digits >= _LONG_DIGITS
         self._state = _VALUE
         self._failed_in = _VALUE
         self._closed = False
@@ -268,13 +287,13 @@ class PartialJSON:
                 at = self._read_escape(text, at)
 
     def _read_structure(self, text: str, at: int) -> int:
-        """Between tokens: brackets, commas, colons, white space, and the first character of a scalar."""
+        """Between tokens: brackets, commas, colons, white space; and scalars, as far as the fragment has them whole."""
         end = len(text)
         while at < end:
             character = text[at]
             state = self._state
             if character in _WHITE_SPACE:
-                pass
+                at += 1
             elif state == _AFTER:
                 if character == ",":
                     self._state = _KEY if type(self._container) is dict else _VALUE
@@ -282,44 +301,98 @@ class PartialJSON:
                     self._pop()
                 else:
                     return self._fail(self._expected_after(), at, character)
+                at += 1
             elif state == _COLON:
                 if character != ":":
                     return self._fail(_EXPECTED[state], at, character)
                 self._state = _VALUE
+                at += 1
             elif state in (_KEY, _FIRST_KEY):
                 if character == '"':
-                    self._in_key = True
-                    self._state = _TEXT
-                    return at + 1
-                if state == _KEY or character != "}":
+                    if end - at >= _LONG_FRAGMENT and self._takes_runs:
+                        after = self._take_run(_MEMBERS, text, at)
+                        if after > at:
+                            at = after
+                            continue
+                    at = self._begin_key(text, at + 1)
+                    if self._state == _TEXT:
+                        return at
+                elif state == _FIRST_KEY and character == "}":
+                    self._pop()
+                    at += 1
+                else:
                     return self._fail(_EXPECTED[state], at, character)
-                self._pop()
             elif state == _DONE:
                 return self._fail(_EXPECTED[state], at, character)
-            elif character == '"':
-                self._begin("")
-                self._state = _TEXT
-                return at + 1
-            elif character == "{":
-                if not self._push({}, _FIRST_KEY):
-                    return self._fail(f"nested deeper than {self._max_depth}", at, character)
-            elif character == "[":
-                if not self._push([], _FIRST_ITEM):
-                    return self._fail(f"nested deeper than {self._max_depth}", at, character)
-            elif character == "]" and state == _FIRST_ITEM:
-                self._pop()
-            elif character == "-" or character in _ANY_DIGIT:
-                return self._begin_number(at, character)
-            elif character in _LITERALS:
-                self._step_into()
-                self._literal = _LITERALS[character]
-                self._literal_at = 1
-                self._state = _LITERAL
-                return at + 1
             else:
-                return self._fail(_EXPECTED[state], at, character)
-            at += 1
+                if end - at >= _LONG_FRAGMENT and self._takes_runs and type(self._container) is list:
+                    after = self._take_run(_ITEMS, text, at)
+                    if after > at:
+                        at = after
+                        continue
+                at = self._begin_value(text, at, character)
+                if self._state > _DONE:
+                    return at
         return at
+
+    def _take_run(self, pattern: re.Pattern[str], text: str, at: int) -> int:
+        """Take in the whole scalars from `at` on, all at once; `at` itself where there are none."""
+        run = pattern.match(text, at)
+        if run is None or run.end() == at:
+            return at
+        last = run.lastindex is not None  # the run goes up to the closing bracket, and has no comma at its end
+        whole = run.group() if last else run.group().rstrip(_WHITE_SPACE)[:-1]
+        if type(self._container) is list:
+            self._container += _scan(f"[{whole}]", 0)[0]
+            self._state = _AFTER if last else _VALUE
+        else:
+            self._container.update(_scan(f"{{{whole}}}", 0)[0])
+            self._state = _AFTER if last else _KEY
+        return run.end()
+
+    def _begin_key(self, text: str, at: int) -> int:
+        """Take in a key that the fragment has whole; else what comes is the text of a key."""
+        quote = text.find('"', at)
+        key = text[at:quote]
+        if quote >= 0 and "\\" not in key and key.isprintable():
+            self._key = key
+            self._state = _COLON
+            return quote + 1
+        self._in_key = True
+        self._state = _TEXT
+        return at
+
+    def _begin_value(self, text: str, at: int, character: str) -> int:
+        """The first character of a value; a scalar that the fragment has whole is taken in at once."""
+        if character == '"':
+            quote = text.find('"', at + 1)
+            string = text[at + 1 : quote]
+            if quote >= 0 and "\\" not in string and string.isprintable():
+                self._add(string)
+                return quote + 1
+            self._begin("")
+            self._state = _TEXT
+            return at + 1
+        if character in "-0123456789":
+            return self._begin_number(text, at)
+        if character in "{[":
+            if not self._push({} if character == "{" else []):
+                return self._fail(f"nested deeper than {self._max_depth}", at, character)
+            return at + 1
+        if character in _LITERALS:
+            literal = _LITERALS[character]
+            if text.startswith(literal, at):
+                self._add(_LITERAL_VALUES[literal])
+                return at + len(literal)
+            self._step_into()
+            self._literal = literal
+            self._literal_at = 1
+            self._state = _LITERAL
+            return at + 1
+        if character == "]" and self._state == _FIRST_ITEM:
+            self._pop()
+            return at + 1
+        return self._fail(_EXPECTED[self._state], at, character)
 
     def _read_text(self, text: str, at: int) -> int:
         """Inside a string: up to its closing quote, or to an escape that is not one backslash and one letter."""
@@ -453,6 +526,19 @@ class PartialJSON:
         self._step_into()
         self._put(value)
 
+    def _add(self, value: JSON) -> None:
+        """A scalar that the fragment has whole: it begins, shows and ends."""
+        container = self._container
+        if type(container) is list:
+            self._key = len(container)
+            container.append(value)
+        elif type(container) is dict:
+            container[self._key] = value
+        else:
+            self.started = True
+            self._root = value
+        self._end_value()
+
     def _put(self, value: Any) -> None:
         """Show `value` where the value under way stands."""
         container = self._container
@@ -509,7 +595,7 @@ class PartialJSON:
             self._finished.append((self._node, self._key, value))
         self._state = _DONE if container is None else _AFTER
 
-    def _push(self, container: Any, state: int) -> bool:
+    def _push(self, container: Any) -> bool:
         """A container begins; False where it would be nested too deep."""
         if len(self._stack) >= self._max_depth:
             return False
@@ -519,7 +605,7 @@ class PartialJSON:
             self._node = (self._node, self._key)
         self._container = container
         self._key = None
-        self._state = state
+        self._state = _FIRST_KEY if type(container) is dict else _FIRST_ITEM
         return True
 
     def _pop(self) -> None:
@@ -532,17 +618,32 @@ class PartialJSON:
 
     # --- numbers ------------------------------------------------------------------------------------------------------
 
-    def _begin_number(self, at: int, character: str) -> int:
-        self._step_into()
-        self._number_start = self._base + at
-        self._number_shown = False
-        self._number = _MINUS
-        self._state = _NUMBER
-        self._parts.clear()
-        if character != "-":
+    def _begin_number(self, text: str, at: int) -> int:
+        """A number begins at `at`; one that the fragment has whole, with its delimiter, is taken in at once."""
+        start = at
+        end = len(text)
+        number = _MINUS
+        if text[at] == "-":
+            at += 1
+        while at < end:
+            following = _NUMBER_STEPS[number].get(text[at])
+            if following is None:
+                break
+            number = following
+            at += 1
+        if at < end and at - start <= self._short_digits and number in _COMPLETE_NUMBER and self._ends_number(text[at]):
+            if number <= _INTEGER:
+                self._add(int(text[start:at]))
+            else:
+                self._add(self._checked(float(text[start:at]), self._base + start))
             return at
-        self._parts.append(character)
-        return at + 1
+        self._step_into()
+        self._number_start = self._base + start
+        self._number_shown = False
+        self._number = number
+        self._state = _NUMBER
+        self._parts = [text[start:at]]
+        return at if at == end else self._read_number(text, at)
 
     def _ends_number(self, character: str) -> bool:
         """A delimiter that is right in this place; anything else is an error, and the number does not show."""
@@ -565,12 +666,17 @@ class PartialJSON:
             if number is None:
                 at = self._number_start - self._base
                 return self._fail("an integer of more digits than this Python converts", at, text[0])
-        elif isinf(number) and self.overflow_chars is None:
-            self.overflow_chars = self._number_start
+        else:
+            self._checked(number, self._number_start)
         self._parts.clear()
         self._put(number)
         self._end_value()
         return at
+
+    def _checked(self, number: float, offset: int) -> float:
+        if isinf(number) and self.overflow_chars is None:
+            self.overflow_chars = offset
+        return number
 
     def _show_number(self) -> None:
         """Show a number before its end: as far as it is one, and no further than `max_integer_digits` characters."""

@@ -1,16 +1,20 @@
-"""`SSEDecoder`: bytes to server-sent events, by the letter of the WHATWG standard.
+"""Bytes to server-sent events, by the letter of the WHATWG standard.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html, section "Interpreting an event stream".
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from abc import ABC, abstractmethod
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from ..errors import LimitError, UsageError
+from ..errors import EagerStreamError, LimitError, UsageError
 from ..limits import DEFAULT_LIMITS
 
+T = TypeVar("T")
+
 _BOM: Final = b"\xef\xbb\xbf"
+_CR: Final = 0x0D
 _MAX_RETRY_DIGITS: Final = 4_300  # what int() converts by default; no reconnection time is longer
 
 
@@ -30,8 +34,8 @@ class ServerSentEvent(NamedTuple):
     retry: int | None = None
 
 
-class SSEDecoder:
-    """Turns chunks of a `text/event-stream` body, cut anywhere, into events.
+class EventStreamDecoder(ABC, Generic[T]):
+    """The decoding of a `text/event-stream` body; what an event becomes is the subclass's business (`_dispatched`).
 
     Lines end with LF, CR or CRLF, in any mix, and an event is dispatched by the byte that ends it: a CR does not wait
     for the LF that may follow. Work and memory are linear in the bytes fed, also for one line in a million chunks.
@@ -39,6 +43,9 @@ class SSEDecoder:
     Args:
         max_event_bytes: The most that the lines of one event may hold, line ends and comments not counted; no single
             line, comments included, may be longer either.
+
+    Raises:
+        UsageError: `max_event_bytes` is not a positive number.
     """
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
@@ -53,13 +60,17 @@ class SSEDecoder:
         self._pieces_bytes = 0
         self._event_bytes = 0
         self._data: list[bytes] = []
-        self._event = ""
-        self._id = ""
+        self._event = b""
+        self._id = b""
         self._retry: int | None = None
-        self._failed = False
+        self._failure: EagerStreamError | None = None
         self._closed = False
 
-    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
+    @abstractmethod
+    def _dispatched(self, data: bytes) -> T | None:
+        """What an event with this data is; None for nothing. An `EagerStreamError` ends the decoding."""
+
+    def feed(self, chunk: bytes) -> list[T]:
         """The events that this chunk completes, in order; often none.
 
         Raises:
@@ -67,7 +78,8 @@ class SSEDecoder:
                 first, and the next call raises; from then on every call does.
             UsageError: After `close`.
         """
-        self._check()
+        if self._failure is not None or self._closed:
+            self._refuse()
         if self._start is not None:
             chunk = self._start + chunk
             if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
@@ -84,85 +96,95 @@ class SSEDecoder:
         lines = chunk.splitlines()
         last = chunk[-1]
         unfinished = b"" if last in b"\r\n" else lines.pop()
-        self._after_cr = last == 0x0D
-        events: list[ServerSentEvent] = []
-        for line in lines:
-            if self._pieces:
-                self._pieces.append(line)
-                line = b"".join(self._pieces)
-                self._pieces.clear()
-                self._pieces_bytes = 0
-            if not line:
-                self._dispatch(events)
-            elif self._event_bytes + len(line) > self._max_event_bytes:
-                return self._fail(events)
-            else:
-                self._take_line(line)
-        if unfinished:
-            self._pieces.append(unfinished)
-            self._pieces_bytes += len(unfinished)
-            if self._event_bytes + self._pieces_bytes > self._max_event_bytes:
-                return self._fail(events)
+        self._after_cr = last == _CR
+        events: list[T] = []
+        try:
+            for line in lines:
+                if self._pieces:
+                    self._pieces.append(line)
+                    line = b"".join(self._pieces)
+                    self._pieces.clear()
+                    self._pieces_bytes = 0
+                if not line:
+                    self._dispatch(events)
+                    continue
+                if self._event_bytes + len(line) > self._max_event_bytes:
+                    self._check_size(line, len(line))
+                if line.startswith(b"data: "):  # the two forms of nearly every line come first
+                    self._data.append(line[6:])
+                elif line.startswith(b"event: "):
+                    self._event = line[7:]
+                elif line.startswith(b":"):
+                    continue  # a comment, which keeps a connection alive and takes no room
+                else:
+                    self._take_field(line)
+                self._event_bytes += len(line)
+            if unfinished:
+                self._pieces.append(unfinished)
+                self._pieces_bytes += len(unfinished)
+                self._check_size(self._pieces[0], self._pieces_bytes)
+        except EagerStreamError as failure:
+            self._failure = failure
+            self._pieces.clear()
+            self._data.clear()
+            if not events:
+                raise
         return events
 
-    def close(self) -> list[ServerSentEvent]:
+    def close(self) -> list[T]:
         """The body has ended: an unfinished event is discarded, as the standard says, so the list is always empty.
 
         Raises:
             LimitError: As `feed`.
         """
-        if not self._closed:
-            self._check()
-            self._closed = True
+        if self._failure is not None:
+            self._refuse()
+        self._closed = True
         return []
 
-    def _check(self) -> None:
-        if self._failed:
+    def _refuse(self) -> None:
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+        raise UsageError(f"{type(self).__name__}.feed() after close()")
+
+    def _check_size(self, line: bytes, line_bytes: int) -> None:
+        """Refuse a line, of which `line` is the beginning, that is too long or makes its event too large."""
+        event_bytes = 0 if line.startswith(b":") else self._event_bytes
+        if event_bytes + line_bytes > self._max_event_bytes:
             raise LimitError("max_event_bytes", self._max_event_bytes, "a server-sent event")
-        if self._closed:
-            raise UsageError("SSEDecoder.feed() after close()")
 
-    def _fail(self, events: list[ServerSentEvent]) -> list[ServerSentEvent]:
-        self._failed = True
-        self._pieces.clear()
-        self._data.clear()
-        if not events:
-            self._check()
-        return events
-
-    def _take_line(self, line: bytes) -> None:
-        if line.startswith(b"data:"):
-            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
-        elif line.startswith(b":"):
-            return
-        else:
-            name, _, value = line.partition(b":")
-            self._take_field(name, value.removeprefix(b" "))
-        self._event_bytes += len(line)
-
-    def _take_field(self, name: bytes, value: bytes) -> None:
-        if name == b"event":
-            self._event = _decode(value)
-        elif name == b"data":
+    def _take_field(self, line: bytes) -> None:
+        """A line in one of the rarer forms; unknown fields are ignored, as the standard says."""
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
             self._data.append(value)
+        elif name == b"event":
+            self._event = value
         elif name == b"id":
             if b"\0" not in value:
-                self._id = _decode(value)
+                self._id = value
         elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
             # bytes.isdigit() knows ASCII digits only; int() alone would take "+5", "1_000" and Arabic digits.
             self._retry = self.reconnection_time_ms = int(value)
 
-    def _dispatch(self, events: list[ServerSentEvent]) -> None:
-        if self._data:
-            data = _decode(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
-            events.append(ServerSentEvent(self._event or "message", data, self._id, self._retry))
-            self._data.clear()
-        self._event = ""
+    def _dispatch(self, events: list[T]) -> None:
+        data = self._data
+        if data:
+            event = self._dispatched(data[0] if len(data) == 1 else b"\n".join(data))
+            if event is not None:
+                events.append(event)
+            data.clear()
+        self._event = b""
         self._retry = None
         self._event_bytes = 0
 
 
-def _decode(value: bytes) -> str:
-    # A field ends at a line end or a colon, which are never part of a longer UTF-8 sequence: decoding field by field
-    # gives the same as decoding the stream, and one U+FFFD per maximal invalid part is also what the standard asks.
-    return value.decode("utf-8", "replace")
+class SSEDecoder(EventStreamDecoder[ServerSentEvent]):
+    """Turns chunks of a `text/event-stream` body, cut anywhere, into `ServerSentEvent`s."""
+
+    def _dispatched(self, data: bytes) -> ServerSentEvent:
+        # A field ends at a line end or a colon, which are never part of a longer UTF-8 sequence: decoding field by
+        # field gives what decoding the stream gives, and one U+FFFD per maximal invalid part is what the standard asks.
+        event = self._event.decode("utf-8", "replace") or "message"
+        return ServerSentEvent(event, data.decode("utf-8", "replace"), self._id.decode("utf-8", "replace"), self._retry)

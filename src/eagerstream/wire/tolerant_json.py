@@ -51,6 +51,6 @@ class TolerantJSON(PartialJSON):
             self._seen_chars = len(self._text[0])
             try:
                 self._tolerant = self._loads(self._text[0], self._allow)
-            except (ValueError, IndexError, RecursionError):
+            except Exception:
                 pass  # it raises on what it cannot complete, and recurses; the last good value stays
         return self._tolerant

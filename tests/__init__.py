@@ -1,0 +1,1 @@
+"""The tests of eagerstream; `support` holds what they share."""

@@ -1,0 +1,18 @@
+"""Settings for the whole suite."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Time limits per example would make slow machines fail; pytest-timeout guards against hangs. In CI the examples are
+# the same on every run, so that a red build is about the change that it builds.
+settings.register_profile(
+    "eagerstream",
+    deadline=None,
+    max_examples=100,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("eagerstream")

@@ -1,0 +1,1 @@
+"""The wire core, tested alone: no network, no event loop."""

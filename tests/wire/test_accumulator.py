@@ -1,0 +1,783 @@
+"""`InputAccumulator` and `ToolInput`: which fragment belongs where, and how each input ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from anthropic import types
+from anthropic.types import beta
+from hypothesis import given, settings, strategies as st
+
+from eagerstream.errors import LimitError, UsageError
+from eagerstream.limits import Limits
+from eagerstream.wire import InputAccumulator, InputDelta, InputStart, InputStop, Outcome, ToolInput, WireEvent
+from tests.support import (
+    MESSAGE_STOP,
+    block_delta,
+    block_start,
+    block_stop,
+    cuts_of,
+    input_delta,
+    is_json,
+    message_delta,
+    message_start,
+    strict_loads,
+    text_delta,
+    tool_start,
+    written,
+)
+from tests.wire.json_texts import texts
+from tests.wire.summaries import event_summary, random_stream, streams
+
+
+def told(accumulator: InputAccumulator, *events: Any) -> list[str]:
+    """What came out, in short: `start 0`, `delta 0 'x'`, `stop 0 valid`."""
+    lines = []
+    for event in events:
+        for out in accumulator.feed(event):
+            match out:
+                case InputStart(input=tool_input):
+                    lines.append(f"start {tool_input.index}")
+                case InputDelta(input=tool_input, fragment=fragment):
+                    lines.append(f"delta {tool_input.index} {fragment!r}")
+                case InputStop(input=tool_input):
+                    assert tool_input.outcome is not None
+                    lines.append(f"stop {tool_input.index} {tool_input.outcome.value}")
+    return lines
+
+
+def closed(accumulator: InputAccumulator, stop_reason: str | None = None) -> list[str]:
+    return [
+        f"stop {event.input.index} {event.input.outcome.value}"
+        for event in accumulator.close(stop_reason)
+        if event.input.outcome
+    ]
+
+
+def ended(*fragments: str, limits: Limits | None = None) -> ToolInput:
+    """A whole, closed input of these fragments."""
+    accumulator = InputAccumulator(limits=limits or Limits())
+    told(accumulator, tool_start(0), *(input_delta(0, fragment) for fragment in fragments), block_stop(0))
+    return accumulator.inputs[0]
+
+
+# --- the ordinary ways ------------------------------------------------------------------------------------------------
+
+
+def test_one_call() -> None:
+    """The plain case, event by event: an empty fragment says nothing, and the outcome comes with the stop."""
+    accumulator = InputAccumulator()
+    assert told(accumulator, message_start(), tool_start(0, "search", caller={"type": "direct"})) == ["start 0"]
+    tool_input = accumulator.inputs[0]
+    assert (tool_input.index, tool_input.id, tool_input.name, tool_input.kind) == (0, "toolu_0", "search", "tool_use")
+    assert tool_input.block["caller"] == {"type": "direct"}
+    assert (tool_input.raw, tool_input.chars, tool_input.partial, tool_input.outcome) == ("", 0, {}, None)
+    assert told(accumulator, input_delta(0, "")) == []
+    assert told(accumulator, input_delta(0, '{"q": "li')) == ['delta 0 \'{"q": "li\'']
+    assert (tool_input.partial, tool_input.value, tool_input.error) == ({"q": "li"}, None, None)
+    with pytest.raises(UsageError):
+        _ = tool_input.wrapped
+    assert told(accumulator, input_delta(0, 'sbon"}')) == ["delta 0 'sbon\"}'"]
+    assert tool_input.value is None
+    assert told(accumulator, block_stop(0)) == ["stop 0 valid"]
+    assert tool_input.raw == '{"q": "lisbon"}'
+    assert tool_input.chars == len(tool_input.raw)
+    assert tool_input.value == tool_input.partial == tool_input.wrapped == {"q": "lisbon"}
+    assert told(accumulator, message_delta("tool_use"), MESSAGE_STOP) == []
+    assert accumulator.violations == []
+
+
+def test_interleaved_calls_do_not_mix() -> None:
+    """Fragments belong to the block of their index, whatever order they come in."""
+    accumulator = InputAccumulator()
+    lines = told(
+        accumulator,
+        tool_start(0),
+        tool_start(1),
+        input_delta(1, '{"b":'),
+        input_delta(0, '{"a":'),
+        input_delta(1, "2}"),
+        tool_start(2),
+        block_stop(1),
+        input_delta(0, "1}"),
+        input_delta(2, '{"c":3}'),
+        block_stop(2),
+        block_stop(0),
+    )
+    assert [line for line in lines if line.startswith("stop")] == ["stop 1 valid", "stop 2 valid", "stop 0 valid"]
+    assert {index: tool_input.value for index, tool_input in accumulator.inputs.items()} == {
+        0: {"a": 1},
+        1: {"b": 2},
+        2: {"c": 3},
+    }
+
+
+def test_many_interleaved_calls() -> None:
+    """Thirty inputs at once, in random turns: each ends as what was written into it."""
+    accumulator = InputAccumulator()
+    told(accumulator, *random_stream(5, 30))
+    assert [accumulator.inputs[index].value for index in range(30)] == [
+        {"n": index, "text": "lorem ipsum " * 3} for index in range(30)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["tool_use", "server_tool_use", "mcp_tool_use"])
+def test_the_kinds_with_an_input(kind: str) -> None:
+    """All three stream their input alike."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(3, kind=kind), input_delta(3, "{}"), block_stop(3))
+    assert accumulator.inputs[3].kind == kind
+    assert accumulator.inputs[3].value == {}
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking", "web_search_tool_result", "hologram", "fallback"])
+def test_other_blocks_are_none_of_its_business(kind: str) -> None:
+    """Blocks without an input make no events, and are no violation."""
+    accumulator = InputAccumulator()
+    assert (
+        told(accumulator, block_start(0, kind), text_delta(0, "x"), block_stop(0), {"type": "ping"}, {"type": "later"})
+        == []
+    )
+    assert accumulator.inputs == {}
+    assert accumulator.violations == []
+
+
+def test_gaps_in_the_indexes_do_not_matter() -> None:
+    """Indexes are names, not places in a list."""
+    accumulator = InputAccumulator()
+    assert told(accumulator, tool_start(7), input_delta(7, "{}"), block_stop(7)) == [
+        "start 7",
+        "delta 7 '{}'",
+        "stop 7 valid",
+    ]
+    assert list(accumulator.inputs) == [7]
+
+
+def test_a_new_message_starts_afresh() -> None:
+    """One accumulator follows a whole conversation; what was open when a message begins anew was cut off."""
+    accumulator = InputAccumulator()
+    told(accumulator, message_start(), tool_start(0), input_delta(0, '{"a":1'), tool_start(1))
+    old = accumulator.inputs[0]
+    assert told(accumulator, message_start()) == ["stop 0 incomplete", "stop 1 incomplete"]
+    assert accumulator.inputs == {}
+    assert told(accumulator, tool_start(0), input_delta(0, "{}"), block_stop(0))[-1] == "stop 0 valid"
+    assert accumulator.inputs[0] is not old
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------------------
+
+OUTCOMES: list[tuple[str, Outcome, int | None]] = [
+    ("{}", Outcome.VALID, None),
+    (' \n{"a": [1, "x", null]}\t ', Outcome.VALID, None),
+    ('{"a":1,"a":2}', Outcome.VALID, None),
+    ('{"a":"\\ud83d"}', Outcome.VALID, None),
+    ('{"a":1e308}', Outcome.VALID, None),
+    ('{"a":1', Outcome.INCOMPLETE, None),
+    ('{"a":"b', Outcome.INCOMPLETE, None),
+    ('{"a":"b\\', Outcome.INCOMPLETE, None),
+    ("{", Outcome.INCOMPLETE, None),
+    ('{"a":1e400', Outcome.INCOMPLETE, None),
+    ("  ", Outcome.INCOMPLETE, None),
+    ('{"keywords": Dave', Outcome.INVALID, 13),
+    ('{"cmd":"echo "hi" && rm"}', Outcome.INVALID, 14),
+    ('{"a":1}}', Outcome.INVALID, 7),
+    ('{"a":1} x', Outcome.INVALID, 8),
+    ('{"a":1}{"b":2}', Outcome.INVALID, 7),
+    ('{"a":NaN}', Outcome.INVALID, 5),
+    ('{"a":-Infinity}', Outcome.INVALID, 6),
+    ('{"a":1e400}', Outcome.INVALID, 5),
+    ('{"a":[-1e400 ,2]', Outcome.INVALID, 6),
+    ('{"a":1e400,}', Outcome.INVALID, 11),
+    ('{"a":1,}', Outcome.INVALID, 7),
+    ('{"a":"x\ny"}', Outcome.INVALID, 7),
+    ("[1, 2]", Outcome.INVALID, 0),
+    (' "str"', Outcome.INVALID, 1),
+    ("null", Outcome.INVALID, 0),
+    ("\n12", Outcome.INVALID, 1),
+    ("[", Outcome.INVALID, 0),
+    ("n", Outcome.INVALID, 0),
+    ("\ufeff{}", Outcome.INVALID, 0),
+    ('{"a":' + "[" * 512, Outcome.INVALID, 5 + 511),
+    ('{"a":' + "1" * 4_301 + "}", Outcome.INVALID, 5 + 4_300),
+]
+
+
+@pytest.mark.parametrize("size", [1, 7, 10**6])
+@pytest.mark.parametrize(("text", "outcome", "offset"), OUTCOMES, ids=[ascii(text)[:30] for text, _, _ in OUTCOMES])
+def test_outcomes(text: str, outcome: Outcome, offset: int | None, size: int) -> None:
+    """Only one whole JSON object runs; all else says where it went wrong and goes back as the model wrote it."""
+    tool_input = ended(*(text[at : at + size] for at in range(0, len(text), size)))
+    assert tool_input.outcome is outcome
+    assert tool_input.raw == text
+    if outcome is Outcome.VALID:
+        assert tool_input.error is None
+        assert written(tool_input.value) == written(strict_loads(text))
+        assert tool_input.wrapped is tool_input.value
+        return
+    assert tool_input.value is None
+    assert tool_input.wrapped == {"INVALID_JSON": text}
+    assert tool_input.error is not None
+    assert tool_input.error.offset_chars == (len(text) if offset is None else offset)
+    assert tool_input.error.character == text[tool_input.error.offset_chars :][:1]
+
+
+@given(st.data(), texts)
+def test_valid_is_exactly_one_whole_json_object(data: st.DataObject, text: str) -> None:
+    """The outcome agrees with the standard library on every text, and raw is what was written."""
+    tool_input = ended(*data.draw(cuts_of(text)))
+    assert tool_input.raw == text
+    if text == "":
+        return
+    value = strict_loads(text) if is_json(text) else None
+    sendable = isinstance(value, dict) and "Infinity" not in written(value)
+    if "e" not in text.lower() and "Infinity" not in text:  # numbers beyond floats have their own table
+        assert (tool_input.outcome is Outcome.VALID) == sendable
+    if tool_input.outcome is Outcome.VALID:
+        assert sendable
+        assert written(tool_input.value) == written(value)
+
+
+def test_a_fault_is_known_before_the_block_ends() -> None:
+    """Whoever shows an input can tell at the wrong character that it will not run."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), input_delta(0, '{"keywords": D'))
+    error = accumulator.inputs[0].error
+    assert error is not None
+    assert (error.offset_chars, error.character) == (13, "D")
+    assert accumulator.inputs[0].outcome is None
+
+
+def test_an_input_over_the_limit_is_invalid_and_keeps_what_fits() -> None:
+    """A runaway input is counted, not kept."""
+    limits = Limits(max_input_chars=10)
+    tool_input = ended('{"a":"', "0123", limits=limits)
+    assert (tool_input.outcome, tool_input.raw) == (Outcome.INCOMPLETE, '{"a":"0123')
+    tool_input = ended('{"a":"', "01234", "56" * 100, limits=limits)
+    assert tool_input.outcome is Outcome.INVALID
+    assert tool_input.raw == '{"a":"0123'
+    assert tool_input.chars == 6 + 5 + 200
+    assert tool_input.error is not None
+    assert (tool_input.error.offset_chars, tool_input.error.character) == (10, "4")
+    assert ended('{"a":"01"}', limits=limits).outcome is Outcome.VALID
+    assert ended('{"a":"012', "34", limits=limits).raw == '{"a":"0123'
+    assert ended('{"a":"0123', "4", limits=limits).raw == '{"a":"0123'
+
+
+def test_a_call_that_never_closed_is_incomplete() -> None:
+    """Even a whole object: the peer broke off, and what it would have sent next nobody knows."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), input_delta(0, '{"a":1}'), tool_start(1), input_delta(1, "[x"))
+    assert closed(accumulator, "max_tokens") == ["stop 0 incomplete", "stop 1 invalid"]
+    assert accumulator.inputs[0].wrapped == {"INVALID_JSON": '{"a":1}'}
+    assert len(accumulator.violations) == 2
+    assert closed(accumulator) == []
+
+
+@pytest.mark.parametrize("end", [MESSAGE_STOP, message_start()], ids=["message_stop", "message_start"])
+def test_a_missing_stop_is_noticed_at_the_end_of_the_message(end: WireEvent) -> None:
+    """Every input that started stops, whether or not the peer says so."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(4), input_delta(4, '{"a":'))
+    assert told(accumulator, end) == ["stop 4 incomplete"]
+    assert accumulator.violations == ["block 4 was never closed"]
+
+
+# --- empty inputs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("proof", "lines"),
+    [
+        (tool_start(1), ["stop 0 valid", "start 1"]),
+        (block_start(1, "text", text=""), ["stop 0 valid"]),
+        (input_delta(5, "{"), ["stop 0 valid", "delta 5 '{'"]),
+        (message_delta("tool_use"), ["stop 0 valid"]),
+        (message_delta("end_turn"), ["stop 0 valid"]),
+        (message_delta("pause_turn"), ["stop 0 valid"]),
+        (message_delta("max_tokens"), ["stop 0 incomplete"]),
+        (message_delta("refusal"), ["stop 0 incomplete"]),
+        (message_delta("model_context_window_exceeded"), ["stop 0 incomplete"]),
+        (message_delta(None), []),
+        (MESSAGE_STOP, ["stop 0 incomplete"]),
+        (message_start(), ["stop 5 incomplete", "stop 0 incomplete"]),
+        (input_delta(5, ""), []),
+        ({"type": "ping"}, []),
+        ({"type": "error", "error": {}}, []),
+    ],
+    ids=lambda proof: str(proof)[:60],
+)
+def test_an_empty_input_waits_for_a_proof(proof: WireEvent, lines: list[str]) -> None:
+    """Nothing between start and stop may be an input without arguments, or one that was cut off before its first character."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(5), input_delta(5, " "), tool_start(0), input_delta(0, ""))
+    assert told(accumulator, block_stop(0)) == []
+    assert accumulator.inputs[0].outcome is None
+    told_now = told(accumulator, proof)
+    assert sorted(line for line in told_now if line != "stop 5 incomplete") == sorted(
+        line for line in lines if line != "stop 5 incomplete"
+    )
+    if "stop 0 valid" in lines:
+        assert told_now[0] == "stop 0 valid", "the earlier input is settled first"
+        assert accumulator.inputs[0].value == accumulator.inputs[0].wrapped == {}
+        assert accumulator.inputs[0].error is None
+
+
+def test_several_empty_inputs_are_settled_together() -> None:
+    """Two calls without arguments one after the other: the first is proven by the second, the second by the stop reason."""
+    accumulator = InputAccumulator()
+    assert told(accumulator, tool_start(0), block_stop(0), tool_start(1), block_stop(1), message_delta("tool_use")) == [
+        "start 0",
+        "stop 0 valid",
+        "start 1",
+        "stop 1 valid",
+    ]
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), tool_start(1), block_stop(1), block_stop(0))
+    assert told(accumulator, message_delta("tool_use")) == ["stop 1 valid", "stop 0 valid"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        ("tool_use", "valid"),
+        ("end_turn", "valid"),
+        ("max_tokens", "incomplete"),
+        (None, "incomplete"),
+        ("new", "incomplete"),
+    ],
+)
+def test_close_may_know_the_stop_reason(reason: str | None, outcome: str) -> None:
+    """A body that ends without `message_stop` is settled by what is known of its end."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), block_stop(0))
+    assert closed(accumulator, reason) == [f"stop 0 {outcome}"]
+
+
+def test_an_empty_input_that_never_closed_is_incomplete() -> None:
+    """A stop reason proves nothing for a block that is still open."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0))
+    assert told(accumulator, message_delta("tool_use")) == []
+    assert closed(accumulator, "tool_use") == ["stop 0 incomplete"]
+    assert accumulator.inputs[0].wrapped == {"INVALID_JSON": ""}
+
+
+# --- inputs that come with the start ----------------------------------------------------------------------------------
+
+
+def test_an_input_in_the_start_is_the_input() -> None:
+    """Calls made from code that the API runs arrive whole; they wait for no proof."""
+    accumulator = InputAccumulator()
+    assert told(accumulator, tool_start(0, input={"city": "Braga"})) == ["start 0"]
+    tool_input = accumulator.inputs[0]
+    assert tool_input.partial == {"city": "Braga"}
+    assert tool_input.is_finished("city")
+    assert not tool_input.is_finished("town")
+    assert told(accumulator, input_delta(0, ""), block_stop(0)) == ["stop 0 valid"]
+    assert tool_input.value == {"city": "Braga"}
+    assert (tool_input.raw, tool_input.chars) == ('{"city": "Braga"}', 0)
+
+
+def test_fragments_win_over_an_input_in_the_start() -> None:
+    """Where both come, the fragments are what the model wrote."""
+    accumulator = InputAccumulator()
+    told(
+        accumulator,
+        tool_start(0, input={"city": "Braga"}),
+        input_delta(0, '{"city":'),
+        input_delta(0, '"Faro"}'),
+        block_stop(0),
+    )
+    assert accumulator.inputs[0].value == {"city": "Faro"}
+
+
+@pytest.mark.parametrize("placeholder", [{}, None, [], "", "x", 5, [1]])
+def test_a_placeholder_is_not_the_input(placeholder: object) -> None:
+    """Only a non-empty object can be an input; the usual `{}` says nothing."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0, input=placeholder), input_delta(0, '{"a":1}'), block_stop(0))
+    assert accumulator.inputs[0].value == {"a": 1}
+    told(accumulator, tool_start(1, input=placeholder))
+    assert accumulator.inputs[1].partial == {}
+    assert told(accumulator, block_stop(1)) == []
+
+
+def test_calls_inside_message_start() -> None:
+    """A reply may begin with content that is already there, whole."""
+    accumulator = InputAccumulator()
+    content = [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}}, None]
+    assert told(accumulator, message_start(content=content)) == ["start 1", "stop 1 valid"]
+    content[1] = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
+    assert told(accumulator, message_start(content=content)) == ["start 1"]
+    assert told(accumulator, message_delta("tool_use")) == ["stop 1 valid"]
+
+
+# --- what the peer does wrong -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        input_delta(9, "x"),
+        input_delta(0, "x") | {"index": None},
+        input_delta(0, "x") | {"index": "0"},
+        input_delta(0, "x") | {"index": 0.0},
+        input_delta(0, "x") | {"index": False},
+        block_delta(0, "input_json_delta"),
+        block_delta(0, "input_json_delta", partial_json=None),
+        block_delta(0, "input_json_delta", partial_json={"a": 1}),
+        block_delta(0, "input_json_delta", partial_json=b"x"),
+        tool_start(1) | {"index": None},
+        tool_start(1) | {"index": True},
+        tool_start(1) | {"content_block": None},
+        {"type": "content_block_start"},
+    ],
+    ids=str,
+)
+def test_a_violation_is_noted_and_harms_no_input(event: WireEvent) -> None:
+    """A broken event must neither raise nor end up in another call's input."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), input_delta(0, '{"a":'))
+    assert told(accumulator, event) == []
+    assert len(accumulator.violations) == 1
+    assert told(accumulator, input_delta(0, "1}"), block_stop(0))[-1] == "stop 0 valid"
+    assert accumulator.inputs[0].value == {"a": 1}
+
+
+@pytest.mark.parametrize("odd", [[], {}, [["tool_use"]], 5, None, True], ids=str)
+def test_a_word_that_is_no_word_is_unknown(odd: object) -> None:
+    """Where the API has a string a broken gateway may have anything, also what cannot be looked up in a set."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), block_stop(0))
+    assert told(accumulator, block_start(0, "text") | {"type": odd}) == []
+    assert told(accumulator, block_delta(0, "x") | {"delta": {"type": odd, "partial_json": "{"}}) == []
+    lines = told(accumulator, {"type": "message_delta", "delta": {"stop_reason": odd}})
+    assert lines == ([] if odd is None else ["stop 0 incomplete"])
+    assert told(accumulator, {"type": "content_block_start", "index": 1, "content_block": {"type": odd}}) == (
+        ["stop 0 valid"] if odd is None else []
+    )
+    assert told(accumulator, message_start(content=[{"type": odd}])) == []
+    assert list(accumulator.inputs) == []
+
+
+def test_a_delta_after_the_stop_is_ignored() -> None:
+    """A settled input never changes."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), input_delta(0, '{"a":1}'), block_stop(0))
+    assert told(accumulator, input_delta(0, "x"), block_stop(0)) == []
+    assert (accumulator.inputs[0].raw, accumulator.inputs[0].value) == ('{"a":1}', {"a": 1})
+    assert len(accumulator.violations) == 1
+
+
+def test_a_second_start_ends_the_first() -> None:
+    """An index that starts again while it is open: the first call was cut off, the second is another call."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0, "first"), input_delta(0, '{"a":'))
+    first = accumulator.inputs[0]
+    assert told(accumulator, tool_start(0, "second")) == ["stop 0 incomplete", "start 0"]
+    assert told(accumulator, input_delta(0, "{}"), block_stop(0)) == ["delta 0 '{}'", "stop 0 valid"]
+    assert first.raw == '{"a":'
+    assert accumulator.inputs[0].name == "second"
+    assert len(accumulator.violations) == 1
+
+
+def test_a_start_after_the_stop_is_another_call() -> None:
+    """An index used again makes a new input; the settled one keeps its value."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), input_delta(0, '{"a":1}'), block_stop(0))
+    first = accumulator.inputs[0]
+    assert told(accumulator, tool_start(0), input_delta(0, '{"a":2}'), block_stop(0))[-1] == "stop 0 valid"
+    assert (first.value, accumulator.inputs[0].value) == ({"a": 1}, {"a": 2})
+
+
+def test_an_empty_call_whose_index_starts_again() -> None:
+    """The next start proves the empty input, also when it takes over its index."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0, "first"), block_stop(0))
+    first = accumulator.inputs[0]
+    assert told(accumulator, tool_start(0, "second")) == ["stop 0 valid", "start 0"]
+    assert first.value == {}
+
+
+def test_a_block_of_another_type_may_take_over_an_open_index() -> None:
+    """The call was cut off, and its later fragments belong to nobody."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), input_delta(0, "{"))
+    assert told(accumulator, block_start(0, "text", text=""), input_delta(0, "}"), block_stop(0)) == [
+        "stop 0 incomplete"
+    ]
+
+
+def test_violations_do_not_pile_up() -> None:
+    """A peer that breaks the protocol a million times must not fill the memory, nor the log with its text."""
+    accumulator = InputAccumulator()
+    told(accumulator, *(input_delta(9, "secret") for _ in range(1_000)))
+    assert len(accumulator.violations) == 100
+    assert "secret" not in "".join(accumulator.violations)
+    accumulator = InputAccumulator()
+    told(accumulator, input_delta(0, "x") | {"index": "y" * 10_000})
+    assert len(accumulator.violations[0]) < 200
+
+
+def test_too_many_inputs() -> None:
+    """The number of calls in one message is bounded, and a new message may have as many again."""
+    accumulator = InputAccumulator(limits=Limits(max_blocks=3))
+    for _ in range(2):
+        told(accumulator, message_start(), *(tool_start(index) for index in range(3)))
+    with pytest.raises(LimitError) as caught:
+        accumulator.feed(tool_start(3))
+    assert (caught.value.limit, caught.value.bound) == ("max_blocks", 3)
+
+
+def test_what_is_no_event_is_the_callers_error() -> None:
+    """Bytes and strings are not events."""
+    with pytest.raises(UsageError):
+        InputAccumulator().feed("content_block_start")
+
+
+# --- watch ------------------------------------------------------------------------------------------------------------
+
+
+def watched(*paths: tuple[str | int, ...]) -> tuple[InputAccumulator, list[tuple[tuple[str | int, ...], Any]]]:
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0))
+    calls: list[tuple[tuple[str | int, ...], Any]] = []
+
+    def watch(path: tuple[str | int, ...]) -> None:
+        accumulator.inputs[0].watch(*path, callback=lambda value: calls.append((path, written(value))))
+
+    for path in paths:
+        watch(path)
+    return accumulator, calls
+
+
+def test_watch_calls_when_the_value_is_finished() -> None:
+    """Not before, not twice, and in the fragment that finishes it."""
+    accumulator, calls = watched(("a",), ("b", 1, "c"), ("b",), ())
+    told(accumulator, input_delta(0, '{"a": "x'))
+    assert calls == []
+    told(accumulator, input_delta(0, '"'))
+    assert calls == [(("a",), '"x"')]
+    told(accumulator, input_delta(0, ', "b": [0, {"c": 12'))
+    assert len(calls) == 1
+    told(accumulator, input_delta(0, "}"))
+    assert calls[1:] == [(("b", 1, "c"), "12")]
+    told(accumulator, input_delta(0, "]"))
+    assert calls[2:] == [(("b",), '[0, {"c": 12}]')]
+    told(accumulator, input_delta(0, "}"))
+    assert calls[3:] == [((), '{"a": "x", "b": [0, {"c": 12}]}')]
+    told(accumulator, block_stop(0))
+    assert len(calls) == 4
+
+
+def test_watch_calls_at_once_for_what_is_finished() -> None:
+    """Whoever comes late is told right away, also after the end."""
+    accumulator, _ = watched()
+    told(accumulator, input_delta(0, '{"a": null, "b": "x'))
+    tool_input = accumulator.inputs[0]
+    calls: list[Any] = []
+    tool_input.watch("a", callback=calls.append)
+    assert calls == [None]
+    told(accumulator, input_delta(0, '"}'), block_stop(0))
+    tool_input.watch("b", callback=calls.append)
+    assert calls == [None, "x"]
+
+
+@pytest.mark.parametrize("last", ['"', "x", "", "\n", '","d":tru'])
+def test_watch_never_calls_for_what_does_not_come(last: str) -> None:
+    """A path that is not there, or a value cut off in its middle, is never told of."""
+    accumulator, calls = watched(("nothing",), ("a", 0), ("b",), (0,))
+    told(accumulator, input_delta(0, '{"a": "x", "b": {"c": "y'), input_delta(0, last), block_stop(0))
+    told(accumulator, message_delta("tool_use"), MESSAGE_STOP)
+    accumulator.inputs[0].watch("nothing", callback=lambda _: calls.append(((), "late")))
+    assert calls == []
+
+
+def test_watch_sees_the_finished_parts_of_an_invalid_input() -> None:
+    """What was whole before the fault was told, and stays told."""
+    accumulator, calls = watched(("a",), ("b",))
+    told(accumulator, input_delta(0, '{"a": 1, "b": Dave}'), block_stop(0))
+    assert accumulator.inputs[0].outcome is Outcome.INVALID
+    assert calls == [(("a",), "1")]
+
+
+def test_watch_of_an_input_in_the_start() -> None:
+    """What came whole is finished from the start."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0, input={"a": [1]}))
+    calls: list[Any] = []
+    accumulator.inputs[0].watch("a", 0, callback=calls.append)
+    assert calls == [1]
+
+
+def test_watch_of_the_whole_of_an_empty_input() -> None:
+    """An input without arguments has a value, and whoever waits for all of it must hear."""
+    accumulator, calls = watched(())
+    told(accumulator, block_stop(0))
+    assert calls == []
+    told(accumulator, message_delta("tool_use"))
+    assert accumulator.inputs[0].value == {}
+    assert calls == [((), "{}")]
+
+
+def test_watch_from_inside_a_callback() -> None:
+    """A callback may ask for more, finished or not."""
+    accumulator, calls = watched()
+    tool_input = accumulator.inputs[0]
+
+    def then(value: Any) -> None:
+        calls.append((("a",), value))
+        tool_input.watch("b", callback=lambda value: calls.append((("b",), value)))
+        tool_input.watch("a", callback=lambda value: calls.append((("a", "again"), value)))
+
+    tool_input.watch("a", callback=then)
+    tool_input.watch("a", callback=lambda value: calls.append((("a", "second"), value)))
+    told(accumulator, input_delta(0, '{"a":1,'), input_delta(0, '"b":2}'))
+    assert sorted(calls) == [(("a",), 1), (("a", "again"), 1), (("a", "second"), 1), (("b",), 2)]
+
+
+def test_an_exception_in_a_callback_comes_out_and_the_others_are_still_told() -> None:
+    """The exception is the caller's own; those who watch beside it must not lose their call for it."""
+    accumulator, calls = watched()
+    tool_input = accumulator.inputs[0]
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    tool_input.watch("a", callback=fail)
+    tool_input.watch("a", callback=lambda value: calls.append((("a",), value)))
+    tool_input.watch("b", callback=lambda value: calls.append((("b",), value)))
+    with pytest.raises(ZeroDivisionError):
+        told(accumulator, input_delta(0, '{"a":1,'))
+    told(accumulator, input_delta(0, '"b":2}'))
+    assert calls == [(("a",), 1), (("b",), 2)]
+    assert told(accumulator, block_stop(0)) == ["stop 0 valid"]
+
+
+# --- what an input shows ----------------------------------------------------------------------------------------------
+
+
+def test_the_repr_keeps_the_input_to_itself() -> None:
+    """What a model wrote does not belong in a log."""
+    tool_input = ended('{"password": "hunter2"}')
+    assert repr(tool_input) == "<ToolInput 0 'tool' valid, 23 chars>"
+
+
+@pytest.mark.parametrize("block", [{}, {"id": None, "name": 5}, {"input": "x"}])
+def test_a_block_with_half_its_fields(block: dict[str, Any]) -> None:
+    """An input exists and is a text in every field that should be one, whatever the block lacks."""
+    accumulator = InputAccumulator()
+    told(accumulator, {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", **block}})
+    tool_input = accumulator.inputs[0]
+    assert isinstance(tool_input.id, str)
+    assert isinstance(tool_input.name, str)
+
+
+def test_a_subclass_of_tool_input() -> None:
+    """Higher layers add to the inputs without a wrapper around each."""
+
+    class MyInput(ToolInput):
+        pass
+
+    accumulator = InputAccumulator(input_type=MyInput)
+    (event,) = accumulator.feed(tool_start(0))
+    assert type(event.input) is MyInput
+
+
+# --- kinds of events --------------------------------------------------------------------------------------------------
+
+STREAM: list[WireEvent] = [
+    message_start(),
+    block_start(0, "text", text=""),
+    text_delta(0, "x"),
+    block_stop(0),
+    tool_start(1),
+    input_delta(1, '{"a":'),
+    input_delta(1, "1}"),
+    block_stop(1),
+    tool_start(2),
+    block_stop(2),
+    message_delta("tool_use"),
+    MESSAGE_STOP,
+]
+
+_EVENT_TYPES: dict[str, tuple[Any, Any]] = {
+    "message_start": (types.RawMessageStartEvent, beta.BetaRawMessageStartEvent),
+    "content_block_start": (types.RawContentBlockStartEvent, beta.BetaRawContentBlockStartEvent),
+    "content_block_delta": (types.RawContentBlockDeltaEvent, beta.BetaRawContentBlockDeltaEvent),
+    "content_block_stop": (types.RawContentBlockStopEvent, beta.BetaRawContentBlockStopEvent),
+    "message_delta": (types.RawMessageDeltaEvent, beta.BetaRawMessageDeltaEvent),
+    "message_stop": (types.RawMessageStopEvent, beta.BetaRawMessageStopEvent),
+}
+
+
+def summaries(events: Iterable[Any]) -> list[tuple[Any, ...]]:
+    accumulator = InputAccumulator()
+    return [event_summary(out) for event in events for out in accumulator.feed(event)]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["stable", "beta"])
+@pytest.mark.parametrize("build", ["model_validate", "construct"])
+def test_event_objects_give_the_same_as_dicts(which: int, build: str) -> None:
+    """Users of the official client have objects, users of gateways have dicts: one accumulator for both."""
+    objects = []
+    for event in STREAM:
+        event_type = _EVENT_TYPES[event["type"]][which]
+        objects.append(event_type.model_validate(event) if build == "model_validate" else event_type.construct(**event))
+    assert summaries(objects) == summaries(STREAM)
+
+
+def test_any_mapping_is_an_event() -> None:
+    """A read-only view is as good as a dict."""
+    assert summaries(MappingProxyType(event) for event in STREAM) == summaries(STREAM)
+
+
+# --- anything at all --------------------------------------------------------------------------------------------------
+
+
+def check_any_stream(stream: list[dict[str, Any]]) -> None:
+    accumulator = InputAccumulator(limits=Limits(max_blocks=8))
+    open_inputs: Counter[int] = Counter()
+    known: dict[int, ToolInput] = {}
+    events = []
+    try:
+        for event in stream:
+            events += accumulator.feed(event)
+    except LimitError:
+        pass
+    events += accumulator.close()
+    for out in events:
+        key = id(out.input)
+        if isinstance(out, InputStart):
+            assert key not in known
+            known[key] = out.input
+            open_inputs[key] += 1
+        else:
+            assert open_inputs[key] == 1, "an input has no events before its start or after its stop"
+            if isinstance(out, InputStop):
+                open_inputs[key] -= 1
+    assert not +open_inputs, "every input that started has stopped"
+    for tool_input in known.values():
+        assert tool_input.outcome is not None
+        assert isinstance(tool_input.wrapped, dict)
+        assert (tool_input.value is not None) == (tool_input.outcome is Outcome.VALID) == (tool_input.error is None)
+    assert accumulator.close() == []
+
+
+@given(streams)
+def test_no_stream_raises_and_every_start_has_its_stop(stream: list[dict[str, Any]]) -> None:
+    """Whatever a gateway makes of a stream, each call that was announced is settled exactly once."""
+    check_any_stream(stream)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@settings(max_examples=10_000)
+@given(streams)
+def test_no_stream_raises_and_every_start_has_its_stop_at_length(stream: list[dict[str, Any]]) -> None:
+    """Rare orders of events take more examples than a quick run can afford."""
+    check_any_stream(stream)

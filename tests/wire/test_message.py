@@ -1,0 +1,616 @@
+"""`MessageAssembler`: the message as it must be echoed, and the events on the way to it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from eagerstream.errors import LimitError, UsageError
+from eagerstream.limits import Limits
+from eagerstream.wire import (
+    BlockStart,
+    BlockStop,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageAssembler,
+    MessageEvent,
+    MessageStart,
+    MessageState,
+    MessageStop,
+    Outcome,
+    TextDelta,
+    ThinkingDelta,
+    ToolInput,
+    UnknownEvent,
+    WireEvent,
+)
+from tests.support import (
+    MESSAGE_STOP,
+    block_delta,
+    block_start,
+    block_stop,
+    input_delta,
+    message_delta,
+    message_start,
+    text_delta,
+    tool_start,
+    written,
+)
+from tests.wire.summaries import plausible_streams, streams
+
+
+def fed(*events: Any, limits: Limits | None = None) -> tuple[MessageAssembler, list[MessageEvent[ToolInput]]]:
+    assembler = MessageAssembler(limits=limits or Limits())
+    return assembler, [out for event in events for out in assembler.feed(event)]
+
+
+def names(events: list[MessageEvent[ToolInput]]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def content_of(*events: WireEvent) -> list[dict[str, Any]]:
+    """The content of a message whose middle is `events`."""
+    assembler, _ = fed(message_start(), *events)
+    content: list[dict[str, Any]] = assembler.message["content"]
+    return content
+
+
+# --- one message ------------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_message() -> None:
+    """The plain case, event by event, and the message at its end."""
+    assembler = MessageAssembler()
+    assert assembler.state is MessageState.WAITING
+    stream = [
+        message_start(),
+        {"type": "ping"},
+        block_start(0, "text", text=""),
+        text_delta(0, "Hel"),
+        text_delta(0, ""),
+        text_delta(0, "lo"),
+        block_stop(0),
+        tool_start(1, "search"),
+        input_delta(1, '{"q":'),
+        input_delta(1, "1}"),
+        block_stop(1),
+        message_delta("tool_use"),
+        MESSAGE_STOP,
+    ]
+    events = [out for event in stream for out in assembler.feed(event)]
+    assert names(events) == [
+        "MessageStart",
+        "BlockStart",
+        "TextDelta",
+        "TextDelta",
+        "BlockStop",
+        "InputStart",
+        "InputDelta",
+        "InputDelta",
+        "InputStop",
+        "MessageStop",
+    ]
+    assert assembler.stop_reason == "tool_use"
+    last = events[-1]
+    assert isinstance(last, MessageStop)
+    assert last.stop_reason == "tool_use"
+    assert last.message == assembler.message
+    assert last.message == {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-made-1",
+        "content": [
+            {"type": "text", "text": "Hello"},
+            {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"q": 1}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 10, "output_tokens": 9},
+        "stop_sequence": None,
+    }
+    assert assembler.close() == []
+
+
+def test_a_message_goes_through_its_states() -> None:
+    """Waiting, open, stopped; closing a whole message leaves it whole."""
+    assembler = MessageAssembler()
+    states = [assembler.state]
+    for event in (message_start(), message_delta("end_turn"), MESSAGE_STOP):
+        assembler.feed(event)
+        states.append(assembler.state)
+    assembler.close()
+    states.append(assembler.state)
+    waiting, opened, stopped = MessageState.WAITING, MessageState.OPEN, MessageState.STOPPED
+    assert states == [waiting, opened, opened, stopped, stopped]
+
+
+def test_the_message_can_be_looked_at_any_time() -> None:
+    """What is there so far shows, without disturbing what comes."""
+    assembler, _ = fed(message_start(), block_start(0, "text", text="A"), text_delta(0, "b"))
+    assert assembler.message["content"] == [{"type": "text", "text": "Ab"}]
+    assembler.feed(text_delta(0, "c"))
+    assert assembler.message["content"] == [{"type": "text", "text": "Abc"}]
+    assembler.feed(tool_start(1))
+    assembler.feed(input_delta(1, '{"a":1'))
+    assert assembler.message["content"][1]["input"] == {}
+    assert assembler.message is not assembler.message
+
+
+def test_what_was_told_at_the_start_stays_as_it_was() -> None:
+    """`BlockStart.block` is the block before any delta, also for those who look at it later."""
+    assembler, events = fed(message_start(), block_start(0, "text", text=""), text_delta(0, "x"))
+    _ = assembler.message
+    assembler.feed(block_stop(0))
+    start = events[1]
+    assert isinstance(start, BlockStart)
+    assert start.block == {"type": "text", "text": ""}
+
+
+def test_the_wire_events_are_left_as_they_came() -> None:
+    """Whoever keeps the raw events beside ours must not find them changed."""
+    stream = [
+        message_start(content=[{"type": "text", "text": "x"}]),
+        block_start(1, "text", text="", citations=[]),
+        text_delta(1, "x"),
+        block_delta(1, "citations_delta", citation={"n": 1}),
+        block_stop(1),
+        tool_start(2),
+        input_delta(2, '{"a":1}'),
+        block_stop(2),
+        message_delta("tool_use"),
+        MESSAGE_STOP,
+    ]
+    before = json.dumps(stream)
+    assembler, _ = fed(*stream)
+    _ = assembler.message
+    assert json.dumps(stream) == before
+
+
+def test_thinking_is_joined_and_its_signature_assigned() -> None:
+    """A signature covers the whole: it replaces, where text appends."""
+    content = content_of(
+        block_start(0, "thinking", thinking="", signature=""),
+        block_delta(0, "thinking_delta", thinking="Let "),
+        block_delta(0, "thinking_delta", thinking="me"),
+        block_delta(0, "signature_delta", signature="old"),
+        block_delta(0, "signature_delta", signature="new"),
+        block_stop(0),
+        block_start(1, "redacted_thinking", data="xyz"),
+        block_stop(1),
+    )
+    assert content == [
+        {"type": "thinking", "thinking": "Let me", "signature": "new"},
+        {"type": "redacted_thinking", "data": "xyz"},
+    ]
+
+
+def test_thinking_makes_events() -> None:
+    """Thinking is watched like text."""
+    _, events = fed(
+        message_start(),
+        block_start(0, "thinking", thinking=""),
+        block_delta(0, "thinking_delta", thinking="hm"),
+        block_stop(0),
+    )
+    assert events[2] == ThinkingDelta(0, "hm")
+    assert events[3] == BlockStop(0, {"type": "thinking", "thinking": "hm"})
+
+
+@pytest.mark.parametrize("start", [{}, {"citations": None}, {"citations": []}], ids=str)
+def test_citations_are_appended(start: dict[str, Any]) -> None:
+    """One delta, one citation, whatever the block had at its start."""
+    content = content_of(
+        block_start(0, "text", text="", **start),
+        block_delta(0, "citations_delta", citation={"n": 1}),
+        text_delta(0, "x"),
+        block_delta(0, "citations_delta", citation={"n": 2}),
+        block_stop(0),
+    )
+    assert content == [{"type": "text", "text": "x", "citations": [{"n": 1}, {"n": 2}]}]
+
+
+def test_compaction_is_assigned() -> None:
+    """A compaction arrives whole, in one delta; fields it does not bring stay."""
+    content = content_of(
+        block_start(0, "compaction", content=None),
+        block_delta(0, "compaction_delta", content="what was said", encrypted_content="xyz"),
+        block_stop(0),
+        block_start(1, "compaction", content=None, encrypted_content="old"),
+        block_delta(1, "compaction_delta", content="short"),
+        block_stop(1),
+    )
+    assert content == [
+        {"type": "compaction", "content": "what was said", "encrypted_content": "xyz"},
+        {"type": "compaction", "content": "short", "encrypted_content": "old"},
+    ]
+
+
+def test_unknown_blocks_and_deltas_pass_through() -> None:
+    """What the API adds tomorrow is kept as received, and told as unknown."""
+    later = {"type": "later", "n": 1}
+    shimmer = block_delta(0, "shimmer_delta", amount=1)
+    assembler, events = fed(message_start(), later, block_start(0, "hologram", depth=3), shimmer, block_stop(0))
+    assert [event.data for event in events if isinstance(event, UnknownEvent)] == [later, shimmer]
+    assert assembler.message["content"] == [{"type": "hologram", "depth": 3}]
+
+
+def test_content_is_in_the_order_of_the_indexes() -> None:
+    """Gaps do not matter, nor the order in which blocks open."""
+    content = content_of(
+        tool_start(5), input_delta(5, "{}"), block_start(2, "text", text="x"), block_stop(2), block_stop(5)
+    )
+    assert [block["type"] for block in content] == ["text", "tool_use"]
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ('{"keywords": Dave}', Outcome.INVALID),
+        ("[1]", Outcome.INVALID),
+        ('{"a":1', Outcome.INCOMPLETE),
+        ("", Outcome.INCOMPLETE),
+    ],
+)
+def test_an_input_that_is_not_usable_is_wrapped(text: str, outcome: Outcome) -> None:
+    """The API refuses a history whose input is no object, so the model gets its own words back under one key."""
+    assembler, events = fed(
+        message_start(), tool_start(0), input_delta(0, text), block_stop(0), message_delta("max_tokens"), MESSAGE_STOP
+    )
+    (stop,) = [event for event in events if isinstance(event, InputStop)]
+    assert stop.input.outcome is outcome
+    assert assembler.message["content"][0]["input"] == {"INVALID_JSON": text}
+    assert events[-1] == MessageStop(assembler.message, "max_tokens")
+
+
+def test_an_empty_input_is_an_empty_object() -> None:
+    """A call without arguments, proven by the stop reason, is echoed with `{}`."""
+    assembler, events = fed(message_start(), tool_start(0), block_stop(0), message_delta("tool_use"), MESSAGE_STOP)
+    assert names(events) == ["MessageStart", "InputStart", "InputStop", "MessageStop"]
+    assert assembler.message["content"][0]["input"] == {}
+
+
+def test_a_call_with_its_input_in_the_start() -> None:
+    """The input is echoed as it came, the caller beside it."""
+    content = content_of(tool_start(0, input={"a": 1}, caller={"type": "code"}), block_stop(0))
+    assert content[0]["input"] == {"a": 1}
+    assert content[0]["caller"] == {"type": "code"}
+
+
+def test_content_inside_message_start() -> None:
+    """Blocks that the start already brings are part of the message, their calls are told."""
+    given_content = [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}}]
+    assembler, events = fed(message_start(content=given_content), block_start(2, "text", text="y"), block_stop(2))
+    assert names(events) == ["MessageStart", "InputStart", "InputStop", "BlockStart", "BlockStop"]
+    assert [block.get("text") for block in assembler.message["content"]] == ["x", None, "y"]
+    assert assembler.message["content"][1]["input"] == {"a": 1}
+
+
+# --- the message's own fields -----------------------------------------------------------------------------------------
+
+
+def test_usage_is_overwritten_where_it_is_not_null() -> None:
+    """Counts are cumulative: the last one holds, and what is left out or null keeps the one before."""
+    start = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 7, "service_tier": "standard"}
+    assembler, _ = fed(
+        message_start(usage=start),
+        message_delta(None, output_tokens=5, cache_read_input_tokens=None),
+        message_delta("end_turn", output_tokens=9, input_tokens=12, server_tool_use={"web_search_requests": 1}),
+    )
+    assert assembler.message["usage"] == {
+        "input_tokens": 12,
+        "output_tokens": 9,
+        "cache_read_input_tokens": 7,
+        "service_tier": "standard",
+        "server_tool_use": {"web_search_requests": 1},
+    }
+
+
+def test_message_delta_fills_in_the_message() -> None:
+    """Whatever the end of a reply brings belongs to the message, known to us or not; null takes nothing away."""
+    assembler, _ = fed(
+        message_start(container={"id": "c1"}),
+        {
+            "type": "message_delta",
+            "delta": {
+                "stop_reason": "stop_sequence",
+                "stop_sequence": "END",
+                "container": None,
+                "stop_details": {"a": 1},
+            },
+            "context_management": {"applied_edits": []},
+        },
+        message_delta(None),
+    )
+    message = assembler.message
+    assert (message["stop_reason"], message["stop_sequence"]) == ("stop_sequence", "END")
+    assert message["container"] == {"id": "c1"}
+    assert message["stop_details"] == {"a": 1}
+    assert message["context_management"] == {"applied_edits": []}
+    assert (message["type"], message["usage"]["input_tokens"]) == ("message", 10)
+    assert "delta" not in message
+    assert assembler.stop_reason == "stop_sequence"
+
+
+def test_an_error_event_is_left_to_the_transport() -> None:
+    """It ends the reply from outside; the message keeps what it has."""
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    assembler, events = fed(message_start(), block_start(0, "text", text=""), text_delta(0, "x"), error)
+    assert names(events) == ["MessageStart", "BlockStart", "TextDelta"]
+    assert names(assembler.close()) == ["BlockStop"]
+    assert assembler.state is MessageState.INTERRUPTED
+
+
+# --- beginnings and ends ----------------------------------------------------------------------------------------------
+
+
+def test_a_clean_end_without_message_stop_is_an_end() -> None:
+    """Some gateways leave it out: a stop reason and every block closed say as much."""
+    assembler, _ = fed(message_start(), tool_start(0), input_delta(0, "{}"), block_stop(0), message_delta("tool_use"))
+    assert assembler.close() == [MessageStop(assembler.message, "tool_use")]
+    assert assembler.state is MessageState.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("events", "left"),
+    [
+        ([], []),
+        ([message_start()], []),
+        ([message_start(), message_delta(None)], []),
+        ([message_start(), block_start(0, "text", text=""), text_delta(0, "x")], ["BlockStop"]),
+        ([message_start(), block_start(0, "text", text=""), message_delta("end_turn")], ["BlockStop"]),
+        ([message_start(), tool_start(0), input_delta(0, '{"a":1}')], ["InputStop"]),
+        ([message_start(), tool_start(0), input_delta(0, "{"), message_delta("max_tokens")], ["InputStop"]),
+        ([message_start(), tool_start(0), block_stop(0)], ["InputStop"]),
+        ([message_start(), tool_start(0), input_delta(0, "{}"), block_stop(0)], []),
+    ],
+    ids=range(9),
+)
+def test_anything_else_is_an_interruption(events: list[WireEvent], left: list[str]) -> None:
+    """A body that just ends is not a short reply; what was open is settled so that nobody waits for ever."""
+    assembler, _ = fed(*events)
+    closing = assembler.close()
+    assert names(closing) == left
+    assert assembler.state is MessageState.INTERRUPTED
+    assert all(event.input.outcome is Outcome.INCOMPLETE for event in closing if isinstance(event, InputStop))
+    assert assembler.close() == []
+
+
+def test_a_cut_off_call_before_message_stop() -> None:
+    """Cut at max_tokens without `content_block_stop`: the message is whole, its last call is not."""
+    assembler, events = fed(
+        message_start(), tool_start(0), input_delta(0, '{"a":"x'), message_delta("max_tokens"), MESSAGE_STOP
+    )
+    assert names(events)[-2:] == ["InputStop", "MessageStop"]
+    assert assembler.state is MessageState.STOPPED
+    assert assembler.message["content"][0]["input"] == {"INVALID_JSON": '{"a":"x'}
+
+
+def test_a_restart_in_the_middle() -> None:
+    """A gateway that tries again begins anew: what came before is settled, forgotten, and said to be."""
+    assembler, _ = fed(message_start(), block_start(0, "text", text="x"), tool_start(1), input_delta(1, '{"a":'))
+    events = assembler.feed(message_start(id="msg_2"))
+    assert sorted(names(events)) == ["BlockStop", "InputStop", "MessageStart"]
+    restart = events[-1]
+    assert isinstance(restart, MessageStart)
+    assert restart.restarted
+    assert restart.message["id"] == "msg_2"
+    assert assembler.message["content"] == []
+    assert assembler.inputs == {}
+
+
+def test_two_messages_in_a_row() -> None:
+    """After its end a message makes room for the next, which is no restart."""
+    assembler, _ = fed(
+        message_start(), tool_start(0), block_stop(0), message_delta("tool_use", output_tokens=5), MESSAGE_STOP
+    )
+    first = assembler.message
+    (start,) = assembler.feed(message_start(id="msg_2"))
+    assert isinstance(start, MessageStart)
+    assert not start.restarted
+    assert assembler.stop_reason is None
+    assert assembler.state is MessageState.OPEN
+    assembler.feed(block_start(0, "text", text="y"))
+    assert first["content"][0]["type"] == "tool_use"
+    assert (assembler.message["id"], assembler.message["usage"]["output_tokens"]) == ("msg_2", 1)
+    assert assembler.message["content"] == [{"type": "text", "text": "y"}]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [block_start(0, "text", text=""), tool_start(0), message_delta("end_turn")],
+    ids=["text", "tool_use", "message_delta"],
+)
+def test_content_without_a_message_start(event: WireEvent) -> None:
+    """A body whose beginning was lost is still a message, and says that it starts."""
+    assembler, events = fed(event)
+    assert isinstance(events[0], MessageStart)
+    assert not events[0].restarted
+    assert assembler.state is MessageState.OPEN
+    assert assembler.message["role"] == "assistant"
+
+
+def test_a_message_stops_once() -> None:
+    """Whoever acts on the end of a message must not act twice because a gateway says it twice."""
+    assembler, events = fed(message_start(), message_delta("end_turn"), MESSAGE_STOP, MESSAGE_STOP)
+    assert names(events) == ["MessageStart", "MessageStop"]
+    assert names(assembler.close()) == []
+
+
+def test_a_stop_without_a_message_is_no_message() -> None:
+    """There is nothing to echo, and nothing was whole."""
+    _, events = fed(MESSAGE_STOP)
+    assert "MessageStop" not in names(events)
+
+
+# --- what the peer does wrong -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        text_delta(4, "x"),
+        text_delta(0, "x") | {"index": None},
+        text_delta(0, "x") | {"index": False},
+        text_delta(0, "x") | {"delta": None},
+        block_delta(0, "text_delta"),
+        block_delta(0, "text_delta", text=5),
+        block_delta(0, "thinking_delta", text="x"),
+        {"type": "content_block_delta"},
+    ],
+    ids=str,
+)
+def test_a_broken_delta_is_unknown(event: WireEvent) -> None:
+    """It neither raises nor ends up in a block."""
+    assembler, events = fed(message_start(), block_start(0, "text", text="a"), event, text_delta(0, "b"))
+    assert events[2] == UnknownEvent(event)
+    assert assembler.message["content"] == [{"type": "text", "text": "ab"}]
+
+
+@pytest.mark.parametrize("odd", [[], {}, [["text"]], 5, None, True], ids=str)
+def test_a_word_that_is_no_word_is_unknown(odd: object) -> None:
+    """Where the API has a string a broken gateway may have anything, also what cannot be looked up in a table."""
+    assembler, _ = fed(message_start(), block_start(0, "text", text="a", citations=odd), tool_start(1), block_stop(1))
+    assert assembler.feed(block_delta(0, "x") | {"delta": {"type": odd}})
+    assembler.feed(block_delta(0, "citations_delta", citation={}))
+    assembler.feed(block_start(2, "text") | {"content_block": {"type": odd}})
+    assembler.feed({"type": "message_delta", "delta": {"stop_reason": odd}})
+    assert assembler.stop_reason is None
+    assembler.feed(block_start(0, "text") | {"type": odd})
+    assembler.feed(message_start(content=[{"type": odd}]))
+
+
+def test_text_for_a_tool_call_does_not_get_into_it() -> None:
+    """A tool call with a `text` would be refused when it is sent back."""
+    event = text_delta(0, "x")
+    assembler, events = fed(message_start(), tool_start(0), event, input_delta(0, "{}"), block_stop(0))
+    assert "text" not in assembler.message["content"][0]
+    assert UnknownEvent(event) in events
+
+
+def test_violations_are_those_of_the_accumulator() -> None:
+    """One list says what the peer did wrong."""
+    assembler, _ = fed(message_start(), input_delta(3, "x"))
+    assert len(assembler.violations) == 1
+
+
+@pytest.mark.parametrize("kind", ["text", "tool_use", "hologram"])
+def test_too_many_blocks(kind: str) -> None:
+    """The number of blocks of one message is bounded, whatever they are."""
+    blocks = [block_start(index, kind) for index in range(3)]
+    assembler, _ = fed(message_start(), *blocks, limits=Limits(max_blocks=3))
+    with pytest.raises(LimitError) as caught:
+        assembler.feed(block_start(3, kind))
+    assert (caught.value.limit, caught.value.bound) == ("max_blocks", 3)
+    assert len(assembler.message["content"]) == 3
+
+
+def test_too_many_blocks_inside_message_start() -> None:
+    """The bound holds for content that comes with the start, too."""
+    assembler = MessageAssembler(limits=Limits(max_blocks=2))
+    with pytest.raises(LimitError):
+        assembler.feed(message_start(content=[{"type": "text", "text": ""}] * 3))
+
+
+def test_an_index_used_again_makes_another_block() -> None:
+    """Both blocks were sent, so both are kept; later deltas belong to the later one."""
+    content = content_of(
+        block_start(0, "text", text=""),
+        text_delta(0, "a"),
+        block_stop(0),
+        block_start(0, "text", text=""),
+        text_delta(0, "b"),
+        block_stop(0),
+    )
+    assert [block["text"] for block in content] == ["a", "b"]
+
+
+def test_what_is_no_event_is_the_callers_error() -> None:
+    """Bytes and strings are not events."""
+    with pytest.raises(UsageError):
+        MessageAssembler().feed(b"data: {}")
+
+
+def test_very_many_deltas_make_one_text() -> None:
+    """A long text in small pieces is joined once, also where the message is looked at in between."""
+    assembler, _ = fed(message_start(), block_start(0, "text", text=""))
+    for number in range(20_000):
+        assembler.feed(text_delta(0, "ab"))
+        if number % 1_000 == 0:
+            assert assembler.message["content"][0]["text"] == "ab" * (number + 1)
+    (stop,) = assembler.feed(block_stop(0))
+    assert isinstance(stop, BlockStop)
+    assert stop.block["text"] == "ab" * 20_000
+
+
+# --- anything at all --------------------------------------------------------------------------------------------------
+
+
+def check_any_stream(stream: list[dict[str, Any]]) -> None:
+    assembler = MessageAssembler(limits=Limits(max_blocks=8))
+    events: list[MessageEvent[ToolInput]] = []
+    try:
+        for event in stream:
+            events += assembler.feed(event)
+            assert isinstance(assembler.message["content"], list)
+    except LimitError:
+        pass
+    events += assembler.close()
+    assert assembler.state in (MessageState.STOPPED, MessageState.INTERRUPTED)
+    open_inputs: Counter[int] = Counter()
+    open_blocks: Counter[int] = Counter()
+    kept = []  # so that no id is used twice
+    for out in events:
+        kept.append(out)
+        match out:
+            case InputStart(input=tool_input):
+                open_inputs[id(tool_input)] += 1
+            case InputDelta(input=tool_input):
+                assert open_inputs[id(tool_input)] == 1
+            case InputStop(input=tool_input):
+                assert open_inputs[id(tool_input)] == 1
+                open_inputs[id(tool_input)] -= 1
+            case BlockStart(index=index):
+                open_blocks[index] += 1
+            case TextDelta(index=index) | ThinkingDelta(index=index):
+                assert open_blocks[index] >= 1
+            case BlockStop(index=index):
+                open_blocks[index] -= 1
+            case _:
+                pass
+    assert not +open_inputs, "every input that started has stopped"
+    assert not +open_blocks, "every block that started has stopped"
+
+
+@given(streams)
+def test_no_stream_raises_and_what_starts_stops(stream: list[dict[str, Any]]) -> None:
+    """Whatever a gateway makes of a stream, nothing that was announced stays open, and only limits raise."""
+    check_any_stream(stream)
+
+
+@given(plausible_streams)
+def test_every_well_formed_stream_can_be_sent_back(stream: list[dict[str, Any]]) -> None:
+    """In any order of well-formed events: inputs are objects, and the message is JSON by the strict standard."""
+    check_any_stream(stream)
+    assembler = MessageAssembler()
+    for event in stream:
+        assembler.feed(event)
+    assembler.close()
+    message = assembler.message
+    assert "Infinity" not in written(message)
+    for block in message["content"]:
+        if block["type"] in ("tool_use", "server_tool_use", "mcp_tool_use"):
+            assert isinstance(block["input"], dict)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@settings(max_examples=10_000)
+@given(st.one_of(streams, plausible_streams))
+def test_no_stream_raises_and_what_starts_stops_at_length(stream: list[dict[str, Any]]) -> None:
+    """Rare orders of events take more examples than a quick run can afford."""
+    check_any_stream(stream)

@@ -1,0 +1,752 @@
+"""`PartialJSON`: each invariant of its docstring as a property of that name, then tables of what is odd."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from types import FrameType
+from typing import Any, Literal, NamedTuple
+
+import partial_json_parser
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from eagerstream.errors import UsageError
+from eagerstream.limits import Limits
+from eagerstream.wire import JSON, ParseFault, PartialJSON, Path, copy_json
+from tests.support import cuts_of, is_json, one_by_one, random_pieces, strict_loads, written
+from tests.wire.json_texts import (
+    can_become_json,
+    documents,
+    mutated_documents,
+    paths_in_order_of_ends,
+    plain_documents,
+    reference_value,
+    texts,
+    what_is_open,
+)
+
+Numbers = Literal["held", "eager"]
+MODES: tuple[Numbers, ...] = ("held", "eager")
+modes = st.sampled_from(MODES)
+
+
+class Look(NamedTuple):
+    """All that shows of a parser at one moment."""
+
+    value: str
+    started: bool
+    complete: bool
+    error: ParseFault | None
+    open_path: Path | None
+    overflow_chars: int | None
+
+
+def look(parser: PartialJSON) -> Look:
+    return Look(
+        written(parser.value), parser.started, parser.complete, parser.error, parser.open_path, parser.overflow_chars
+    )
+
+
+def fed(pieces: Iterable[str], *, numbers: Numbers = "held", close: bool = False, track: bool = False) -> PartialJSON:
+    parser = PartialJSON(numbers=numbers, track=track)
+    for piece in pieces:
+        parser.feed(piece)
+    if close:
+        parser.close()
+    return parser
+
+
+def taken(parser: PartialJSON) -> list[tuple[Path, str]]:
+    return [(path, written(value)) for path, value in parser.take_finished()]
+
+
+def first_fault(text: str) -> int | None:
+    """Offset of the first character after which nothing can become JSON, as the parser sees it one by one."""
+    parser = PartialJSON()
+    for offset, character in enumerate(text):
+        parser.feed(character)
+        if parser.error is not None:
+            return offset
+    return None
+
+
+# --- the invariants ---------------------------------------------------------------------------------------------------
+
+
+def check_any_cut_same_values(text: str, pieces: list[str], numbers: Numbers) -> None:
+    parser = PartialJSON(numbers=numbers, track=True)
+    looks = [look(parser)]
+    finished: list[tuple[Path, str]] = []
+    for character in text:
+        parser.feed(character)
+        looks.append(look(parser))
+        finished += taken(parser)
+    parser.close()
+    at_end = look(parser)
+    finished += taken(parser)
+
+    cut = PartialJSON(numbers=numbers, track=True)
+    offset = 0
+    for piece in pieces:
+        cut.feed(piece)
+        offset += len(piece)
+        assert look(cut) == looks[offset]
+    cut.close()
+    assert look(cut) == at_end
+    assert taken(cut) == finished
+
+
+@given(st.data(), texts, modes)
+def test_invariant_1_any_cut_same_values(data: st.DataObject, text: str, numbers: Numbers) -> None:
+    """How the network cut a text must never show in what a user sees."""
+    check_any_cut_same_values(text, data.draw(cuts_of(text)), numbers)
+
+
+def check_whole_equals_json_loads(document: str, numbers: Numbers) -> None:
+    parser = fed([document], numbers=numbers, close=True)
+    assert parser.complete
+    assert parser.error is None
+    assert written(parser.value) == written(strict_loads(document))
+
+
+@given(documents, modes)
+def test_invariant_2_whole_equals_json_loads(document: str, numbers: Numbers) -> None:
+    """A tool must get exactly what the standard library would have read."""
+    check_whole_equals_json_loads(document, numbers)
+
+
+def check_accepts_exactly_rfc_8259(text: str, numbers: Numbers) -> None:
+    parser = fed([text], numbers=numbers, close=True)
+    assert (parser.complete and parser.error is None) == is_json(text)
+    if parser.error is None:
+        assert can_become_json(text)
+        return
+    offset = parser.error.offset_chars
+    assert parser.error.character == text[offset]
+    assert can_become_json(text[:offset]), "the fault is later than the first wrong character"
+    assert not can_become_json(text[: offset + 1]), "the fault is before the first wrong character"
+    assert first_fault(text) == offset, "the fault was not seen at once"
+
+
+@given(texts, modes)
+def test_invariant_3_accepts_exactly_rfc_8259(text: str, numbers: Numbers) -> None:
+    """What the API would refuse must not run, and the first wrong character is where the model can be told."""
+    check_accepts_exactly_rfc_8259(text, numbers)
+
+
+def check_values_only_grow(document: str) -> None:
+    parser = PartialJSON(track=True)
+    shown: JSON = None
+    finished: list[tuple[Path, str]] = []
+    for character in document:
+        before, started = copy_json(shown), parser.started
+        parser.feed(character)
+        shown = parser.value
+        if started and before is not None:
+            assert_grew(before, shown)
+        finished += taken(parser)
+        for path, value in finished:
+            assert written(at(shown, path)) == value, "a finished value changed"
+
+
+def at(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def assert_grew(before: JSON, after: JSON) -> None:
+    assert type(after) is type(before)
+    if isinstance(before, dict) and isinstance(after, dict):
+        assert list(after)[: len(before)] == list(before)
+        for key, item in before.items():
+            assert_grew(item, after[key])
+    elif isinstance(before, list) and isinstance(after, list):
+        assert len(after) >= len(before)
+        for old, new in zip(before, after, strict=False):
+            assert_grew(old, new)
+    elif isinstance(before, str) and isinstance(after, str):
+        assert after.startswith(before)
+    else:
+        assert written(after) == written(before)
+
+
+@given(plain_documents)
+def test_invariant_4_values_only_grow(document: str) -> None:
+    """Whoever has acted on a part of a value must never find it changed."""
+    check_values_only_grow(document)
+
+
+def test_invariant_4_a_repeated_key_starts_its_value_over() -> None:
+    """The one exception is a repeated key: the old value stays until the new one begins, in its old place."""
+    parser = PartialJSON(track=True)
+    shown = []
+    for piece in ['{"a":"xy","b":1,', '"a', '":', "[", "2", ",", "", '3],"a":4', "}"]:
+        parser.feed(piece)
+        shown.append(written(parser.value))
+    assert shown == [
+        '{"a": "xy", "b": 1}',
+        '{"a": "xy", "b": 1}',
+        '{"a": "xy", "b": 1}',
+        '{"a": [], "b": 1}',
+        '{"a": [], "b": 1}',
+        '{"a": [2], "b": 1}',
+        '{"a": [2], "b": 1}',
+        '{"a": [2, 3], "b": 1}',
+        '{"a": 4, "b": 1}',
+    ]
+    assert [path for path, _ in parser.take_finished()] == [("a",), ("b",), ("a", 0), ("a", 1), ("a",), ("a",), ()]
+
+
+def check_halves_are_never_shown(document: str) -> None:
+    """Every string shown is a beginning of the final one: no half of an escape, no half of a pair."""
+    final = strict_loads(document)
+    parser = PartialJSON()
+    for character in document:
+        parser.feed(character)
+        if parser.value is not None:
+            assert_grew(parser.value, final)
+
+
+@given(plain_documents)
+def test_invariant_5_halves_are_never_shown(document: str) -> None:
+    """Half a surrogate pair cannot be printed or stored, and half an escape is not text."""
+    check_halves_are_never_shown(document)
+
+
+def check_every_prefix_shows_what_it_should(text: str) -> None:
+    parser = PartialJSON()
+    for offset, character in enumerate(text):
+        parser.feed(character)
+        if parser.error is not None:
+            return
+        shown, value = reference_value(text[: offset + 1])
+        assert written(parser.value) == written(value)
+        assert shown <= parser.started
+
+
+@given(texts)
+def test_invariant_6_numbers_show_when_they_end(text: str) -> None:
+    """Not later and not earlier: every prefix shows what a slow and simple reading of it shows."""
+    check_every_prefix_shows_what_it_should(text)
+
+
+@given(plain_documents)
+def test_invariant_6_eager_numbers_show_as_written(document: str) -> None:
+    """`numbers="eager"` may only show more: the number under way, as the float or integer that it is so far."""
+    held, eager = PartialJSON(), PartialJSON(numbers="eager")
+    for offset, character in enumerate(document):
+        held.feed(character)
+        eager.feed(character)
+        early = eager.open_path
+        if written(eager.value) == written(held.value):
+            continue
+        assert early is not None
+        number = at(eager.value, early)
+        assert type(number) in (int, float)
+        token = document[: offset + 1].rpartition(",")[2].rpartition(":")[2].rpartition("[")[2].strip()
+        assert written(number) == written(strict_loads(token.rstrip("eE+-.")))
+        without = copy_json(eager.value)
+        if early:
+            del at(without, early[:-1])[early[-1]]
+        else:
+            without = None
+        assert written(without) == written(held.value)
+
+
+def check_errors_freeze(text: str, more: list[str], numbers: Numbers) -> None:
+    parser = fed([text], numbers=numbers)
+    if parser.error is None:
+        return
+    frozen = look(parser)
+    before = fed([text[: parser.error.offset_chars]], numbers=numbers)
+    assert written(before.value) == frozen.value, "the last good value did not stay"
+    for piece in more:
+        parser.feed(piece)
+        assert look(parser) == frozen
+    parser.close()
+    assert look(parser) == frozen
+
+
+@given(mutated_documents(), st.lists(st.one_of(texts, st.text()), max_size=4), modes)
+def test_invariant_7_errors_freeze_and_never_raise(text: str, more: list[str], numbers: Numbers) -> None:
+    """A model's slip must not lose what was right before it, nor the stream that it came in."""
+    check_errors_freeze(text, more, numbers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@settings(max_examples=3_000)
+@given(st.data(), plain_documents, documents, texts, modes)
+def test_all_invariants_at_length(data: st.DataObject, plain: str, document: str, text: str, numbers: Numbers) -> None:
+    """Rare combinations take more examples than a quick run can afford."""
+    check_any_cut_same_values(text, data.draw(cuts_of(text)), numbers)
+    check_whole_equals_json_loads(document, numbers)
+    check_accepts_exactly_rfc_8259(text, numbers)
+    check_values_only_grow(plain)
+    check_halves_are_never_shown(plain)
+    check_every_prefix_shows_what_it_should(text)
+    check_errors_freeze(text, [text, document], numbers)
+    check_finished_and_open(plain)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+SMILE = "\U0001f600"
+
+SHOWN: list[tuple[str, JSON]] = [
+    ("{", {}),
+    ('{"', {}),
+    ('{"a', {}),
+    ('{"a"', {}),
+    ('{"a":', {}),
+    ('{"a":t', {}),
+    ('{"a":tru', {}),
+    ('{"a":-', {}),
+    ('{"a":1', {}),
+    ('{"a":1.5', {}),
+    ('{"a":1e', {}),
+    ('{"a":true', {"a": True}),
+    ('{"a":12 ', {"a": 12}),
+    ('{"a":12,', {"a": 12}),
+    ('{"a":12}', {"a": 12}),
+    ('{"a":[', {"a": []}),
+    ('{"a":[{', {"a": [{}]}),
+    ('{"a":"', {"a": ""}),
+    ('{"a":"x\\', {"a": "x"}),
+    ('{"a":"x\\u12', {"a": "x"}),
+    ('{"a":"x\\u0041', {"a": "xA"}),
+    ('{"a":"\\ud83d', {"a": ""}),
+    ('{"a":"\\ud83d\\ude', {"a": ""}),
+    ('{"a":"\\ud83d\\ude00', {"a": SMILE}),
+    ('{"a":"\\ud83dx', {"a": "\ud83dx"}),
+    ('{"a":"\\ud83d\\n', {"a": "\ud83d\n"}),
+    ('{"a":"\\ud83d\\ud83d', {"a": "\ud83d"}),
+    ('{"a":"\\ude00', {"a": "\ude00"}),
+    ('{"a":"\\ud83d"', {"a": "\ud83d"}),
+    ('{"a":[1', {"a": []}),
+    ('{"a":[1,', {"a": [1]}),
+    ('{"a":1,"a":', {"a": 1}),
+    ('{"a":1,"a":2', {"a": 1}),
+    ('{"a":1,"a":2}', {"a": 2}),
+    ('{"a":1,"a":"x', {"a": "x"}),
+    ('{"a":null', {"a": None}),
+    ("n", None),
+    ("1", None),
+    ("1 ", 1),
+    ('"x', "x"),
+    ("[-0,", [0]),
+]
+
+
+@pytest.mark.parametrize("pieces", [lambda text: [text], one_by_one], ids=["whole", "one by one"])
+@pytest.mark.parametrize(("text", "value"), SHOWN, ids=[repr(text) for text, _ in SHOWN])
+def test_what_an_unfinished_text_shows(text: str, value: JSON, pieces: Callable[[str], list[str]]) -> None:
+    """The promise of the documentation, row by row."""
+    parser = fed(pieces(text))
+    assert written(parser.value) == written(value)
+    assert parser.started
+    assert parser.error is None
+    assert parser.complete == (text != "1" and is_json(text))  # 1 may become 10
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n\r "])
+def test_no_text_shows_nothing_and_has_not_started(text: str) -> None:
+    """`started` is what tells "nothing yet" from a null."""
+    parser = fed([text])
+    assert (parser.value, parser.started, parser.complete, parser.error) == (None, False, False, None)
+
+
+FAULTS: list[tuple[str, JSON, int]] = [
+    ('{"a":nux', {}, 7),
+    ('{"a":01', {}, 6),
+    ('{"a":"x\\q', {"a": "x"}, 8),
+    ('{"a":"x\\u12g', {"a": "x"}, 11),
+    ('{"a":"\\ud83d\\q', {"a": ""}, 13),
+    ('{"a":1 "b"', {"a": 1}, 7),
+    ('{"a":1,}', {"a": 1}, 7),
+    ('{"a":1}x', {"a": 1}, 7),
+    ('{"a":1}}', {"a": 1}, 7),
+    ('{"a":1}{"b":2}', {"a": 1}, 7),
+    ('{"a":"x\ny"}', {"a": "x"}, 7),
+    ('{"a":"x\x00"}', {"a": "x"}, 7),
+    ('{"a":"é\x1f"}', {"a": "é"}, 7),
+    ('{"x\ty":1}', {}, 3),
+    ('{"a":-x', {}, 6),
+    ('{"a":1.}', {}, 7),
+    ('{"a":1e+}', {}, 8),
+    ('{"a":.5', {}, 5),
+    ('{"a":+1', {}, 5),
+    ('{"a":1]', {}, 6),
+    ('{"a":"b"]', {"a": "b"}, 8),
+    ('{"a" 1', {}, 5),
+    ("{a:1}", {}, 1),
+    ("{,", {}, 1),
+    ('{"keywords": Dave', {}, 13),
+    ("[1 2", [1], 3),
+    ("[1,]", [1], 3),
+    ("[,", [], 1),
+    ("[1}", [], 2),
+    ("NaN", None, 0),
+    ("[Infinity]", [], 1),
+    ("[-Infinity]", [], 2),
+    ("\ufeff{}", None, 0),
+    ("\u00a0{}", None, 0),
+    ("\x0c{}", None, 0),
+    ("[1\x0c]", [], 2),
+    ("{}\x0b", {}, 2),
+    ("'a'", None, 0),
+    ("True", None, 0),
+    ("truex", True, 4),
+    ("1x", None, 1),
+    ("1,", None, 1),
+    ("[\u0663]", [], 1),
+]
+
+
+@pytest.mark.parametrize("pieces", [lambda text: [text], one_by_one], ids=["whole", "one by one"])
+@pytest.mark.parametrize(("text", "value", "offset"), FAULTS, ids=[ascii(text) for text, _, _ in FAULTS])
+def test_a_wrong_character_is_found_where_it_stands(
+    text: str, value: JSON, offset: int, pieces: Callable[[str], list[str]]
+) -> None:
+    """A fault is told at its character, at once, and what was good before it stays."""
+    parser = fed(pieces(text))
+    assert parser.error is not None
+    assert (parser.error.offset_chars, parser.error.character) == (offset, text[offset])
+    assert written(parser.value) == written(value)
+    assert not parser.complete
+    assert first_fault(text) == offset
+
+
+def test_a_fault_says_where_and_what() -> None:
+    """The text of a fault goes to the model and into messages: it names the place and the character."""
+    assert str(fed(["[1 2"]).error) == "expected ',' or ']' at character 3, found '2'"
+    assert str(ParseFault("the input was cut off", 5, "")) == "the input was cut off at character 5"
+
+
+def test_a_number_at_the_root_ends_with_the_text() -> None:
+    """Only `close` can end a number that nothing delimits; half a number it cannot end."""
+    assert fed(["12"], close=True).value == 12
+    assert fed(["12"], close=True).complete
+    for half in ("-", "1.", "1e", "1e-"):
+        parser = fed([half], close=True)
+        assert (parser.value, parser.complete, parser.error) == (None, False, None)
+
+
+def test_feed_after_close_is_the_callers_error() -> None:
+    """`close` may be called twice; feeding a closed parser is a mistake worth hearing of."""
+    parser = fed(["{}"], close=True)
+    parser.close()
+    with pytest.raises(UsageError):
+        parser.feed(" ")
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    """A misspelt option must not silently mean the default."""
+    with pytest.raises(UsageError):
+        PartialJSON(numbers="early")  # type: ignore[arg-type]
+
+
+EAGER: list[tuple[str, JSON]] = [
+    ('{"a":-', {}),
+    ('{"a":1', {"a": 1}),
+    ('{"a":12', {"a": 12}),
+    ('{"a":1.', {"a": 1}),
+    ('{"a":1.5', {"a": 1.5}),
+    ('{"a":1e', {"a": 1}),
+    ('{"a":1e-', {"a": 1}),
+    ('{"a":1e-2', {"a": 0.01}),
+    ('{"a":tru', {}),
+    ("[0,1", [0, 1]),
+    ("[0,1x", [0, 1]),
+    ("12", 12),
+]
+
+
+@pytest.mark.parametrize("pieces", [lambda text: [text], one_by_one], ids=["whole", "one by one"])
+@pytest.mark.parametrize(("text", "value"), EAGER, ids=[text for text, _ in EAGER])
+def test_eager_numbers(text: str, value: JSON, pieces: Callable[[str], list[str]]) -> None:
+    """Whoever asks for numbers early gets each as far as it is a number."""
+    assert written(fed(pieces(text), numbers="eager").value) == written(value)
+
+
+def test_a_value_is_live() -> None:
+    """Containers grow in place, so whoever keeps one sees it grow; `copy_json` is for what must stay."""
+    parser = fed(['{"a":["x'])
+    kept = parser.value
+    copied = copy_json(kept)
+    parser.feed('y"]}')
+    assert kept == {"a": ["xy"]}
+    assert copied == {"a": ["x"]}
+
+
+def test_a_kept_string_does_not_change() -> None:
+    """Growing a string in place is a trick of CPython that must stay invisible to whoever holds the string."""
+    parser = PartialJSON()
+    parser.feed('{"a":"')
+    kept = []
+    for character in "hello":
+        parser.feed(character)
+        value = parser.value
+        assert isinstance(value, dict)
+        kept.append(value["a"])
+        hash(value["a"])
+    assert kept == ["h", "he", "hel", "hell", "hello"]
+
+
+# --- finished and open paths ------------------------------------------------------------------------------------------
+
+
+@given(plain_documents)
+def test_paths_finish_in_the_order_of_their_ends(document: str) -> None:
+    """Each value is told once, whole, and after everything inside it."""
+    parser = fed([document], track=True, close=True)
+    assert taken(parser) == [(path, written(value)) for path, value in paths_in_order_of_ends(strict_loads(document))]
+    assert parser.take_finished() == []
+
+
+def test_nothing_is_collected_unless_asked_for() -> None:
+    """Without `track` a long input must not pile up finished values that nobody takes."""
+    assert fed(["[1,2]"]).take_finished() == []
+
+
+def check_finished_and_open(document: str) -> None:
+    parser = PartialJSON(track=True)
+    finished: set[Path] = set()
+    for offset, character in enumerate(document):
+        parser.feed(character)
+        finished.update(path for path, _ in parser.take_finished())
+        shown, value = reference_value(document[: offset + 1])
+        paths = [path for path, _ in paths_in_order_of_ends(value)] if shown else []
+        for path in paths:
+            assert parser.is_finished(path) == (path in finished)
+        # What shows and is not finished is one chain from the root; its end is what is being written.
+        chain = sorted((path for path in paths if path not in finished), key=len)
+        assert all(longer[:-1] == shorter for shorter, longer in pairwise(chain))
+        assert parser.open_path == (chain[-1] if chain else None)
+        assert not parser.is_finished(("no such key",))
+        assert not parser.is_finished((0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+
+
+@given(plain_documents)
+def test_is_finished_and_open_path_agree_with_the_order_of_ends(document: str) -> None:
+    """Three ways of asking what is done must never disagree, at any character."""
+    check_finished_and_open(document)
+
+
+@pytest.mark.parametrize(
+    ("text", "open_path"),
+    [
+        ("", None),
+        ("t", None),
+        ('"x', ()),
+        ("{", ()),
+        ('{"a', ()),
+        ('{"a":1', ()),
+        ('{"a":"\\', ("a",)),
+        ('{"a":"\\u00', ("a",)),
+        ('{"a":"\\ud83d', ("a",)),
+        ('{"a":[0,{"b":"x', ("a", 1, "b")),
+        ('{"a":[0,{"b":"x"', ("a", 1)),
+        ('{"a":[0,{"b":"x\n', ("a", 1, "b")),
+        ("{}", None),
+        ("{}}", None),
+    ],
+)
+def test_the_open_path(text: str, open_path: Path | None) -> None:
+    """What is being written right now, also inside an escape, a key, and after a fault."""
+    assert fed([text]).open_path == open_path
+
+
+def test_the_open_path_of_an_eager_number() -> None:
+    """A number shown early is not finished."""
+    parser = fed(["[1,2"], numbers="eager")
+    assert parser.open_path == (1,)
+    assert parser.is_finished((0,))
+    assert not parser.is_finished((1,))
+
+
+# --- a second opinion -------------------------------------------------------------------------------------------------
+
+
+@given(documents)
+def test_partial_json_parser_agrees_where_both_show_the_same(document: str) -> None:
+    """Another reader of unfinished JSON must see the same, wherever the two do not mean to differ.
+
+    They mean to differ inside scalars (it completes literals, shows numbers, keeps halves of pairs) and before anything has
+    begun (it raises), also where white space comes before a scalar at the root; its strings are compared where they end.
+    """
+    document = document.lstrip()
+    if document[0] not in "{[":
+        return
+    parser = PartialJSON()
+    for offset, character in enumerate(document):
+        parser.feed(character)
+        prefix = document[: offset + 1]
+        _, in_string = what_is_open(prefix)
+        if not parser.started or in_string or character not in '{}[],:" \t\n\r':
+            continue
+        assert written(partial_json_parser.loads(prefix)) == written(parser.value)
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("brackets", ["[]", "{}"])
+def test_depth_512_is_read_and_513_is_a_fault(brackets: str) -> None:
+    """Nesting is bounded, and the bound itself is still inside."""
+    opening, closing = ("[", "]") if brackets == "[]" else ('{"a":', "}")
+    core = brackets
+    for depth, complete in ((512, True), (513, False)):
+        parser = fed([opening * (depth - 1) + core + closing * (depth - 1)], close=True, track=True)
+        assert parser.complete == complete
+        if not complete:
+            assert parser.error is not None
+            assert parser.error.offset_chars == len(opening) * 512
+            assert "512" in parser.error.message
+        else:
+            assert len(parser.take_finished()[0][0]) == 511
+            assert copy_json(parser.value) == parser.value
+
+
+def test_deep_nesting_does_not_recurse() -> None:
+    """With a higher limit, depth is only memory: no RecursionError waits at any depth."""
+    depth = 50_000
+    parser = PartialJSON(limits=Limits(max_depth=depth), track=True)
+    parser.feed("[" * depth)
+    assert parser.open_path == (0,) * (depth - 1)
+    parser.feed("]" * depth)
+    assert parser.complete
+    levels = 0
+    inner: Any = copy_json(parser.value)
+    while inner:
+        (inner,) = inner
+        levels += 1
+    assert levels == depth - 1
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("cut", [1, 100, 4_300, 10_000])
+def test_4300_digits_are_read_and_4301_are_a_fault(sign: str, cut: int) -> None:
+    """CPython itself converts no more; the sign is not a digit, and a float may have more."""
+    digits = "7" * 4_300
+    for text, complete in ((f"[{sign}{digits}]", True), (f"[{sign}{digits}7]", False), (f"[{sign}{digits}7.0]", True)):
+        parser = fed([text[at : at + cut] for at in range(0, len(text), cut)], close=True)
+        assert parser.complete == complete
+        if not complete:
+            assert parser.error is not None
+            assert (parser.error.offset_chars, parser.error.character) == (1 + len(sign) + 4_300, "7")
+            assert parser.value == []
+
+
+def test_more_digits_than_python_converts_are_a_fault() -> None:
+    """A higher limit than the interpreter's must end in a fault, not in a ValueError out of the stream."""
+    parser = PartialJSON(limits=Limits(max_integer_digits=100_000), numbers="eager")
+    parser.feed("[1" + "0" * 9_000)
+    parser.feed("]")
+    assert parser.error is not None
+    assert parser.error.offset_chars == 1
+
+
+@given(st.data(), texts, st.integers(1, 30))
+def test_the_longest_input_is_read_and_a_character_more_is_a_fault(data: st.DataObject, text: str, bound: int) -> None:
+    """The bound holds to the character, however the text was cut, and a fault before it wins."""
+    limits = Limits(max_input_chars=bound)
+    whole = PartialJSON(limits=limits)
+    whole.feed(text)
+    expected = fed([text[:bound]])
+    assert written(whole.value) == written(expected.value)
+    if expected.error is not None or len(text) <= bound:
+        assert whole.error == expected.error
+    else:
+        assert whole.error is not None
+        assert (whole.error.offset_chars, whole.error.character) == (bound, text[bound])
+    cut = PartialJSON(limits=limits)
+    for piece in data.draw(cuts_of(text)):
+        cut.feed(piece)
+    assert look(cut) == look(whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [("[1e400]", 1), ("[-1e400 ,2e400]", 1), ("[1,2,1e999", None), ("[1e308]", None), ("1e400", 0)],
+)
+def test_a_number_beyond_floats_is_remembered(text: str, offset: int | None) -> None:
+    """`json.loads` gives infinity, which cannot be sent back: whoever must send it back can see where it was."""
+    for pieces in ([text], one_by_one(text)):
+        assert fed(pieces, close=True).overflow_chars == offset
+
+
+# --- work -------------------------------------------------------------------------------------------------------------
+
+
+def calls_while(action: Callable[[], object]) -> int:
+    """Calls of Python and C functions inside `action`: the work of a parser that does everything in small steps."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    outer = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        action()
+    finally:
+        sys.setprofile(outer)
+    return calls
+
+
+LONG: dict[str, Callable[[int], str]] = {
+    "one long string": lambda n: '{"a":"' + "lorem ipsum " * n,
+    "escapes": lambda n: '{"a":"' + "\\n\\u00e9\\ud83d\\ude00\\\\" * n,
+    "a long key": lambda n: '{"' + "key " * n,
+    "a long number": lambda n: "[" + "1" * 10 * n,
+    "many numbers": lambda n: "[" + "1.5,22 ," * n,
+    "many strings": lambda n: "[" + '"ab\\n","c",' * n,
+    "records": lambda n: "[" + '{"id": 1, "tags": ["a", true, null]}, ' * n,
+    "white space": lambda n: "[" + " \n" * 10 * n,
+    "depth": lambda n: '{"a":[' * n,
+    "after a fault": lambda n: "[x" + "lorem ipsum" * n,
+}
+
+
+@pytest.mark.parametrize("largest", [8, 10**9], ids=["in fragments", "whole"])
+@pytest.mark.parametrize("numbers", MODES)
+@pytest.mark.parametrize("kind", LONG)
+def test_work_is_linear_in_the_length(kind: str, numbers: Numbers, largest: int) -> None:
+    """Four times the text may cost four times the steps, and not sixteen: counted, because time cannot be trusted.
+
+    Counting sees loops and calls, not how long one C call takes; the benchmarks watch that.
+    """
+    limits = Limits(max_depth=10**6, max_integer_digits=10**6)
+
+    def work(n: int) -> int:
+        text = LONG[kind](n)
+        pieces = random_pieces(text, seed=1, largest=largest) if largest < len(text) else [text]
+        parser = PartialJSON(limits=limits, numbers=numbers)
+
+        def feed_all() -> None:
+            for piece in pieces:
+                parser.feed(piece)
+
+        return calls_while(feed_all)
+
+    assert work(400) <= 4.4 * work(100) + 50
+
+
+# --- agreement with the standard library's own tests of itself --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "document", ["0", "-0", "-0.0", "1E400", "123456789012345678901234567890", '"\\ud83d\\ude00"', "[]"]
+)
+def test_numbers_and_strings_are_exactly_those_of_json_loads(document: str) -> None:
+    """The few scalars in which readers of JSON differ most often."""
+    parsed = fed([document], close=True).value
+    expected = json.loads(document)
+    assert type(parsed) is type(expected)
+    assert repr(parsed) == repr(expected)
