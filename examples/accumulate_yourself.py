@@ -1,0 +1,50 @@
+"""Only the accumulator, under somebody else's loop: here the anthropic client's own raw stream, without asyncio.
+
+The core does no I/O and knows no event loop. Whatever brings the events (a framework, a queue, a log file), feed it.
+
+Needs ANTHROPIC_API_KEY. Usage: python accumulate_yourself.py [MODEL]
+"""
+
+import sys
+
+from anthropic import Anthropic
+
+from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop
+
+MAKE_FILE = {
+    "name": "make_file",
+    "description": "Write text to a file",
+    "eager_input_streaming": True,
+    "input_schema": {
+        "type": "object",
+        "properties": {"filename": {"type": "string"}, "lines_of_text": {"type": "array"}},
+        "required": ["filename", "lines_of_text"],
+    },
+}
+
+
+def main(model: str = "claude-opus-4-7") -> None:
+    accumulator = InputAccumulator()
+    with Anthropic() as client:
+        events = client.messages.create(
+            model=model,
+            max_tokens=65_536,
+            tools=[MAKE_FILE],  # type: ignore[list-item]  # a plain dict, as the API takes it
+            messages=[{"role": "user", "content": "Can you write a long poem and make a file called poem.txt?"}],
+            stream=True,
+        )
+        for event in events:  # event objects or plain dicts, both are taken
+            for change in accumulator.feed(event):
+                match change:
+                    case InputStart(input=tool_input):
+                        # Called in the middle of the stream, as soon as this one field is finished.
+                        tool_input.watch("filename", callback=lambda name: print(f"will write {name}"))
+                    case InputDelta(input=tool_input):
+                        print(f"\r{tool_input.chars} characters", end="")
+                    case InputStop(input=tool_input):
+                        print(f"\n{tool_input.name}: {tool_input.outcome}, {tool_input.chars} characters")
+                        print(tool_input.wrapped)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

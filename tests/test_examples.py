@@ -1,0 +1,85 @@
+"""The examples, run as programs of their own: only the address and the key tell them that it is not the live API."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+POEM = ["The harbour keeps its hours,", 'a bell says "so",', "the water knows the way."]
+MAKE_FILE = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": POEM})
+
+
+def run_example(name: str, scenario: Scenario, folder: Path) -> tuple[str, list[dict[str, object]]]:
+    """What the program printed, and the bodies of its requests."""
+    with ReplayServer(scenario) as server:
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / name],
+            cwd=folder,
+            env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
+            capture_output=True,
+            text=True,
+            timeout=50,
+        )
+        bodies = [request.body for request in server.requests]
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout, bodies
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_fits_on_a_page(example: Path) -> None:
+    """Examples are read before anything else: they stay short."""
+    assert len(example.read_text().splitlines()) < 60
+
+
+def test_make_file(tmp_path: Path) -> None:
+    """The main job: the lines are printed, the file is written, its result is sent, the usage is told."""
+    output, bodies = run_example("make_file.py", Scenario(reply(MAKE_FILE), reply(text("Done."))), tmp_path)
+    assert output.splitlines()[:3] == POEM
+    assert "--- make_file: wrote 3 lines to poem.txt" in output
+    assert "output_tokens" in output
+    assert (tmp_path / "poem.txt").read_text().splitlines() == POEM
+    first, second = bodies
+    assert first["max_tokens"] == 65_536
+    assert first["tools"][0]["eager_input_streaming"] is True  # type: ignore[index]
+    assert second["messages"][-1]["content"][0]["content"] == "wrote 3 lines to poem.txt"  # type: ignore[index]
+
+
+def test_make_file_stays_in_its_folder(tmp_path: Path) -> None:
+    """The file name is written by a model: one that leads elsewhere is refused, and the model is told."""
+    outside = tool_use("make_file", {"filename": "../poem.txt", "lines_of_text": POEM})
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    _, bodies = run_example("make_file.py", Scenario(reply(outside), reply(text("Sorry."))), folder)
+    assert not (tmp_path / "poem.txt").exists()
+    result = bodies[1]["messages"][-1]["content"][0]  # type: ignore[index]
+    assert result["is_error"] is True
+
+
+def test_get_weather(tmp_path: Path) -> None:
+    """A single request: the input is shown while it grows, and printed when it is whole."""
+    scenario = Scenario(reply(text("I'll look."), tool_use("get_weather", {"city": "Paris"})))
+    output, bodies = run_example("get_weather.py", scenario, tmp_path)
+    assert "Tool input: {'city': 'Paris'}" in output
+    assert bodies[0]["max_tokens"] == 1024
+
+
+def test_get_weather_says_what_is_wrong_with_an_input(tmp_path: Path) -> None:
+    """An input that is not JSON is an outcome: the program goes on and shows it."""
+    output, _ = run_example("get_weather.py", Scenario(reply(tool_use("get_weather", '{"city": Paris}'))), tmp_path)
+    assert "Not usable" in output
+    assert "INVALID_JSON" in output
+
+
+def test_accumulate_yourself(tmp_path: Path) -> None:
+    """The accumulator alone, fed with the event objects of the synchronous client."""
+    output, _ = run_example("accumulate_yourself.py", Scenario(reply(MAKE_FILE)), tmp_path)
+    assert output.index("will write poem.txt") < output.index("Outcome.VALID")
+    assert str(POEM) in output
