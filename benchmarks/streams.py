@@ -8,16 +8,23 @@ from typing import Any
 
 from eagerstream.replay import encode_event
 
-KINDS = ("strings", "numbers")
+KINDS = ("lines", "one string", "numbers")
 
 _SENTENCE = 'The sea sends the parts, and lets the listener choose; "a word", a comma,\nthen the swell – à demain. '
 
 
 def make_input(kind: str, chars: int) -> dict[str, Any]:
-    """An input whose JSON text has about `chars` characters: one long string with escapes, or rows of numbers."""
-    if kind == "strings":
-        return {"path": "poem.txt", "text": (_SENTENCE * (chars // len(_SENTENCE) + 1))[: chars * 19 // 20]}
-    rows = [[place, place * 1.25, -place, place * 1e-7, place % 2 == 0] for place in range(chars // 34)]
+    """An input whose JSON text has about `chars` characters.
+
+    `lines` is an array of short strings, as a file or a poem is written; `one string` has everything in one; `numbers`
+    is a table of rows, a value every seven characters.
+    """
+    if kind == "lines":
+        lines = _SENTENCE.splitlines() * (chars // len(_SENTENCE))
+        return {"filename": "poem.txt", "lines_of_text": [f"{line} {number}" for number, line in enumerate(lines)]}
+    if kind == "one string":
+        return {"filename": "poem.txt", "text": (_SENTENCE * (chars // len(_SENTENCE) + 1))[: chars * 19 // 20]}
+    rows = [[place, place * 1.25, -place, place / 64, place % 2 == 0] for place in range(chars // 38)]
     return {"table": "tides", "rows": rows}
 
 

@@ -186,11 +186,10 @@ class ToolInput:
     # --- for the accumulator ------------------------------------------------------------------------------------------
 
     def _append(self, fragment: str) -> None:
-        room = self._max_chars - self._chars
         self._chars += len(fragment)
-        if len(fragment) <= room:
+        if self._chars <= self._max_chars:
             self._fragments.append(fragment)
-        elif room > 0:
+        elif (room := self._max_chars - self._chars + len(fragment)) > 0:
             self._fragments.append(fragment[:room])
         self._parser.feed(fragment)
         if self._watchers:
@@ -291,7 +290,10 @@ class InputAccumulator(Generic[InputT]):
         data = event if type(event) is dict else to_wire_event(event)
         kind = data.get("type")
         if kind == "content_block_delta":
-            return self.feed_delta(data)
+            delta = data.get("delta")
+            if not isinstance(delta, Mapping) or delta.get("type") != "input_json_delta":
+                return []
+            return self.feed_fragment(data.get("index"), delta.get("partial_json"))
         match kind:
             case "content_block_start":
                 return self._feed_start(data)
@@ -351,15 +353,8 @@ class InputAccumulator(Generic[InputT]):
         self._open[index] = self.inputs[index] = input
         return [InputStart(input)]
 
-    def feed_delta(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
-        """`feed` for what is known to be a `content_block_delta` mapping: nearly every event of a stream is."""
-        delta = data.get("delta")
-        if type(delta) is not dict and not isinstance(delta, Mapping):
-            return []
-        if delta.get("type") != "input_json_delta":
-            return []
-        index: Any = data.get("index")
-        fragment = delta.get("partial_json")
+    def feed_fragment(self, index: Any, fragment: Any) -> list[InputEvent[InputT]]:
+        """What `feed` does with an `input_json_delta`, which nearly every event of a stream is."""
         input = self._open.get(index) if type(index) is int else None
         if input is None:
             self._note(f"input_json_delta for block {index!r:.40}, which is not an open tool call")

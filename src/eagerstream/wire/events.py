@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, TypeAlias, TypedDict, cast
 
 import jiter
 
@@ -101,6 +101,13 @@ class WireDecoder(EventStreamDecoder[WireEvent]):
     """
 
     def _dispatched(self, data: bytes) -> WireEvent | None:
+        try:
+            event = jiter.from_json(data)
+            if type(event["type"]) is str:
+                return cast("WireEvent", event)
+        except (ValueError, TypeError, KeyError):
+            pass
+        # Not as it should be: decode_event knows what may pass all the same, and says what is wrong with the rest.
         # Gateways that also speak other protocols like to end a body with "[DONE]".
         return decode_event(data) if data and data != b"[DONE]" else None
 

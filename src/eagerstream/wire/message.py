@@ -220,7 +220,7 @@ class MessageAssembler(Generic[InputT]):
             return [UnknownEvent(data)]
         kind = delta.get("type")
         if kind == "input_json_delta":
-            events: list[Any] = self._accumulator.feed_delta(data)
+            events: list[Any] = self._accumulator.feed_fragment(data.get("index"), delta.get("partial_json"))
             return events
         index: Any = data.get("index")
         opened = self._open.get(index) if type(index) is int else None

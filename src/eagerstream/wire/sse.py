@@ -59,6 +59,7 @@ class EventStreamDecoder(ABC, Generic[T]):
         self._pieces: list[bytes] = []  # of the line under way, from earlier chunks
         self._pieces_bytes = 0
         self._event_bytes = 0
+        self._between_events = False  # nothing is under way: the next byte begins an event
         self._data: list[bytes] = []
         self._event = b""
         self._id = b""
@@ -80,49 +81,12 @@ class EventStreamDecoder(ABC, Generic[T]):
         """
         if self._failure is not None or self._closed:
             self._refuse()
-        if self._start is not None:
-            chunk = self._start + chunk
-            if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
-                self._start = chunk
-                return []
-            self._start = None
-            chunk = chunk.removeprefix(_BOM)
-        if self._after_cr and chunk:
-            self._after_cr = False
-            chunk = chunk.removeprefix(b"\n")
-        if not chunk:
-            return []
-        # bytes.splitlines() ends lines at LF, CR and CRLF and nowhere else (str.splitlines() also at U+2028).
-        lines = chunk.splitlines()
-        last = chunk[-1]
-        unfinished = b"" if last in b"\r\n" else lines.pop()
-        self._after_cr = last == _CR
         events: list[T] = []
         try:
-            for line in lines:
-                if self._pieces:
-                    self._pieces.append(line)
-                    line = b"".join(self._pieces)
-                    self._pieces.clear()
-                    self._pieces_bytes = 0
-                if not line:
-                    self._dispatch(events)
-                    continue
-                if self._event_bytes + len(line) > self._max_event_bytes:
-                    self._check_size(line, len(line))
-                if line.startswith(b"data: "):  # the two forms of nearly every line come first
-                    self._data.append(line[6:])
-                elif line.startswith(b"event: "):
-                    self._event = line[7:]
-                elif line.startswith(b":"):
-                    continue  # a comment, which keeps a connection alive and takes no room
-                else:
-                    self._take_field(line)
-                self._event_bytes += len(line)
-            if unfinished:
-                self._pieces.append(unfinished)
-                self._pieces_bytes += len(unfinished)
-                self._check_size(self._pieces[0], self._pieces_bytes)
+            if self._between_events and len(chunk) <= self._max_event_bytes and _CR not in chunk:
+                self._feed_blocks(chunk, events)
+            else:
+                self._feed_lines(chunk, events)
         except EagerStreamError as failure:
             self._failure = failure
             self._pieces.clear()
@@ -130,6 +94,61 @@ class EventStreamDecoder(ABC, Generic[T]):
             if not events:
                 raise
         return events
+
+    def _feed_blocks(self, chunk: bytes, events: list[T]) -> None:
+        """From the first byte of an event on, lines ending with LF: nearly all chunks of nearly all streams.
+
+        An event of two lines, its name and its data, is taken apart without looking at the lines one by one, which
+        costs a third. Everything else takes the long way.
+        """
+        blocks = [chunk] if chunk.count(b"\n") <= 3 else [block + b"\n\n" for block in chunk.split(b"\n\n")]
+        if len(blocks) > 1:
+            blocks[-1] = blocks[-1][:-2]  # what is behind the last blank line, usually nothing
+        for block in blocks:
+            name, _, data = block.partition(b"\ndata: ")
+            if data.endswith(b"\n\n") and block.count(b"\n") == 3 and name.startswith(b"event: "):
+                self._event = name[7:]
+                event = self._dispatched(data[:-2])
+                if event is not None:
+                    events.append(event)
+                self._event = b""
+            else:
+                self._feed_lines(block, events)
+
+    def _feed_lines(self, chunk: bytes, events: list[T]) -> None:
+        """Any bytes at all."""
+        if self._start is not None:
+            chunk = self._start + chunk
+            if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
+                self._start = chunk
+                return
+            self._start = None
+            chunk = chunk.removeprefix(_BOM)
+        if self._after_cr and chunk:
+            self._after_cr = False
+            chunk = chunk.removeprefix(b"\n")
+        if not chunk:
+            return
+        # bytes.splitlines() ends lines at LF, CR and CRLF and nowhere else (str.splitlines() also at U+2028).
+        lines = chunk.splitlines()
+        last = chunk[-1]
+        unfinished = b"" if last in b"\r\n" else lines.pop()
+        self._after_cr = last == _CR
+        for line in lines:
+            if self._pieces:
+                self._pieces.append(line)
+                line = b"".join(self._pieces)
+                self._pieces.clear()
+                self._pieces_bytes = 0
+            if line:
+                self._take_line(line)
+            else:
+                self._dispatch(events)
+        if unfinished:
+            self._pieces.append(unfinished)
+            self._pieces_bytes += len(unfinished)
+            self._check_size(self._pieces[0], self._pieces_bytes)
+        self._between_events = not (self._pieces or self._after_cr or lines[-1])
 
     def close(self) -> list[T]:
         """The body has ended: an unfinished event is discarded, as the standard says, so the list is always empty.
@@ -153,8 +172,12 @@ class EventStreamDecoder(ABC, Generic[T]):
         if event_bytes + line_bytes > self._max_event_bytes:
             raise LimitError("max_event_bytes", self._max_event_bytes, "a server-sent event")
 
-    def _take_field(self, line: bytes) -> None:
-        """A line in one of the rarer forms; unknown fields are ignored, as the standard says."""
+    def _take_line(self, line: bytes) -> None:
+        """A line that is not empty; fields with unknown names are ignored, as the standard says."""
+        self._check_size(line, len(line))
+        if line.startswith(b":"):
+            return  # a comment, which keeps a connection alive and takes no room
+        self._event_bytes += len(line)
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
