@@ -26,6 +26,7 @@ def run_example(name: str, scenario: Scenario, folder: Path) -> tuple[str, list[
             capture_output=True,
             text=True,
             timeout=50,
+            check=False,
         )
         bodies = [request.body for request in server.requests]
     assert done.returncode == 0, done.stderr

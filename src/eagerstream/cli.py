@@ -15,12 +15,20 @@ def main() -> None:
     """The entry point of the console script: one clear line instead of a traceback for what users can mend."""
     try:
         _run()
-    except UsageError as error:
-        _exit(str(error), 2)
-    except EagerStreamError as error:
-        _exit(str(error), 1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except BaseException as error:
+        cause = error
+        while isinstance(cause, BaseExceptionGroup):  # where several tasks fail, the first one says why
+            cause = cause.exceptions[0]
+        match cause:
+            case EagerStreamError():
+                print(f"eagerstream: {cause}", file=sys.stderr)
+                sys.exit(2 if isinstance(cause, UsageError) else 1)
+            case KeyboardInterrupt():
+                sys.exit(130)
+            case SystemExit():  # also what rich makes of a pipe that was closed
+                sys.exit(cause.code)
+            case _:
+                raise
 
 
 def _run() -> None:
@@ -31,8 +39,3 @@ def _run() -> None:
             raise
         raise MissingExtraError("cli", error.name or "typer") from error
     app()
-
-
-def _exit(line: str, code: int) -> None:
-    print(f"eagerstream: {line}", file=sys.stderr)
-    sys.exit(code)

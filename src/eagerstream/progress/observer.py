@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ..growing import GrowingInput
-from ..run import RunEvent, ToolStart, ToolStop
+from ..run import RunEvent, ToolStart, ToolStop, TurnStart
 from ..wire import InputDelta, InputStart, InputStop, Outcome, TextDelta
 
 
@@ -40,6 +40,7 @@ class ObservedCall:
         input: The input itself, live.
         phase: Where the call is.
         fragments: Fragments seen; those that were merged on the way count once.
+        bytes: What they come to, in UTF-8.
         finished: Top-level fields of the input that are finished, in the order in which they were.
         first_item_s: When the first item of an array of the input was finished, long before the array is.
         result_text: The result as text, where there is one.
@@ -49,6 +50,7 @@ class ObservedCall:
     input_start_s: float
     phase: CallPhase = CallPhase.WRITING
     fragments: int = 0
+    bytes: int = 0
     first_fragment_s: float | None = None
     last_fragment_s: float | None = None
     first_item_s: float | None = None
@@ -101,15 +103,19 @@ class RunObserver:
             self._start_s = self._clock()
         now_s = self.elapsed_s
         match event:
+            case TurnStart(turn=turn):
+                self._text += ["\n"] if turn > 1 else []
+                return None
             case TextDelta(text=text):
                 self._text.append(text)
                 return None
             case InputStart(input=input):
                 call = self._by_input[input] = ObservedCall(input, now_s)
                 self.calls.append(call)
-            case InputDelta(input=input):
+            case InputDelta(input=input, fragment=fragment):
                 call = self._by_input[input]
                 call.fragments += 1
+                call.bytes += len(fragment.encode(errors="surrogatepass"))
                 call.last_fragment_s = now_s
                 if call.first_fragment_s is None:
                     call.first_fragment_s = now_s

@@ -50,11 +50,11 @@ def _tree(call: ObservedCall) -> Tree:
         (visible(call.input.name), "bold"),
         "  ",
         (call.phase.value, style),
-        (f"  {call.input.chars:,} chars", "dim"),
+        (f"  {call.bytes:,} bytes", "dim"),
     )
     if call.phase is CallPhase.WRITING and call.writing_s > 0:
         head.append(
-            f"  {call.input.chars / call.writing_s:,.0f} chars/s  {call.fragments / call.writing_s:,.0f} fragments/s",
+            f"  {call.bytes / call.writing_s:,.0f} bytes/s  {call.fragments / call.writing_s:,.0f} fragments/s",
             style="dim",
         )
     if call.result_text:
@@ -115,5 +115,5 @@ class PlainLines:
         self._printed[id(call)] = call.phase, len(call.finished)
 
     def _print(self, call: ObservedCall, what: str) -> None:
-        line = f"{self._observer.elapsed_s:6.2f} s  {visible(call.input.name):<12} {call.input.chars:>6,} chars  {what}"
+        line = f"{self._observer.elapsed_s:6.2f} s  {visible(call.input.name):<12} {call.bytes:>6,} bytes  {what}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
