@@ -103,6 +103,9 @@ _LONG_FRAGMENT: Final = 24  # characters left from which on it pays to look for 
 _scan: Final = JSONDecoder().scan_once  # type: ignore[attr-defined]  # public, but not in the type stubs
 
 _WHITE_SPACE: Final = " \t\n\r"
+_OBJECT_NUMBER_ENDS: Final = " \t\n\r,}"
+_ARRAY_NUMBER_ENDS: Final = " \t\n\r,]"
+_NUMBER_START: Final = "-0123456789"
 _HEX_DIGITS: Final = "0123456789abcdefABCDEF"
 _ESCAPES: Final[dict[str, str]] = {
     '"': '"',
@@ -173,6 +176,8 @@ class PartialJSON:
         self._key: Any = None
         # The path of `_container` as linked (parent, key) pairs: a step costs O(1), a tuple is made on demand.
         self._node: Any = None
+        # What may stand behind a number in the container under way; anything else is an error, and it does not show.
+        self._number_ends = _WHITE_SPACE
         self._in_key = False
         self._quote = -2  # in the fragment under way: the next quote, -1 where there is none, -2 where not yet sought
         self._parts: list[str] = []  # of a key or a number
@@ -330,7 +335,10 @@ class PartialJSON:
                     if after > at:
                         at = after
                         continue
-                at = self._begin_value(text, at, character)
+                if character in _NUMBER_START:
+                    at = self._begin_number(text, at)
+                else:
+                    at = self._begin_value(text, at, character)
                 if self._state > _DONE:
                     return at
         return at
@@ -373,8 +381,6 @@ class PartialJSON:
             self._begin("")
             self._state = _TEXT
             return at + 1
-        if character in "-0123456789":
-            return self._begin_number(text, at)
         if character in "{[":
             if not self._push({} if character == "{" else []):
                 return self._fail(f"nested deeper than {self._max_depth}", at, character)
@@ -496,7 +502,7 @@ class PartialJSON:
             return at
         if number not in _COMPLETE_NUMBER:
             return self._fail("expected a digit", at, text[at])
-        if not self._ends_number(text[at]):
+        if text[at] not in self._number_ends:
             return self._fail(self._expected_after(), at, text[at])
         return self._end_number(at)
 
@@ -532,12 +538,16 @@ class PartialJSON:
         if type(container) is list:
             self._key = len(container)
             container.append(value)
+            self._state = _AFTER
         elif type(container) is dict:
             container[self._key] = value
+            self._state = _AFTER
         else:
             self.started = True
             self._root = value
-        self._end_value()
+            self._state = _DONE
+        if self._track:
+            self._finished.append((self._node, self._key, value))
 
     def _put(self, value: Any) -> None:
         """Show `value` where the value under way stands."""
@@ -605,15 +615,22 @@ class PartialJSON:
             self._node = (self._node, self._key)
         self._container = container
         self._key = None
-        self._state = _FIRST_KEY if type(container) is dict else _FIRST_ITEM
+        if type(container) is dict:
+            self._number_ends = _OBJECT_NUMBER_ENDS
+            self._state = _FIRST_KEY
+        else:
+            self._number_ends = _ARRAY_NUMBER_ENDS
+            self._state = _FIRST_ITEM
         return True
 
     def _pop(self) -> None:
         """The container under way is closed: it was the value under way of the one around it."""
-        self._container = self._stack.pop()
-        self._key = None
-        if self._container is not None:
+        container = self._container = self._stack.pop()
+        if container is None:
+            self._key = None
+        else:
             self._node, self._key = self._node
+            self._number_ends = _OBJECT_NUMBER_ENDS if type(container) is dict else _ARRAY_NUMBER_ENDS
         self._end_value()
 
     # --- numbers ------------------------------------------------------------------------------------------------------
@@ -631,7 +648,12 @@ class PartialJSON:
                 break
             number = following
             at += 1
-        if at < end and at - start <= self._short_digits and number in _COMPLETE_NUMBER and self._ends_number(text[at]):
+        if (
+            at < end
+            and at - start <= self._short_digits
+            and number in _COMPLETE_NUMBER
+            and text[at] in self._number_ends
+        ):
             if number <= _INTEGER:
                 self._add(int(text[start:at]))
             else:
@@ -644,14 +666,6 @@ class PartialJSON:
         self._state = _NUMBER
         self._parts = [text[start:at]]
         return at if at == end else self._read_number(text, at)
-
-    def _ends_number(self, character: str) -> bool:
-        """A delimiter that is right in this place; anything else is an error, and the number does not show."""
-        if character in _WHITE_SPACE:
-            return True
-        if type(self._container) is dict:
-            return character in ",}"
-        return self._container is not None and character in ",]"
 
     def _end_number(self, at: int) -> int:
         """The number under way has ended before the character at `at`; returns where reading goes on."""

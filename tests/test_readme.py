@@ -1,0 +1,68 @@
+"""The README is read before anything else: its programs run, its facts hold."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+AGENT, PROGRESS, LATENCY = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+POEM = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["one line", "and another"]})
+
+
+def run_program(program: str, scenario: Scenario) -> str:
+    with ReplayServer(scenario) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_agent() -> None:
+    """The smallest agent runs its tool and ends."""
+    call = tool_use("get_weather", {"city": "Paris"})
+    output = run_program(AGENT, Scenario(reply(call), reply(text("It has 15 degrees."))))
+    assert "RunStatus.COMPLETED" in output
+    assert "It has 15 degrees." in output
+
+
+def test_the_progress_ui() -> None:
+    """The smallest progress UI counts lines while they come."""
+    output = run_program(PROGRESS, Scenario(reply(POEM)))
+    assert "lines so far" in output
+    assert "Outcome.VALID" in output
+
+
+def test_the_latency_measurement() -> None:
+    """The smallest measurement times the first line and the whole input, eager and not."""
+    output = run_program(LATENCY, Scenario(reply(POEM)))
+    for eager in (True, False):
+        assert re.search(rf"eager={eager} [\d.]+ s: one line", output)
+        assert re.search(rf"eager={eager} [\d.]+ s: the whole input", output)
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(((?!http)[^)]+)\)", README))
+def test_links_lead_somewhere(target: str) -> None:
+    """Files that the README points to are there."""
+    assert (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"(?:^|`)make ([a-z-]+)", README, re.MULTILINE))))
+def test_make_knows_its_targets(command: str) -> None:
+    """Commands that the README names exist."""
+    done = subprocess.run(["make", "-n", command], cwd=ROOT, capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == 0, done.stderr
