@@ -7,8 +7,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
 from eagerstream.recording import Chunk, Recording
