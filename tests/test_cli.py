@@ -81,6 +81,8 @@ def test_a_recording_that_does_not_parse(broken_recording: Path) -> None:
         ["serve", "no-such-file.sse"],
         ["serve", str(DATA / "README.md")],
         ["serve", str(DATA / "text.sse"), "--cut", "sometimes"],
+        ["serve", str(DATA / "text.sse"), "--cut", "0"],
+        ["serve", str(DATA / "text.sse"), "--cut", "20,10"],
         ["serve", str(DATA / "text.sse"), "--speed", "0"],
         ["serve", str(DATA / "text.sse"), "--tokens-per-second", "-1"],
         ["demo", "--svg", "no/such/folder/demo.svg"],
@@ -102,7 +104,7 @@ def test_a_wrong_command_line(arguments: list[str]) -> None:
 def test_serve_plays_until_interrupted() -> None:
     """The server prints where it is, answers any client, and ends cleanly with Ctrl-C."""
     with subprocess.Popen(
-        [*COMMAND, "serve", str(DATA / "text.sse"), "--port", "0", "--speed", "inf"],
+        [*COMMAND, "serve", str(DATA / "text.sse"), "--port", "0", "--speed", "inf", "--cut", "10,200"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -57,7 +58,9 @@ def serve(
     first_byte_s: Annotated[float, typer.Option(help="For bodies: seconds before the first event.")] = 0.5,
     jitter: Annotated[float, typer.Option(help="For bodies: how unevenly tokens come, 0 to 1.")] = 0.0,
     seed: Annotated[int, typer.Option(help="For bodies: decides jitter and cuts.")] = 0,
-    cut: Annotated[str, typer.Option(help='For bodies: chunks by "event", "random", or of so many bytes.')] = "event",
+    cut: Annotated[
+        str, typer.Option(help='For bodies: "event", "random", bytes per chunk, or offsets like 10,200.')
+    ] = "event",
 ) -> None:
     """Play recordings as a Messages API on this machine, until Ctrl-C.
 
@@ -68,10 +71,12 @@ def serve(
     match cut:
         case "event" | "random":
             timing = Timing(cut=cut)
-        case _ if cut.isdecimal() and int(cut) > 0:
+        case _ if re.fullmatch(r"[0-9]{1,9}", cut):
             timing = Timing(cut=int(cut))
+        case _ if re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})+", cut):
+            timing = Timing(cut=[int(offset) for offset in cut.split(",")])
         case _:
-            raise UsageError(f'--cut must be "event", "random" or a number of bytes, not {cut!r}')
+            raise UsageError(f'--cut must be "event", "random", a number of bytes or offsets like 10,200, not {cut!r}')
     timing = replace(timing, tokens_per_second=tokens_per_second, first_byte_s=first_byte_s, jitter=jitter, seed=seed)
     loaded = [Recording.load(path) for path in recordings]
     timed = [retime(recording, timing) if not recording.duration_s else recording for recording in loaded]

@@ -26,7 +26,7 @@ _CAPACITY: Final = 256
 
 
 class _Entry:
-    """An event in the buffer; the texts of deltas merged into it are joined once, when it is handed out."""
+    """An event that waits to be handed out; the texts of deltas merged into it are joined once, at the end."""
 
     __slots__ = ("chars", "event", "texts")
 
@@ -40,7 +40,7 @@ class _Entry:
         self.texts.append(text)
         self.chars += len(text)
 
-    def take(self) -> Any:
+    def merged(self) -> Any:
         if len(self.texts) == 1:
             return self.event
         text = "".join(self.texts)
@@ -79,9 +79,9 @@ def _delta_key(event: Any) -> Hashable:
 class EventBuffer(Generic[E]):
     """Events between one producer and one consumer.
 
-    Bounded: when `capacity` events wait, a delta is merged into the one of its block that waits (no text is lost, and
-    `partial` is the newest anyway), or, with `mode="wait"`, `room` makes the producer wait. What is not a delta is
-    always taken in; there are few of them, and they are bounded by `Limits.max_blocks`.
+    Up to `capacity` events wait as they are. Beyond that, a delta is merged into the waiting one of its block (no text
+    is lost, and `partial` is the newest anyway), or, with `mode="wait"`, `is_full` asks the producer to wait for
+    `room`. What is not a delta is always taken in; there are few of them, and they are bounded by `Limits.max_blocks`.
 
     With `min_interval_s` or `min_chars`, an `InputDelta` is held until it is that late after the one before it, and
     that long; any other event, and the end, lets it go at once.
@@ -100,17 +100,19 @@ class EventBuffer(Generic[E]):
             raise UsageError(f'buffer must be "merge" or "wait", not {mode!r}')
         if min_interval_s < 0 or min_chars < 0:
             raise UsageError("min_interval_s and min_chars must not be negative")
-        self._mode = mode
+        self._waits = mode == "wait"
         self._min_interval_s = min_interval_s
         self._min_chars = min_chars
         self._thins = min_interval_s > 0 or min_chars > 0
         self._capacity = capacity
         self._clock = clock
-        self._entries: deque[_Entry] = deque()
-        self._latest: dict[Hashable, _Entry] = {}  # by delta key: the waiting delta that a later one may be merged into
+        self._ready: deque[E] = deque()
+        # Behind what is ready: events beyond the capacity, and all events while deltas are thinned out.
+        self._held: deque[_Entry] = deque()
+        self._held_deltas: dict[Hashable, _Entry] = {}  # by delta key: what a later delta is merged into
         self._delivered_at: dict[Hashable, float] = {}  # by delta key: when the last InputDelta was handed out
-        self._filled = anyio.Event()
-        self._emptied = anyio.Event()
+        self._filled: anyio.Event | None = None  # set by the producer while the consumer sleeps
+        self._emptied: anyio.Event | None = None  # set by the consumer while the producer sleeps
         self._closed = False
         self._discards = False
         self._error: BaseException | None = None
@@ -119,37 +121,63 @@ class EventBuffer(Generic[E]):
         """Add an event; never waits."""
         if self._discards or self._closed:
             return
-        key = _delta_key(event)
-        waiting = self._latest.get(key) if key is not None else None
-        held = self._thins and isinstance(event, InputDelta)
-        if waiting is not None and (held or (self._mode == "merge" and len(self._entries) >= self._capacity)):
-            waiting.merge(event)
+        if not self._thins and not self._held and (self._waits or len(self._ready) < self._capacity):
+            self._ready.append(event)
         else:
-            entry = _Entry(event)
-            self._entries.append(entry)
-            if key is not None:
-                self._latest[key] = entry
-        self._filled.set()
+            self._hold(event)
+        self._wake_consumer()
+
+    def _wake_consumer(self) -> None:
+        if self._filled is not None:
+            self._filled.set()
+            self._filled = None
+
+    def _hold(self, event: E) -> None:
+        key = _delta_key(event)
+        if key is None:
+            # Later deltas continue what came after this event, not what came before it.
+            self._held_deltas.clear()
+        elif (earlier := self._held_deltas.get(key)) is not None and self._merges(event):
+            earlier.merge(event)
+            return
+        entry = _Entry(event)
+        self._held.append(entry)
+        if key is not None:
+            self._held_deltas[key] = entry
+
+    def _merges(self, event: E) -> bool:
+        if self._thins and isinstance(event, InputDelta):
+            return True
+        return not self._waits and len(self._ready) + len(self._held) >= self._capacity
+
+    @property
+    def is_full(self) -> bool:
+        """The producer should wait for `room`."""
+        return self._waits and len(self._ready) + len(self._held) >= self._capacity and not self._discards
 
     async def room(self) -> None:
-        """Wait until the buffer has room; at once unless `mode="wait"`."""
-        while self._mode == "wait" and len(self._entries) >= self._capacity and not self._discards:
+        """Wait while the buffer is full."""
+        while self.is_full:
             self._emptied = anyio.Event()
+            self._wake_consumer()  # what it holds back must not hold up the producer
             await self._emptied.wait()
+        self._emptied = None
 
     def close(self, error: BaseException | None = None) -> None:
         """No more events; what waits is still handed out, then `error` is raised, or the iteration ends."""
         if not self._closed:
             self._closed = True
             self._error = error
-        self._filled.set()
+        self._wake_consumer()
 
     def discard(self) -> None:
         """Nobody wants the events any more: drop what waits and what comes."""
         self._discards = True
-        self._entries.clear()
-        self._latest.clear()
-        self._emptied.set()
+        self._ready.clear()
+        self._held.clear()
+        self._held_deltas.clear()
+        if self._emptied is not None:
+            self._emptied.set()
 
     async def get(self) -> E:
         """The next event. Cancelling loses none.
@@ -157,43 +185,49 @@ class EventBuffer(Generic[E]):
         Raises:
             StopAsyncIteration: After the last event.
         """
-        while True:
-            held_s = self._held_s()
-            if held_s == 0:
-                return self._take()
-            if not self._entries and self._closed:
+        while not self._ready:
+            held_s = self._release()
+            if self._ready:
+                break
+            if self._closed and not self._held:
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
-            self._filled = anyio.Event()
+            filled = self._filled = anyio.Event()
             with anyio.move_on_after(held_s):
-                await self._filled.wait()
+                await filled.wait()
+        if self._emptied is not None:
+            self._emptied.set()
+        return self._ready.popleft()
+
+    def _release(self) -> float | None:
+        """Make ready what need not be held; where something must, how long yet (None: until something comes)."""
+        while self._held:
+            held_s = self._held_s()
+            if held_s != 0:
+                return held_s
+            entry = self._held.popleft()
+            key = _delta_key(entry.event)
+            if self._held_deltas.get(key) is entry:
+                del self._held_deltas[key]
+            if self._thins and isinstance(entry.event, InputDelta):
+                self._delivered_at[key] = self._clock()
+            elif isinstance(entry.event, InputStop):
+                self._delivered_at.pop(id(entry.event.input), None)
+            self._ready.append(entry.merged())
+        return None
 
     def _held_s(self) -> float | None:
-        """How long the first event is to be held yet; 0: not at all, None: until something comes."""
-        if not self._entries:
-            return None
-        first = self._entries[0]
-        if not self._thins or not isinstance(first.event, InputDelta) or len(self._entries) > 1 or self._closed:
+        """How long the first held event must be held yet; 0: not at all, None: until something comes."""
+        first = self._held[0]
+        if not (self._thins and isinstance(first.event, InputDelta)) or len(self._held) > 1:
+            return 0
+        if self._closed or self._emptied is not None:
             return 0
         if first.chars < self._min_chars:
             return None
         last = self._delivered_at.get(id(first.event.input))
         return 0 if last is None else max(0.0, last + self._min_interval_s - self._clock())
-
-    def _take(self) -> E:
-        entry = self._entries.popleft()
-        key = _delta_key(entry.event)
-        if key is not None and self._latest.get(key) is entry:
-            del self._latest[key]
-        if self._thins:
-            if isinstance(entry.event, InputDelta):
-                self._delivered_at[key] = self._clock()
-            elif isinstance(entry.event, InputStop):
-                self._delivered_at.pop(id(entry.event.input), None)
-        self._emptied.set()
-        event: E = entry.take()
-        return event
 
 
 class EventFeed(ABC, Generic[E]):
@@ -214,6 +248,15 @@ class EventFeed(ABC, Generic[E]):
     @abstractmethod
     async def _read(self) -> None:
         """Produce all events; the task that this runs in may be cancelled anywhere."""
+
+    @property
+    def is_full(self) -> bool:
+        """The reading should wait for `room` before it goes on."""
+        return self._buffer.is_full
+
+    async def room(self) -> None:
+        """Wait until the consumer has made room."""
+        await self._buffer.room()
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
 import anyio
@@ -122,66 +125,121 @@ class MessageStream(EventFeed[StreamEvent]):
     async def _read(self) -> None:
         async with self._transport.open(self._request, self._limits) as reply:
             self.request_id = reply.request_id
-            await read_reply(reply, self._assembler, self._emit, limits=self._limits)
+            await read_reply(reply, self._assembler, self, limits=self._limits)
 
-    async def _emit(self, events: list[StreamEvent]) -> None:
-        await self._buffer.room()
+    def take(self, events: list[StreamEvent]) -> None:
+        """See `Sink.take`."""
         for event in events:
             self._buffer.put(event)
+
+
+class Sink(Protocol):
+    """Who takes the events of a reply."""
+
+    @property
+    def is_full(self) -> bool:
+        """No more events now: wait for `room`."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until more events can be taken."""
+        ...
+
+    def take(self, events: list[StreamEvent]) -> None:
+        """Take events in."""
+        ...
 
 
 async def read_reply(
     reply: Reply,
     assembler: MessageAssembler[GrowingInput],
-    emit: Callable[[list[StreamEvent]], Awaitable[None]],
+    sink: Sink,
     *,
     limits: Limits,
     one_message: bool = False,
 ) -> None:
     """Read a reply to its end, or to the end of its first message.
 
-    However it ends, every input is settled and its `InputStop` emitted before this returns or raises; only
+    However it ends, every input is settled and its `InputStop` handed on before this returns or raises; only
     cancellation leaves inputs as they are.
 
     Raises:
         APIError, StreamInterrupted, ProtocolError, LimitError: See `MessageStream`.
     """
+    silence = _Silence(limits.idle_timeout_s)
     try:
-        while (batch := await _receive(reply, assembler, limits)) is not None:
-            events: list[StreamEvent] = []
-            try:
-                for wire_event in batch:
-                    events += _feed(assembler, wire_event, reply)
-                    if one_message and assembler.state is MessageState.STOPPED:
-                        break
-            finally:
-                await emit(events)  # also what came before an event that raised
-            if one_message and assembler.state is MessageState.STOPPED:
-                await _drain(reply)
-                return
-        await emit(assembler.close())
+        with silence.scope:
+            while (batch := await reply.receive()) is not None:
+                silence.end()
+                _take_batch(batch, assembler, sink, reply, one_message=one_message)
+                if one_message and assembler.state is MessageState.STOPPED:
+                    break
+                if sink.is_full:
+                    with silence.allowed():
+                        await sink.room()
+        if silence.scope.cancelled_caught and assembler.state is not MessageState.STOPPED:
+            raise StreamInterrupted(f"no byte came for {limits.idle_timeout_s:g} s", request_id=reply.request_id)
+        sink.take(assembler.close())
         if assembler.state is not MessageState.STOPPED:
             raise StreamInterrupted("the reply ended before its message did", request_id=reply.request_id)
     except Exception as error:
-        await emit(assembler.close())
+        sink.take(assembler.close())
         if isinstance(error, APIError):
             error.message = assembler.message
         raise
+    if one_message:
+        await _drain(reply)
 
 
-def _feed(assembler: MessageAssembler[GrowingInput], wire_event: WireEvent, reply: Reply) -> list[StreamEvent]:
-    if wire_event["type"] == "error":
-        raise event_error(wire_event, reply.request_id)
-    return assembler.feed(wire_event)
+def _take_batch(
+    batch: list[WireEvent],
+    assembler: MessageAssembler[GrowingInput],
+    sink: Sink,
+    reply: Reply,
+    *,
+    one_message: bool,
+) -> None:
+    events: list[StreamEvent] = []
+    try:
+        for wire_event in batch:
+            if wire_event["type"] == "error":
+                raise event_error(wire_event, reply.request_id)
+            events += assembler.feed(wire_event)
+            if one_message and assembler.state is MessageState.STOPPED:
+                break
+    finally:
+        sink.take(events)  # also what came before an event that raised
 
 
-async def _receive(reply: Reply, assembler: MessageAssembler[GrowingInput], limits: Limits) -> list[WireEvent] | None:
-    """The next batch; silence for longer than `idle_timeout_s` is an interruption, any byte ends the silence."""
-    with anyio.move_on_after(limits.idle_timeout_s):
-        return await reply.receive()
-    if assembler.state is MessageState.STOPPED:
-        return None  # the message is whole; only the connection was left open
-    raise StreamInterrupted(f"no byte came for {limits.idle_timeout_s} s", request_id=reply.request_id)
+class _Silence:
+    """Cancels `scope` when nothing has come for so long, or a twentieth longer.
+
+    A time-out around each `receive` would cost more than taking its chunk in, so there is one deadline, and it is moved
+    only when a twentieth of its time has passed.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._moved_at = time.monotonic()
+        self.scope = anyio.CancelScope(deadline=anyio.current_time() + timeout_s)
+
+    def end(self) -> None:
+        """A byte came."""
+        if time.monotonic() - self._moved_at > self._timeout_s / 20:
+            self._move()
+
+    def _move(self) -> None:
+        self._moved_at = time.monotonic()
+        self.scope.deadline = anyio.current_time() + self._timeout_s * 21 / 20
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Time spent in here is not the peer's silence."""
+        self.scope.deadline = math.inf
+        try:
+            yield
+        finally:
+            self._move()
 
 
 async def _drain(reply: Reply) -> None:

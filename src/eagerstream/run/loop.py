@@ -218,7 +218,7 @@ class Run(EventFeed[RunEvent]):
         assembler = MessageAssembler(parser=self._parser, limits=self._limits, input_type=GrowingInput)
         request = {**self._request, "messages": result.messages}
         async with self._transport.open(request, self._limits) as reply:
-            await read_reply(reply, assembler, self._emit, limits=self._limits, one_message=True)
+            await read_reply(reply, assembler, self, limits=self._limits, one_message=True)
         calls = sorted(self._calls, key=lambda call: call.input.index)
         for call in calls:
             if call.input.outcome is not Outcome.INCOMPLETE:
@@ -239,8 +239,8 @@ class Run(EventFeed[RunEvent]):
             result.status = _STATUS.get(reason or "", RunStatus.UNKNOWN)
         return True
 
-    async def _emit(self, events: list[StreamEvent]) -> None:
-        await self._buffer.room()
+    def take(self, events: list[StreamEvent]) -> None:
+        """See `Sink.take`; a call whose input is settled starts here."""
         for event in events:
             self._buffer.put(event)
             if isinstance(event, InputStop) and event.input.kind == "tool_use":
