@@ -167,7 +167,8 @@ class ToolInput:
         """True once the value at `path` is finished: it can no longer change, except under a repeated key."""
         if not self._chars and (self._given is not None or self.outcome is Outcome.VALID):
             return find(self.partial, path) is not MISSING
-        return self._parser.is_finished(path)
+        # What stands in a list at the root is no part of an input.
+        return isinstance(self._parser.value, dict) and self._parser.is_finished(path)
 
     def watch(self, *path: str | int, callback: Callable[[Any], object]) -> None:
         """Call `callback(value)` once, when the value at `path` is finished; at once where it already is.
