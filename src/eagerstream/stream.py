@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import anyio
 
-from .errors import APIError, ProtocolError, StreamInterrupted
+from .errors import APIError, ProtocolError, StreamInterrupted, UsageError
 from .growing import GrowingInput
 from .handover import BufferMode, EventBuffer, EventFeed
 from .limits import DEFAULT_LIMITS, Limits
@@ -74,11 +74,38 @@ def stream(
     Raises:
         UsageError: The client is of the wrong kind, or a setting is out of range. At once, before anything is sent.
     """
-    request = {"model": model, "max_tokens": max_tokens, "messages": list(messages), **parameters}
-    if tools:
-        request["tools"] = [dict(tool) if isinstance(tool, Mapping) else dict(tool.to_dict()) for tool in tools]
+    request = {"messages": list(messages), **request_parameters(model, max_tokens, tools, parameters)}
     events: EventBuffer[StreamEvent] = EventBuffer(mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars)
     return MessageStream(as_transport(client), request, events, limits=limits, parser=parser)
+
+
+def request_parameters(
+    model: str,
+    max_tokens: int,
+    tools: Sequence[Definition | Mapping[str, Any]],
+    parameters: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The body of a request, without its messages.
+
+    Raises:
+        UsageError: `stream` is among the parameters, a tool has no definition, or two share a name.
+    """
+    if "stream" in parameters:
+        raise UsageError("stream is not a parameter here: every request is streamed")
+    definitions: list[dict[str, Any]] = []
+    for tool in tools:
+        if isinstance(tool, Mapping):
+            definitions.append(dict(tool))
+        elif hasattr(tool, "to_dict"):
+            definitions.append(dict(tool.to_dict()))
+        else:
+            name = getattr(tool, "__name__", type(tool).__name__)
+            raise UsageError(f"{name} is not a tool: decorate it with @eagerstream.tool, or give a definition")
+    names = [definition["name"] for definition in definitions if "name" in definition]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"more than one tool is named {', '.join(map(repr, twice))}")
+    request = {"model": model, "max_tokens": max_tokens, **parameters}
+    return {**request, "tools": definitions} if definitions else request
 
 
 class MessageStream(EventFeed[StreamEvent]):
@@ -123,9 +150,11 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._assembler.inputs
 
     async def _read(self) -> None:
-        async with self._transport.open(self._request, self._limits) as reply:
-            self.request_id = reply.request_id
-            await read_reply(reply, self._assembler, self, limits=self._limits)
+        await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits)
+
+    def opened(self, reply: Reply) -> None:
+        """See `Sink.opened`."""
+        self.request_id = reply.request_id
 
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`."""
@@ -145,50 +174,68 @@ class Sink(Protocol):
         """Wait until more events can be taken."""
         ...
 
+    def opened(self, reply: Reply) -> None:
+        """The reply has begun."""
+        ...
+
     def take(self, events: list[StreamEvent]) -> None:
         """Take events in."""
         ...
 
 
 async def read_reply(
-    reply: Reply,
+    transport: Transport,
+    request: RequestBody,
     assembler: MessageAssembler[GrowingInput],
     sink: Sink,
     *,
     limits: Limits,
     one_message: bool = False,
 ) -> None:
-    """Read a reply to its end, or to the end of its first message.
+    """Send a request and read its reply to the end, or to the end of its first message.
 
-    However it ends, every input is settled and its `InputStop` handed on before this returns or raises; only
-    cancellation leaves inputs as they are.
+    However it ends, every input is settled before this returns or raises, so that nobody waits for one in vain; their
+    `InputStop`s are handed on, except after cancellation.
 
     Raises:
         APIError, StreamInterrupted, ProtocolError, LimitError: See `MessageStream`.
     """
     silence = _Silence(limits.idle_timeout_s)
+    request_id: str | None = None
     try:
         with silence.scope:
-            while (batch := await reply.receive()) is not None:
-                silence.end()
-                _take_batch(batch, assembler, sink, reply, one_message=one_message)
-                if one_message and assembler.state is MessageState.STOPPED:
-                    break
-                if sink.is_full:
-                    with silence.allowed():
-                        await sink.room()
-        if silence.scope.cancelled_caught and assembler.state is not MessageState.STOPPED:
-            raise StreamInterrupted(f"no byte came for {limits.idle_timeout_s:g} s", request_id=reply.request_id)
-        sink.take(assembler.close())
+            async with transport.open(request, limits) as reply:
+                request_id = reply.request_id
+                sink.opened(reply)
+                while (batch := await reply.receive()) is not None:
+                    _take_batch(batch, assembler, sink, reply, one_message=one_message)
+                    if assembler.state is MessageState.STOPPED:
+                        silence.end_soon()
+                        if one_message:
+                            await _drain(reply)
+                            break
+                    else:
+                        silence.end()
+                    if sink.is_full:
+                        with silence.allowed():
+                            await sink.room()
+        cut = silence.scope.cancelled_caught
+        sink.take(assembler.close(cleanly=not cut))
         if assembler.state is not MessageState.STOPPED:
-            raise StreamInterrupted("the reply ended before its message did", request_id=reply.request_id)
+            reason = (
+                f"no byte came for {limits.idle_timeout_s:g} s" if cut else "the reply ended before its message did"
+            )
+            raise StreamInterrupted(reason, request_id=request_id)
     except Exception as error:
-        sink.take(assembler.close())
-        if isinstance(error, APIError):
+        if assembler.state is MessageState.STOPPED and isinstance(error, StreamInterrupted):
+            return  # the message is whole: what happens to the connection then loses nothing
+        has_begun = assembler.state is not MessageState.WAITING
+        sink.take(assembler.close(cleanly=False))
+        if has_begun and isinstance(error, APIError):
             error.message = assembler.message
         raise
-    if one_message:
-        await _drain(reply)
+    finally:
+        assembler.close(cleanly=False)
 
 
 def _take_batch(
@@ -228,6 +275,11 @@ class _Silence:
         if time.monotonic() - self._moved_at > self._timeout_s / 20:
             self._move()
 
+    def end_soon(self) -> None:
+        """The message is whole: only a moment is waited for the end of the body, or for another message in it."""
+        self._moved_at = -math.inf
+        self.scope.deadline = anyio.current_time() + min(_GRACE_S, self._timeout_s)
+
     def _move(self) -> None:
         self._moved_at = time.monotonic()
         self.scope.deadline = anyio.current_time() + self._timeout_s * 21 / 20
@@ -244,9 +296,8 @@ class _Silence:
 
 async def _drain(reply: Reply) -> None:
     """Read what is left after the message, usually nothing, so that the connection can be used again."""
-    with anyio.move_on_after(_GRACE_S):
-        try:
-            while await reply.receive() is not None:
-                pass
-        except (StreamInterrupted, ProtocolError):
-            pass  # the message is whole: what happens to the connection now loses nothing
+    try:
+        while await reply.receive() is not None:
+            pass
+    except (StreamInterrupted, ProtocolError):
+        pass  # the message is whole: what happens to the connection then loses nothing

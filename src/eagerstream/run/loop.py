@@ -11,10 +11,10 @@ from ..errors import UsageError
 from ..growing import GrowingInput
 from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
-from ..stream import StreamEvent, read_reply
+from ..stream import StreamEvent, read_reply, request_parameters
 from ..tools.definition import Tool
 from ..tools.executor import InProcessExecutor, ToolCall
-from ..transports import Transport, as_transport
+from ..transports import Reply, Transport, as_transport
 from ..wire import InputStop, MessageAssembler, MessageStart, Outcome, ParserFactory, PartialJSON
 from ..wire.events import Message
 from .turn import settle
@@ -149,13 +149,7 @@ def run(
     if max_concurrency < 1:
         raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency}")
     by_name = {tool.name: tool for tool in tools if isinstance(tool, Tool)}
-    definitions = [tool.to_dict() if isinstance(tool, Tool) else dict(tool) for tool in tools]
-    names = [definition["name"] for definition in definitions if "name" in definition]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"more than one tool is named {', '.join(map(repr, twice))}")
-    request = {"model": model, "max_tokens": max_tokens, **parameters}
-    if definitions:
-        request["tools"] = definitions
+    request = request_parameters(model, max_tokens, tools, parameters)
     events: EventBuffer[RunEvent] = EventBuffer(mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars)
     return Run(
         as_transport(client),
@@ -217,8 +211,7 @@ class Run(EventFeed[RunEvent]):
         self._buffer.put(TurnStart(self._turn))
         assembler = MessageAssembler(parser=self._parser, limits=self._limits, input_type=GrowingInput)
         request = {**self._request, "messages": result.messages}
-        async with self._transport.open(request, self._limits) as reply:
-            await read_reply(reply, assembler, self, limits=self._limits, one_message=True)
+        await read_reply(self._transport, request, assembler, self, limits=self._limits, one_message=True)
         calls = sorted(self._calls, key=lambda call: call.input.index)
         for call in calls:
             if call.input.outcome is not Outcome.INCOMPLETE:
@@ -238,6 +231,9 @@ class Run(EventFeed[RunEvent]):
         else:
             result.status = _STATUS.get(reason or "", RunStatus.UNKNOWN)
         return True
+
+    def opened(self, reply: Reply) -> None:
+        """See `Sink.opened`."""
 
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`; a call whose input is settled starts here."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..tools.executor import ToolCall
-from ..tools.results import CUT_OFF, NOT_RUN, encodable, invalid_result, tool_result
-from ..wire import Outcome
+from ..tools.results import CUT_OFF, NOT_RUN, invalid_result, tool_result
+from ..wire import Outcome, encodable
 from ..wire.events import Block, Message
 
 

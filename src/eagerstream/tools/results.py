@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from ..wire import INVALID_JSON, JSON, ToolInput
+from ..wire import INVALID_JSON, JSON, ToolInput, encodable
 from ..wire.events import Block
 
 _CONTENT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference", "browser_state"})
@@ -67,27 +67,3 @@ def error_text(error: BaseException) -> str:
     """`Class: message`, and never a traceback; the class alone where there is no message."""
     message = str(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def encodable(value: Any) -> Any:
-    """`value` in a form that UTF-8 can carry: U+FFFD in place of each lone surrogate; itself where it has none."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return value
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return _encodable_copy(value)
-    return value
-
-
-def _encodable_copy(value: Any) -> Any:
-    # Recursion is bounded: the depth of an input is, and the other values are our own.
-    if isinstance(value, Mapping):
-        return {encodable(key): _encodable_copy(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_encodable_copy(item) for item in value]
-    return encodable(value) if isinstance(value, str) else value

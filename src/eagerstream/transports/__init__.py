@@ -24,9 +24,8 @@ def as_transport(client: Any) -> Transport:
         from .playback import PlaybackTransport
 
         return PlaybackTransport(client)
-    if callable(getattr(client, "open", None)):
-        transport: Transport = client
-        return transport
+    if isinstance(client, Transport):
+        return client
     from .anthropic import AnthropicTransport
 
     return AnthropicTransport(client)

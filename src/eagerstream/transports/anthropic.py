@@ -13,14 +13,14 @@ from typing import Any
 
 from ..errors import ProtocolError, UsageError
 from ..limits import Limits
-from ..wire import WireEvent
-from .base import Reply, RequestBody, SSEReply, close_quietly, interruption, refusal
+from ..wire import WireEvent, encodable
+from .base import Reply, RequestBody, SSEReply, Transport, close_quietly, interruption, refusal, unwind
 
 _EVENT_STREAMS = ("text/event-stream",)
 _OTHER_STREAMS = ("application/vnd.amazon.eventstream",)
 
 
-class AnthropicTransport:
+class AnthropicTransport(Transport):
     """Sends requests through `client.messages` (or `client.beta.messages` where the request has `betas`).
 
     Retries, time-outs and the key are the client's own business; so is closing the client.
@@ -43,16 +43,31 @@ class AnthropicTransport:
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
         """See `Transport.open`."""
-        messages = self._client.beta.messages if "betas" in request else self._client.messages
-        manager = messages.with_streaming_response.create(**_as_arguments(messages.create, request), stream=True)
         try:
-            response = await manager.__aenter__()
-        except Exception as error:
-            raise refusal(error) from error
+            response = await self._send(request)
+        except UnicodeEncodeError:
+            # A history may hold lone surrogates that a model wrote. Looking for them in every request would cost more
+            # than this second attempt, before which nothing was sent.
+            response = await self._send(encodable(request))
+        chunks: AsyncIterator[Any] | None = None
         try:
-            yield await _reply(response, limits)
+            reply, chunks = await _reply(response, limits)
+            yield reply
         finally:
+            if chunks is not None:
+                await unwind(chunks)
             await close_quietly(response)
+
+    async def _send(self, request: RequestBody) -> Any:
+        messages = self._client.beta.messages if "betas" in request else self._client.messages
+        create = messages.with_streaming_response.create
+        try:
+            return await create(**_as_arguments(messages.create, request), stream=True).__aenter__()
+        except Exception as error:
+            mapped = refusal(error)
+            if mapped is error:
+                raise
+            raise mapped from error
 
 
 def _as_arguments(create: Any, request: RequestBody) -> dict[str, Any]:
@@ -65,15 +80,18 @@ def _as_arguments(create: Any, request: RequestBody) -> dict[str, Any]:
     return arguments
 
 
-async def _reply(response: Any, limits: Limits) -> Reply:
+async def _reply(response: Any, limits: Limits) -> tuple[Reply, AsyncIterator[Any]]:
+    """The reply, and the iteration under it, which must be ended."""
     request_id = response.headers.get("request-id")
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type in _EVENT_STREAMS:
-        return SSEReply(response.http_response.aiter_bytes(), request_id=request_id, limits=limits)
+        chunks = response.http_response.aiter_bytes()
+        return SSEReply(chunks, request_id=request_id, limits=limits), chunks
     if content_type in _OTHER_STREAMS:
         from anthropic import AsyncStream
 
-        return _DecodedReply(aiter(await response.parse(to=AsyncStream[object])), request_id)
+        events = aiter(await response.parse(to=AsyncStream[object]))
+        return _DecodedReply(events, request_id), events
     raise ProtocolError("the reply is not a stream of events but", excerpt=content_type or "of no content type")
 
 

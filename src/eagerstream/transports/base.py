@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 
-from ..errors import APIError, StreamInterrupted
+from ..errors import APIError, ProtocolError, StreamInterrupted
 from ..limits import Limits
 from ..wire import WireDecoder, WireEvent
 
 RequestBody: TypeAlias = Mapping[str, Any]
 """The parameters of `POST /v1/messages`, without `stream`."""
 
-_CLOSE_TIMEOUT_S = 5.0
+_CLOSE_TIMEOUT_S: Final = 5.0
+_MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may hand out before it waits for the connection again
 
 
 class Reply(Protocol):
@@ -36,16 +38,16 @@ class Reply(Protocol):
         ...
 
 
-class Transport(Protocol):
-    """Where the bytes come from."""
+class Transport(ABC):
+    """Where the bytes come from. Subclass it for a source of your own."""
 
+    @abstractmethod
     def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
         """Send the request and enter its reply; leaving it closes the connection, also when cancelled.
 
         Raises:
             APIError: The API refused the request, or could not be reached.
         """
-        ...
 
 
 class SSEReply:
@@ -68,6 +70,24 @@ class SSEReply:
         return self._decoder.feed(chunk)
 
 
+async def unwind(chunks: AsyncIterator[object]) -> None:
+    """End an iteration that was given up before its end.
+
+    HTTP clients nest async generators. Closing the outermost leaves the inner ones to the garbage collector, which trio
+    complains about; cancelling the innermost wait ends them all, one after the other.
+    """
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            for _ in range(_MAX_BUFFERED_CHUNKS):
+                if await anext(chunks, None) is None:
+                    return
+        except Exception:
+            return  # it is over, which is all that is wanted
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()
+
+
 async def close_quietly(response: Any) -> None:
     """Close a response also when cancelled: a connection must not outlive the one who asked for it.
 
@@ -85,6 +105,8 @@ def interruption(error: Exception, request_id: str | None) -> Exception:
     names = {base.__name__ for base in type(error).__mro__}
     if "APIStatusError" in names:
         return refusal(error)
+    if "DecodingError" in names:
+        return ProtocolError(f"the reply cannot be decompressed: {_words(error)}")
     if names & {"APIConnectionError", "TransportError", "StreamError"}:
         return StreamInterrupted(f"the connection was lost: {_words(error)}", request_id=request_id)
     return error

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from ..errors import ProtocolError, UsageError
 from ..limits import Limits
-from .base import Reply, RequestBody, SSEReply, close_quietly, refusal, status_error
+from ..wire import encodable
+from .base import Reply, RequestBody, SSEReply, Transport, close_quietly, refusal, status_error, unwind
 
 _MAX_ERROR_BYTES = 64 * 1024
 _CONNECT_TIMEOUT_S = 10.0
@@ -17,7 +18,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _TIMEOUT = (_CONNECT_TIMEOUT_S, None, _CONNECT_TIMEOUT_S, _CONNECT_TIMEOUT_S)
 
 
-class HTTPTransport:
+class HTTPTransport(Transport):
     """Posts to `{base_url}/v1/messages` and reads server-sent events.
 
     Used as an async context manager it closes the client that it made; a client that was handed in stays open.
@@ -78,12 +79,16 @@ class HTTPTransport:
         headers = dict(self._headers)
         if betas := body.pop("betas", None):
             headers["anthropic-beta"] = ",".join(betas)
-        content = json.dumps({**body, "stream": True}, ensure_ascii=False, separators=(",", ":")).encode()
+        text = json.dumps({**body, "stream": True}, ensure_ascii=False, separators=(",", ":"))
+        content = encodable(text).encode()
         post = self._client.build_request("POST", self._url, headers=headers, content=content, timeout=_TIMEOUT)
         try:
             response = await self._client.send(post, stream=True)
         except Exception as error:
-            raise refusal(error) from error
+            mapped = refusal(error)
+            if mapped is error:
+                raise
+            raise mapped from error
         try:
             if response.status_code != 200:
                 raise status_error(
@@ -95,7 +100,11 @@ class HTTPTransport:
             content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if content_type != "text/event-stream":
                 raise ProtocolError("the reply is not a stream of events but", excerpt=content_type)
-            yield SSEReply(response.aiter_bytes(), request_id=response.headers.get("request-id"), limits=limits)
+            chunks = response.aiter_bytes()
+            try:
+                yield SSEReply(chunks, request_id=response.headers.get("request-id"), limits=limits)
+            finally:
+                await unwind(chunks)
         finally:
             await close_quietly(response)
 
@@ -103,8 +112,9 @@ class HTTPTransport:
 async def _error_body(response: Any) -> object:
     """The JSON of an error response; None where it has none, or more than anybody would read."""
     content = b""
+    chunks = response.aiter_bytes()
     try:
-        async for chunk in response.aiter_bytes():
+        async for chunk in chunks:
             content += chunk
             if len(content) > _MAX_ERROR_BYTES:
                 return None
@@ -113,4 +123,6 @@ async def _error_body(response: Any) -> object:
         if isinstance(error, ValueError | RecursionError) or refusal(error) is not error:
             return None  # not JSON, or cut off: the status alone has to do
         raise
+    finally:
+        await unwind(chunks)
     return body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,10 +10,10 @@ import anyio
 
 from ..limits import Limits
 from ..recording import Recording
-from .base import Reply, RequestBody, SSEReply, status_error
+from .base import Reply, RequestBody, SSEReply, Transport, status_error
 
 
-class PlaybackTransport:
+class PlaybackTransport(Transport):
     """Answers every request with one recording, chunk by chunk, at the arrival times it holds."""
 
     def __init__(self, recording: Recording) -> None:
@@ -22,11 +23,16 @@ class PlaybackTransport:
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:  # noqa: ARG002
         """See `Transport.open`; the request is not looked at."""
         recording = self._recording
+        headers = {name.lower(): value for name, value in recording.headers.items()}
         if recording.status != 200:
-            raise status_error(recording.status, None, recording.headers, f"recorded HTTP {recording.status}")
+            try:
+                body = json.loads(recording.body)
+            except (ValueError, RecursionError):
+                body = None
+            raise status_error(recording.status, body, headers, f"the recording is of HTTP {recording.status}")
         chunks = self._chunks()
         try:
-            yield SSEReply(chunks, request_id=recording.headers.get("request-id"), limits=limits)
+            yield SSEReply(chunks, request_id=headers.get("request-id"), limits=limits)
         finally:
             await chunks.aclose()
 

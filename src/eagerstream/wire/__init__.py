@@ -23,7 +23,7 @@ from .message import MessageAssembler, MessageState
 from .partial_json import ParseFault, PartialJSON
 from .sse import ServerSentEvent, SSEDecoder
 from .tolerant_json import TolerantJSON
-from .values import JSON, JSONObject, Path, copy_json
+from .values import JSON, JSONObject, Path, copy_json, encodable
 
 __all__ = [
     "INVALID_JSON",
@@ -57,4 +57,5 @@ __all__ = [
     "WireEvent",
     "copy_json",
     "decode_event",
+    "encodable",
 ]

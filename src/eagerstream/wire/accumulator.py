@@ -245,6 +245,16 @@ class ToolInput:
             self._watchers += waiting[::-1]
 
 
+def check_block_count(count: int, limits: Limits) -> None:
+    """Refuse a message of so many blocks, before anything is done about the newest of them.
+
+    Raises:
+        LimitError: There are more than `Limits.max_blocks`.
+    """
+    if count > limits.max_blocks:
+        raise LimitError("max_blocks", limits.max_blocks, "the number of content blocks")
+
+
 class InputAccumulator(Generic[InputT]):
     """Follows every tool input of a message; one accumulator takes one message after another.
 
@@ -321,24 +331,27 @@ class InputAccumulator(Generic[InputT]):
         return events
 
     def _feed_message_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        message = data.get("message")
+        content = message.get("content") if isinstance(message, Mapping) else None
+        content = content if isinstance(content, list) else []
+        check_block_count(len(content), self._limits)
         events = self.close()
         self.inputs.clear()
         self._count = 0
-        message = data.get("message")
-        content = message.get("content") if isinstance(message, Mapping) else None
-        for index, block in enumerate(content if isinstance(content, list) else ()):
+        for index, block in enumerate(content):
             if isinstance(block, Mapping) and block.get("type") in TOOL_BLOCKS:
                 events += self._start(index, block)
                 events += self._feed_stop({"index": index})
         return events
 
     def _feed_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
-        events = self._settle_empty(whole=True)
         index = data.get("index")
         block = data.get("content_block")
         if type(index) is not int or not isinstance(block, Mapping):
             self._note("content_block_start without an index and a block")
-            return events
+            return self._settle_empty(whole=True)
+        check_block_count(self._count + 1, self._limits)
+        events = self._settle_empty(whole=True)
         if index in self._open:
             self._note(f"block {index} started again before it was closed")
             events.append(self._settle(self._open.pop(index), whole=False))
@@ -348,8 +361,6 @@ class InputAccumulator(Generic[InputT]):
 
     def _start(self, index: int, block: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         self._count += 1
-        if self._count > self._limits.max_blocks:
-            raise LimitError("max_blocks", self._limits.max_blocks, "the number of content blocks")
         input = self._input_type(index, block, parser=self._parser(limits=self._limits), limits=self._limits)
         self._open[index] = self.inputs[index] = input
         return [InputStart(input)]

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, Generic
 
-from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
-from .accumulator import TOOL_BLOCKS, InputAccumulator, ParserFactory, ToolInput
+from .accumulator import TOOL_BLOCKS, InputAccumulator, ParserFactory, ToolInput, check_block_count
 from .events import (
     Block,
     BlockStart,
@@ -102,7 +101,7 @@ class MessageAssembler(Generic[InputT]):
         self.state = MessageState.WAITING
         self.stop_reason: str | None = None
         self._accumulator = InputAccumulator(parser=parser, limits=limits, input_type=input_type)
-        self._max_blocks = limits.max_blocks
+        self._limits = limits
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}
         self._blocks: list[_OpenBlock] = []
@@ -154,12 +153,15 @@ class MessageAssembler(Generic[InputT]):
             case _:
                 return [UnknownEvent(data)]
 
-    def close(self) -> list[MessageEvent[InputT]]:
+    def close(self, *, cleanly: bool = True) -> list[MessageEvent[InputT]]:
         """The body has ended. Afterwards `state` is `STOPPED` for a whole message, `INTERRUPTED` for a cut one.
 
         A clean end after a stop reason, every block closed, is an end: some gateways leave `message_stop` out.
+
+        Args:
+            cleanly: The peer ended the body; False where the connection was lost, or the reading given up.
         """
-        if self.state is MessageState.OPEN and self.stop_reason is not None and not self._open:
+        if cleanly and self.state is MessageState.OPEN and self.stop_reason is not None and not self._open:
             return self._stop()
         events: list[MessageEvent[InputT]] = [*self._accumulator.close(self.stop_reason), *self._close_blocks()]
         if self.state is not MessageState.STOPPED:
@@ -167,19 +169,22 @@ class MessageAssembler(Generic[InputT]):
         return events
 
     def _feed_message_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
-        events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
         message = data.get("message")
-        self._fields = dict(message) if isinstance(message, Mapping) else {}
-        usage = self._fields.pop("usage", None)
+        fields = dict(message) if isinstance(message, Mapping) else {}
+        usage = fields.pop("usage", None)
+        content = fields.pop("content", None)
+        content = content if isinstance(content, list) else []
+        check_block_count(len(content), self._limits)
+        events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
+        self._fields = fields
         self._usage = dict(usage) if isinstance(usage, Mapping) else {}
-        content = self._fields.pop("content", None)
         self._blocks = []
         self.stop_reason = None
         events.append(MessageStart(self.message, restarted=self.state is MessageState.OPEN))
         self.state = MessageState.OPEN
         # Calls made from code that the API runs may come whole, inside the start itself.
         events += self._accumulator.feed(data)
-        for index, block in enumerate(content if isinstance(content, list) else ()):
+        for index, block in enumerate(content):
             if isinstance(block, Mapping):
                 self._open_block(index, block)
                 del self._open[index]
@@ -190,9 +195,10 @@ class MessageAssembler(Generic[InputT]):
         return [] if self.state is MessageState.OPEN else self._feed_message_start({"type": "message_start"})
 
     def _feed_block_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
-        events = self._begin_unannounced()
         index = data.get("index")
         block = data.get("content_block")
+        check_block_count(len(self._blocks) + 1 if self.state is MessageState.OPEN else 1, self._limits)
+        events = self._begin_unannounced()
         if type(index) is int and isinstance(block, Mapping) and index in self._open:
             replaced = self._open.pop(index)
             if replaced.input is None:
@@ -205,8 +211,6 @@ class MessageAssembler(Generic[InputT]):
         return events
 
     def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
-        if len(self._blocks) >= self._max_blocks:
-            raise LimitError("max_blocks", self._max_blocks, "the number of content blocks")
         opened = _OpenBlock(index, block)
         if block.get("type") in TOOL_BLOCKS:
             opened.input = self.inputs[index]

@@ -1,7 +1,9 @@
-"""JSON values as Python has them, and the two walks over them that must not recurse."""
+"""JSON values as Python has them, and the walks over them."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
@@ -47,3 +49,27 @@ def copy_json(value: JSON) -> JSON:
                 copied[place] = twin  # type: ignore[index,call-overload]  # `place` comes from this very container
                 pending.append(twin)
     return root[0]
+
+
+def encodable(value: Any) -> Any:
+    """`value` in a form that UTF-8 can carry: U+FFFD in place of each lone surrogate; itself where it has none."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return _encodable_copy(value)
+    return value
+
+
+def _encodable_copy(value: Any) -> Any:
+    # Recursion is bounded: the depth of an input is, and the other values are our own.
+    if isinstance(value, Mapping):
+        return {encodable(key): _encodable_copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_encodable_copy(item) for item in value]
+    return encodable(value) if isinstance(value, str) else value
