@@ -26,7 +26,7 @@ from rich.table import Table
 import eagerstream
 from eagerstream.wire import InputDelta, MessageAssembler, WireDecoder
 
-from .streams import KINDS, arriving, body_chunks, expected, fragments, make_input
+from .streams import KINDS, arriving, body_chunks, make_input
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 FRAGMENTS = (4, 16, 64)
@@ -118,9 +118,9 @@ def _best(run: Callable[[], float], repeats: int) -> float:
 
 def measure(kind: str, size: int, fragment_chars: int, *, budget_s: float) -> Cell:
     """One cell; the two sides directly after each other, ours first (a warm-up for both)."""
-    text = json.dumps(make_input(kind, size), ensure_ascii=False)
-    chunks = body_chunks(fragments(text, fragment_chars))
-    value = expected(text)
+    value = make_input(kind, size)
+    text = json.dumps(value, ensure_ascii=False)
+    chunks = body_chunks(text, fragment_chars)
     repeats = max(1, min(20, 20_000 // len(chunks)))
     gc.collect()
     core_s = _best(lambda: _run_core(chunks, value), repeats)

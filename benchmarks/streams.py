@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-from eagerstream.replay import encode_event
+from eagerstream.replay import Timing, reply, retime, tool_use
 
 KINDS = ("lines", "one string", "numbers")
 
@@ -28,51 +27,13 @@ def make_input(kind: str, chars: int) -> dict[str, Any]:
     return {"table": "tides", "rows": rows}
 
 
-def fragments(text: str, chars: int) -> list[str]:
-    """`text` in pieces of `chars` characters, after the empty one that the API begins with."""
-    return ["", *(text[at : at + chars] for at in range(0, len(text), chars))]
-
-
-def message_events(pieces: list[str]) -> Iterator[dict[str, Any]]:
-    """The wire events of a reply with one tool call whose input comes in these pieces."""
-    yield {
-        "type": "message_start",
-        "message": {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "m",
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        },
-    }
-    block = {"type": "tool_use", "id": "toolu_1", "name": "make_file", "input": {}}
-    yield {"type": "content_block_start", "index": 0, "content_block": block}
-    for piece in pieces:
-        delta = {"type": "input_json_delta", "partial_json": piece}
-        yield {"type": "content_block_delta", "index": 0, "delta": delta}
-    yield {"type": "content_block_stop", "index": 0}
-    yield {
-        "type": "message_delta",
-        "delta": {"stop_reason": "tool_use", "stop_sequence": None},
-        "usage": {"output_tokens": 9},
-    }
-    yield {"type": "message_stop"}
-
-
-def body_chunks(pieces: list[str]) -> list[bytes]:
-    """The body of that reply, one chunk per event, as the API sends it."""
-    return [encode_event(event) for event in message_events(pieces)]
+def body_chunks(text: str, fragment_chars: int) -> list[bytes]:
+    """The body of a reply with one tool call whose input is written so, one chunk per event, as the API sends it."""
+    whole = reply(tool_use("make_file", text, fragment_chars=fragment_chars))
+    return [chunk.data for chunk in retime(whole, Timing.instant()).chunks]
 
 
 async def arriving(chunks: list[bytes]) -> AsyncIterator[bytes]:
     """The chunks as a body that has all arrived: what is measured is what it costs to take it in."""
     for chunk in chunks:
         yield chunk
-
-
-def expected(text: str) -> Any:
-    """What the input must come out as."""
-    return json.loads(text)

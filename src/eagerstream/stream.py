@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import anyio
 
-from .errors import APIError, ProtocolError, StreamInterrupted, UsageError
+from .errors import APIError, EagerStreamError, StreamInterrupted, UsageError
 from .growing import GrowingInput
 from .handover import BufferMode, EventBuffer, EventFeed
 from .limits import DEFAULT_LIMITS, Limits
@@ -267,8 +267,9 @@ class _Silence:
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._moved_at = time.monotonic()
-        self.scope = anyio.CancelScope(deadline=anyio.current_time() + timeout_s)
+        self.scope = anyio.CancelScope()
+        self._moved_at = 0.0
+        self._move()
 
     def end(self) -> None:
         """A byte came."""
@@ -299,5 +300,5 @@ async def _drain(reply: Reply) -> None:
     try:
         while await reply.receive() is not None:
             pass
-    except (StreamInterrupted, ProtocolError):
-        pass  # the message is whole: what happens to the connection then loses nothing
+    except EagerStreamError:
+        pass  # the message is whole: what comes after it loses nothing
