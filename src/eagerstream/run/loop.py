@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from ..errors import UsageError
+from ..errors import ProtocolError, UsageError
 from ..growing import GrowingInput
 from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
@@ -246,10 +246,13 @@ class Run(EventFeed[RunEvent]):
 
     def _start(self, input: GrowingInput) -> None:
         """A call's input is settled: run it, beside everything else. What was cut off is answered at the end."""
+        if any(call.id == input.id for call in self._calls):
+            raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
         call = ToolCall(input, self._turn)
         self._calls.append(call)
         self.result.calls.append(call)
         if input.outcome is not Outcome.INCOMPLETE:
+            self._executor.admit(call)
             assert self._tasks is not None  # entered: this runs in one of its tasks
             self._tasks.start_soon(self._execute, call)
 

@@ -22,13 +22,30 @@ def settle(message: Message, calls: Sequence[ToolCall]) -> list[Message]:
     """
     if message.get("stop_reason") == "refusal":
         return []  # its partial output is to be discarded; what ran is reported in RunResult.calls
-    content = [encodable(block) for block in message["content"] if not _is_empty_text(block)]
+    content = [encodable(block) for block in _sendable(message["content"])]
     if not content:
         return []
     history: list[Message] = [{"role": "assistant", "content": content}]
-    if calls:
-        history.append({"role": "user", "content": [_result(call) for call in calls]})
+    echoed = {block.get("id") for block in content if block.get("type") == "tool_use"}
+    results = [_result(call) for call in calls if call.id in echoed]
+    if results:
+        history.append({"role": "user", "content": results})
     return history
+
+
+def _sendable(content: Sequence[Block]) -> list[Block]:
+    """The blocks that the API takes back: no empty text, no thinking at the end, no calls of a model that gave up."""
+    kinds = [block.get("type") for block in content]
+    # A `fallback` block says that another model took over: calls before it may be cut off, and do not count.
+    taken_over = len(kinds) - kinds[::-1].index("fallback") if "fallback" in kinds else 0
+    kept = [
+        block
+        for place, block in enumerate(content)
+        if not (_is_empty_text(block) or (place < taken_over and block.get("type") == "tool_use"))
+    ]
+    while kept and kept[-1].get("type") in ("thinking", "redacted_thinking"):
+        kept.pop()
+    return kept
 
 
 def _is_empty_text(block: Block) -> bool:

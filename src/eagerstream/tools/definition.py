@@ -42,7 +42,7 @@ class Tool:
         if not inspect.iscoroutinefunction(function):
             raise UsageError(f"a tool must be an async function, not {function!r}")
         docstring = docstring_parser.parse(inspect.getdoc(function) or "")
-        self.name = name or function.__name__
+        self.name = name if name is not None else getattr(function, "__name__", "")
         if not _NAME.fullmatch(self.name):
             raise UsageError(f"a tool's name must match {_NAME.pattern}, not {self.name!r}")
         self.description = description if description is not None else (docstring.description or "")

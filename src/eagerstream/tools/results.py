@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -42,21 +41,27 @@ def invalid_result(input: ToolInput) -> Block:
 def content_of(returned: Any) -> str | list[Block]:
     """What a tool returned, as content: text and lists of content blocks as they are, anything else as JSON.
 
+    Numbers that JSON does not have (NaN, infinities) become null.
+
     Raises:
         TypeError: It has no JSON form.
     """
-    if returned is None:
-        return ""
-    if isinstance(returned, str):
-        return returned
-    if isinstance(returned, list) and returned and all(_is_content_block(item) for item in returned):
-        return returned
-    if dataclasses.is_dataclass(returned) and not isinstance(returned, type):
-        returned = dataclasses.asdict(returned)
+    if returned is None or returned == [] or isinstance(returned, str):
+        return returned or ""
     try:
-        return json.dumps(to_jsonable_python(returned), ensure_ascii=False)
+        plain = _to_json(returned)
     except ValueError as error:
         raise TypeError(f"a tool returned {type(returned).__name__}, which has no JSON form") from error
+    if isinstance(returned, list) and all(_is_content_block(item) for item in returned):
+        return cast("list[Block]", plain)
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _to_json(value: Any) -> Any:
+    try:
+        return to_jsonable_python(value, inf_nan_mode="null")
+    except UnicodeEncodeError:
+        return to_jsonable_python(encodable(value), inf_nan_mode="null")
 
 
 def _is_content_block(item: Any) -> bool:
@@ -64,6 +69,11 @@ def _is_content_block(item: Any) -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """`Class: message`, and never a traceback; the class alone where there is no message."""
-    message = str(error)
+    """`Class: message`, and never a traceback; the class alone where there is no message. Of a group, its members."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(error_text(member) for member in error.exceptions)
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
     return f"{type(error).__name__}: {message}" if message else type(error).__name__

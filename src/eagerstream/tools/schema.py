@@ -8,19 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NotRequired, Required, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 from ..errors import UsageError
-from ..wire import JSONObject
-
-
-class _Schema(GenerateJsonSchema):
-    """Without titles: they repeat the names, and cost the model tokens."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
-        return False
+from ..wire import JSONObject, encodable
 
 
 class Parameters:
@@ -37,10 +29,14 @@ class Parameters:
 
     def __init__(self, function: Callable[..., Any], descriptions: Mapping[str, str]) -> None:
         name = getattr(function, "__name__", type(function).__name__)
-        hints = get_type_hints(function, include_extras=True)
+        try:
+            hints = get_type_hints(function, include_extras=True)
+            parameters = inspect.signature(function).parameters.values()
+        except (NameError, TypeError, ValueError) as error:
+            raise UsageError(f"{name} cannot be a tool: {error}") from error
         faults: list[str] = []
         fields: dict[str, Any] = {}
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in parameters:
             if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
                 faults.append(f"parameter {parameter.name!r} cannot be given by name")
             elif parameter.name not in hints:
@@ -51,14 +47,13 @@ class Parameters:
             raise UsageError(f"{name} cannot be a tool: {'; '.join(faults)}")
         # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that
         # the function's own default counts.
-        shape = with_config(ConfigDict(extra="forbid"))(TypedDict("Input", fields))  # type: ignore[operator]
+        shape = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(TypedDict("Input", fields))  # type: ignore[operator]
         try:
             self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
-            schema = self._adapter.json_schema(schema_generator=_Schema)
+            schema = self._adapter.json_schema()
         except Exception as error:
             raise UsageError(f"{name} cannot be a tool: {error}") from error
-        schema.pop("title", None)
-        self.schema: JSONObject = {"type": "object", "properties": {}, **schema}
+        self.schema: JSONObject = {"type": "object", "properties": {}, **_without_titles(schema)}
 
     def check(self, input: JSONObject) -> dict[str, Any]:
         """The arguments that an input stands for: checked without coercing JSON types, then converted; a fresh copy.
@@ -67,9 +62,9 @@ class Parameters:
             InputError: Every fault of the input, in one message for the model.
         """
         try:
-            return self._adapter.validate_json(json.dumps(input), strict=True)
+            return self._adapter.validate_json(json.dumps(encodable(input)), strict=True)
         except ValidationError as error:
-            raise InputError(_describe(error)) from None
+            raise InputError(_describe(error, input)) from None
 
 
 class InputError(Exception):
@@ -80,8 +75,10 @@ def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> 
     extra: dict[str, Any] = {}
     if parameter.default is not parameter.empty:
         try:
-            extra["default"] = to_jsonable_python(parameter.default)
-        except ValueError:
+            default = to_jsonable_python(parameter.default)
+            json.dumps(default, allow_nan=False)
+            extra["default"] = default
+        except (ValueError, TypeError):
             pass  # a default that JSON cannot show is the function's own secret
     options: dict[str, Any] = {"json_schema_extra": extra} if extra else {}
     if description and not _has_description(hint):
@@ -94,25 +91,57 @@ def _has_description(hint: Any) -> bool:
     return any(getattr(meta, "description", None) for meta in getattr(hint, "__metadata__", ()))
 
 
-def _describe(error: ValidationError) -> str:
-    faults = error.errors(include_url=False)
-    missing = [repr(_place(fault["loc"])) for fault in faults if fault["type"] == "missing"]
-    parts = []
-    if len(missing) == 1:
-        parts.append(f"Missing required {missing[0]} parameter")
-    elif missing:
-        parts.append(f"Missing required parameters: {', '.join(missing)}")
-    for fault in faults:
-        if fault["type"] == "extra_forbidden":
-            parts.append(f"Unknown parameter {_place(fault['loc'])!r}")
-        elif fault["type"] != "missing":
-            got = _shown(fault["input"])
-            parts.append(f"Invalid parameter {_place(fault['loc'])!r}: {fault['msg']}, got {got}")
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without the titles that pydantic adds: they repeat the names, and cost the model tokens."""
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            kept[key] = {name: _without_titles(inner) for name, inner in value.items()}
+        elif key in ("default", "const", "enum", "examples"):
+            kept[key] = value
+        elif isinstance(value, dict):
+            kept[key] = _without_titles(value)
+        elif isinstance(value, list):
+            kept[key] = [_without_titles(item) if isinstance(item, dict) else item for item in value]
+        elif key != "title":
+            kept[key] = value
+    return kept
+
+
+def _describe(error: ValidationError, input: JSONObject) -> str:
+    missing: list[str] = []
+    unknown: list[str] = []
+    wrong: dict[str, list[str]] = {}  # by place: what was expected there, in each branch of a union
+    got: dict[str, str] = {}
+    for fault in error.errors(include_url=False):
+        place = _place(fault["loc"], input)
+        if fault["type"] == "missing":
+            missing.append(repr(place))
+        elif fault["type"] == "extra_forbidden":
+            unknown.append(f"Unknown parameter {place!r}")
+        else:
+            wrong.setdefault(place, []).append(fault["msg"])
+            got[place] = _shown(fault["input"])
+    parts = [f"Missing required {missing[0]} parameter"] if len(missing) == 1 else []
+    parts += [f"Missing required parameters: {', '.join(missing)}"] if len(missing) > 1 else []
+    parts += unknown
+    parts += [f"Invalid parameter {place!r}: {' or '.join(said)}, got {got[place]}" for place, said in wrong.items()]
     return "Error: " + "; ".join(parts)
 
 
-def _place(location: tuple[int | str, ...]) -> str:
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
+def _place(location: tuple[int | str, ...], input: Any) -> str:
+    """Where in the input a fault is; pydantic also names the branches of a union, which are no places in it."""
+    steps: list[str] = []
+    for number, step in enumerate(location):
+        is_last = number == len(location) - 1
+        if isinstance(input, dict) and step in input:
+            input = input[step]
+            steps.append(f".{step}")
+        elif isinstance(input, list) and isinstance(step, int) and step < len(input):
+            input = input[step]
+            steps.append(f"[{step}]")
+        elif isinstance(input, dict) and is_last:
+            steps.append(f".{step}")
     return "".join(steps).removeprefix(".")
 
 

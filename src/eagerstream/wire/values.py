@@ -52,24 +52,36 @@ def copy_json(value: JSON) -> JSON:
 
 
 def encodable(value: Any) -> Any:
-    """`value` in a form that UTF-8 can carry: U+FFFD in place of each lone surrogate; itself where it has none."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return value
+    """`value` in a form that UTF-8 can carry: U+FFFD in place of each lone surrogate; itself where it has none.
+
+    Args:
+        value: A string, or anything that `json.dumps` takes.
+    """
     try:
-        json.dumps(value, ensure_ascii=False).encode()
+        (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
     except UnicodeEncodeError:
-        return _encodable_copy(value)
+        return _mended(value) if isinstance(value, str) else _mended_copy(value)
     return value
 
 
-def _encodable_copy(value: Any) -> Any:
-    # Recursion is bounded: the depth of an input is, and the other values are our own.
-    if isinstance(value, Mapping):
-        return {encodable(key): _encodable_copy(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_encodable_copy(item) for item in value]
-    return encodable(value) if isinstance(value, str) else value
+def _mended(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _mended_copy(value: Any) -> Any:
+    root: list[Any] = [value]
+    pending: list[Any] = [root]
+    while pending:
+        copied = pending.pop()
+        for place, item in list(copied.items() if isinstance(copied, dict) else enumerate(copied)):
+            twin = item
+            if isinstance(item, str):
+                twin = _mended(item)
+            elif isinstance(item, Mapping):
+                twin = {_mended(key) if isinstance(key, str) else key: inner for key, inner in item.items()}
+            elif isinstance(item, list | tuple):
+                twin = list(item)
+            copied[place] = twin
+            if twin is not item and not isinstance(twin, str):
+                pending.append(twin)
+    return root[0]
