@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+import anyio
 import pytest
 from hypothesis import strategies as st
 
-from eagerstream.wire import JSON, SSEDecoder, WireEvent, decode_event
+from eagerstream.recording import Recording
+from eagerstream.replay import encode_event
+from eagerstream.wire import (
+    JSON,
+    BlockStart,
+    BlockStop,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageStart,
+    MessageStop,
+    SSEDecoder,
+    TextDelta,
+    ThinkingDelta,
+    UnknownEvent,
+    WireEvent,
+    decode_event,
+)
+
+if TYPE_CHECKING:  # heavy, and most tests do without
+    from anthropic import AsyncAnthropic
+
+    from eagerstream.transports import HTTPTransport
 
 # --- recordings -------------------------------------------------------------------------------------------------------
 
@@ -171,3 +195,188 @@ def is_json(text: str) -> bool:
 def written(value: Any) -> str:
     """`value` as a text that tells apart what `==` does not: 1, 1.0 and true; 0.0 and -0.0; the order of keys."""
     return json.dumps(value)
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def event_line(event: Any) -> tuple[Any, ...]:
+    """An event written down so that two events of different streams can be compared, whenever it is looked at."""
+    name = type(event).__name__
+    match event:
+        case InputDelta(input=input, fragment=fragment):
+            return name, input.index, fragment
+        case InputStart(input=input):
+            return name, input.index, input.id, input.name, input.kind
+        case InputStop(input=input):
+            return name, input.index, input.id, input.outcome, input.raw, written(input.wrapped)
+        case BlockStart(index=index, block=block) | BlockStop(index=index, block=block):
+            return name, index, written(block)
+        case TextDelta(index=index, text=text) | ThinkingDelta(index=index, thinking=text):
+            return name, index, text
+        case MessageStart(message=message, restarted=restarted):
+            return name, written(message), restarted
+        case MessageStop(message=message, stop_reason=reason):
+            return name, written(message), reason
+        case UnknownEvent(data=data):
+            return name, written(data)
+        case _:
+            raise AssertionError(f"not an event of a stream: {event!r}")
+
+
+# --- a server and clients in the test's own event loop ------------------------------------------------------------------
+
+
+class Gate:
+    """A place in a body where it goes on only once the test lets it.
+
+    Attributes:
+        reached: The body has been read up to here.
+        opened: Set it to let the body go on.
+    """
+
+    def __init__(self) -> None:
+        self.reached = anyio.Event()
+        self.opened = anyio.Event()
+
+
+class Broken:
+    """A place in a body where the connection is lost."""
+
+
+Piece: TypeAlias = "bytes | WireEvent | Recording | Gate | Broken | float"
+"""A part of a body: bytes as they are, wire events and recordings encoded, a wait, a loss, a pause in seconds."""
+
+
+class Exchange:
+    """What was sent, and whether the body was closed, by one request to a `LocalAPI`."""
+
+    def __init__(self, request: Any) -> None:
+        self.url = str(request.url)
+        self.headers = dict(request.headers)
+        self.body: Any = json.loads(request.content)
+        self.closed = False
+
+
+class LocalAPI:
+    """Answers each request with the next body, in the process itself: a test decides when the body goes on.
+
+    A request beyond the last body gets the last one again.
+    """
+
+    def __init__(self, *bodies: Sequence[Piece], status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        self.exchanges: list[Exchange] = []
+        self._bodies = bodies
+        self._status = status
+        self._headers = {"content-type": "text/event-stream", "request-id": "req_local", **(headers or {})}
+
+    def client(self, library: Any) -> Any:
+        """An async client of `httpx` or `httpx2` that is answered here."""
+        return library.AsyncClient(transport=library.MockTransport(lambda request: self._answer(request, library)))
+
+    def anthropic(self) -> AsyncAnthropic:
+        """The anthropic package's own client, answered here."""
+        from anthropic import AsyncAnthropic
+
+        http_client = self.client(anthropic_http_library())
+        return AsyncAnthropic(api_key="k", base_url="http://local", max_retries=0, http_client=http_client)
+
+    def transport(self, library: Any = None) -> HTTPTransport:
+        """The plain transport, answered here; on `httpx`, unless another library is given."""
+        import httpx
+
+        from eagerstream.transports import HTTPTransport
+
+        return HTTPTransport(base_url="http://local", api_key="k", http_client=self.client(library or httpx))
+
+    def _answer(self, request: Any, library: Any) -> Any:
+        exchange = Exchange(request)
+        pieces = self._bodies[min(len(self.exchanges), len(self._bodies) - 1)]
+        self.exchanges.append(exchange)
+
+        class Body(library.AsyncByteStream):  # type: ignore[misc]  # the base is known at run time only
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                for piece in pieces:
+                    match piece:
+                        case Gate():
+                            piece.reached.set()
+                            await piece.opened.wait()
+                        case Broken():
+                            raise library.ReadError("the peer is gone")
+                        case float():
+                            await anyio.sleep(piece)
+                        case Recording():
+                            yield piece.body
+                        case dict():
+                            yield encode_event(piece)
+                        case bytes():
+                            yield piece
+
+            async def aclose(self) -> None:
+                exchange.closed = True
+
+        return library.Response(self._status, headers=self._headers, stream=Body())
+
+
+def anthropic_http_library() -> Any:
+    """`httpx2` or `httpx`: what the installed anthropic package is made on."""
+    from anthropic import DefaultAsyncHttpxClient
+
+    modules = (base.__module__.partition(".")[0] for base in DefaultAsyncHttpxClient.__mro__)
+    return importlib.import_module(next(name for name in modules if name in ("httpx", "httpx2")))
+
+
+def anthropic_client(base_url: str) -> AsyncAnthropic:
+    """The anthropic package's own client, without certificates to load: nothing here is encrypted."""
+    from anthropic import AsyncAnthropic
+
+    http_client = anthropic_http_library().AsyncClient(verify=False)
+    return AsyncAnthropic(api_key="k", base_url=base_url, max_retries=0, http_client=http_client)
+
+
+USER: dict[str, Any] = {"role": "user", "content": "How is the weather in Oslo?"}
+"""The first message of a conversation."""
+
+REQUEST: dict[str, Any] = {"model": "claude-made-1", "max_tokens": 1024, "messages": [USER]}
+"""What a request needs at least."""
+
+# --- the law ----------------------------------------------------------------------------------------------------------
+
+_RESULT_KEYS = {"type", "tool_use_id", "content", "is_error"}
+
+
+def check_history(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Every history can be sent: no call without its result, no result without its call, nothing the API refuses."""
+    json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
+    assert messages
+    assert messages[0]["role"] == "user"
+    seen: set[str] = set()
+    calls: list[str] = []  # of the message before
+    for message in messages:
+        assert message["role"] in ("user", "assistant")
+        assert message["content"], "the API refuses a message without content"
+        blocks = message["content"]
+        if isinstance(blocks, str):
+            blocks = [{"type": "text", "text": blocks}]
+        results = [block for block in blocks if block["type"] == "tool_result"]
+        assert [result["tool_use_id"] for result in results] == calls, "each call has one result, in call order"
+        assert blocks[: len(results)] == results, "results come first"
+        for result in results:
+            assert set(result) <= _RESULT_KEYS
+            assert result.get("content", True), "an empty content is left out"
+            assert result.get("is_error", True) is True, "is_error is left out where it is not true"
+        calls = []
+        for block in blocks:
+            assert block["type"] != "text" or block["text"], "the API refuses an empty text block"
+            if block["type"] == "tool_use":
+                assert message["role"] == "assistant"
+                assert isinstance(block["input"], dict), "the API refuses an input that is not an object"
+                assert block["id"] not in seen, f"two calls have the id {block['id']}"
+                seen.add(block["id"])
+                calls.append(block["id"])
+        if message["role"] == "assistant":
+            assert blocks[-1]["type"] not in ("thinking", "redacted_thinking"), (
+                "the API refuses a trailing thinking block"
+            )
+            assert all(block["signature"] for block in blocks if block["type"] == "thinking"), "thinking goes signed"
+    assert not calls, f"no result for {calls}"

@@ -221,10 +221,11 @@ class Run(EventFeed[RunEvent]):
         for name, count in message.get("usage", {}).items():
             if type(count) is int:
                 result.usage[name] = result.usage.get(name, 0) + count
-        result.messages = [*result.messages, *settle(message, calls)]
+        kept = settle(message, calls)
+        result.messages = [*result.messages, *kept]
         self._buffer.put(TurnStop(self._turn, message, calls))
         reason = assembler.stop_reason
-        if reason == "tool_use" and calls:
+        if reason == "tool_use" and kept and kept[-1]["role"] == "user":
             if self._turn != self._max_turns:
                 return False
             result.status = RunStatus.LIMIT

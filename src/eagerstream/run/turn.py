@@ -27,7 +27,11 @@ def settle(message: Message, calls: Sequence[ToolCall]) -> list[Message]:
         return []
     history: list[Message] = [{"role": "assistant", "content": content}]
     echoed = {block.get("id") for block in content if block.get("type") == "tool_use"}
-    results = [_result(call) for call in calls if call.id in echoed]
+    results: list[Block] = []
+    for call in calls:
+        if call.id in echoed:
+            call.answer(_result(call))  # the first answer counts: one that the tool gave stays
+            results.append(_result(call))
     if results:
         history.append({"role": "user", "content": results})
     return history

@@ -46,8 +46,10 @@ def content_of(returned: Any) -> str | list[Block]:
     Raises:
         TypeError: It has no JSON form.
     """
-    if returned is None or returned == [] or isinstance(returned, str):
-        return returned or ""
+    if isinstance(returned, str):
+        return returned
+    if returned is None or (isinstance(returned, list) and not returned):
+        return ""
     try:
         plain = _to_json(returned)
     except ValueError as error:

@@ -114,7 +114,7 @@ def _describe(error: ValidationError, input: JSONObject) -> str:
     wrong: dict[str, list[str]] = {}  # by place: what was expected there, in each branch of a union
     got: dict[str, str] = {}
     for fault in error.errors(include_url=False):
-        place = _place(fault["loc"], input)
+        place = _place(fault["loc"], input, absent=fault["type"] == "missing")
         if fault["type"] == "missing":
             missing.append(repr(place))
         elif fault["type"] == "extra_forbidden":
@@ -129,7 +129,7 @@ def _describe(error: ValidationError, input: JSONObject) -> str:
     return "Error: " + "; ".join(parts)
 
 
-def _place(location: tuple[int | str, ...], input: Any) -> str:
+def _place(location: tuple[int | str, ...], input: Any, *, absent: bool) -> str:
     """Where in the input a fault is; pydantic also names the branches of a union, which are no places in it."""
     steps: list[str] = []
     for number, step in enumerate(location):
@@ -140,7 +140,7 @@ def _place(location: tuple[int | str, ...], input: Any) -> str:
         elif isinstance(input, list) and isinstance(step, int) and step < len(input):
             input = input[step]
             steps.append(f"[{step}]")
-        elif isinstance(input, dict) and is_last:
+        elif absent and is_last:
             steps.append(f".{step}")
     return "".join(steps).removeprefix(".")
 

@@ -139,7 +139,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
     error_type = fault.get("type")
     return APIError(
         str(fault.get("message") or otherwise),
-        status_code=status if status >= 400 else None,
+        status_code=None if status == 200 else status,
         error_type=error_type if isinstance(error_type, str) else None,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
         retryable=status in {408, 409, 429} or status >= 500 or error_type in _RETRYABLE_TYPES,

@@ -51,7 +51,7 @@ class HTTPTransport(Transport):
             "anthropic-version": "2023-06-01",
             "content-type": "application/json",
             **({"x-api-key": api_key} if api_key else {}),
-            **(headers or {}),
+            **{name.lower(): value for name, value in (headers or {}).items()},
         }
         self._client = http_client
         self._owns_client = http_client is None
@@ -78,8 +78,12 @@ class HTTPTransport(Transport):
         body = dict(request)
         headers = dict(self._headers)
         if betas := body.pop("betas", None):
-            headers["anthropic-beta"] = ",".join(betas)
-        text = json.dumps({**body, "stream": True}, ensure_ascii=False, separators=(",", ":"))
+            always = [headers["anthropic-beta"]] if "anthropic-beta" in headers else []
+            headers["anthropic-beta"] = ",".join([*always, *betas])
+        try:
+            text = json.dumps({**body, "stream": True}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"the request has no JSON form: {error}") from error
         content = encodable(text).encode()
         post = self._client.build_request("POST", self._url, headers=headers, content=content, timeout=_TIMEOUT)
         try:

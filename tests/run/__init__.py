@@ -1,0 +1,1 @@
+"""The loop: requests, tools beside the stream, results, and how it all ends."""

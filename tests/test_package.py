@@ -1,0 +1,133 @@
+"""The package as a whole: its public names, and what importing it costs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eagerstream
+
+_SOURCE = Path(eagerstream.__file__)
+
+
+def _python(script: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _declared() -> list[str]:
+    """The names that type checkers see."""
+    (block,) = [node for node in ast.parse(_SOURCE.read_text()).body if isinstance(node, ast.If)]
+    names = []
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            assert alias.asname == alias.name, "only `X as X` exports to type checkers"
+            names.append(alias.name)
+    return names
+
+
+def test_type_checkers_see_the_public_names() -> None:
+    """`__all__`, what is loaded lazily, and what type checkers see are the same names."""
+    assert sorted(_declared()) == sorted(eagerstream.__all__)
+    assert len(set(eagerstream.__all__)) == len(eagerstream.__all__)
+    assert set(eagerstream.__all__) <= set(dir(eagerstream))
+
+
+@pytest.mark.parametrize("name", eagerstream.__all__)
+def test_public_names(name: str) -> None:
+    """Each is there, in the module that type checkers take it from, and says what it is."""
+    value = getattr(eagerstream, name)
+    assert not inspect.ismodule(value)
+    assert inspect.getdoc(value), f"{name} has no docstring"
+    if inspect.isclass(value):
+        assert value.__doc__, f"{name} has no docstring of its own"
+        assert not value.__doc__.startswith(f"{name}("), f"{name} has only the docstring that dataclasses make"
+
+
+@pytest.mark.parametrize("name", eagerstream.__all__)
+def test_public_methods(name: str) -> None:
+    """What one can call on a public class is explained too."""
+    value = getattr(eagerstream, name)
+    if not inspect.isclass(value):
+        return
+    for attribute, member in vars(value).items():
+        if not attribute.startswith("_") and (inspect.isfunction(member) or isinstance(member, property | classmethod)):
+            assert inspect.getdoc(member), f"{name}.{attribute} has no docstring"
+
+
+def test_a_name_that_is_not_there() -> None:
+    """As with any module."""
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        _ = eagerstream.nope
+    with pytest.raises(ImportError):
+        exec("from eagerstream import nope")
+
+
+def test_star_import() -> None:
+    """All public names, and no other."""
+    space: dict[str, Any] = {}
+    exec("from eagerstream import *", space)
+    assert set(space) - {"__builtins__"} == set(eagerstream.__all__)
+
+
+@pytest.mark.parametrize(
+    "script", ["import eagerstream", "import eagerstream.wire", "from eagerstream import PartialJSON"]
+)
+def test_importing_is_cheap(script: str) -> None:
+    """The heavy packages are loaded by what needs them, and not before."""
+    heavy = {"anthropic", "httpx", "httpx2", "anyio", "pydantic", "trio", "rich", "typer", "uvicorn", "starlette"}
+    assert _python(f"{script}\nimport sys\nprint(sorted({heavy!r} & set(sys.modules)))") == "[]\n"
+
+
+def test_streaming_needs_no_client_library() -> None:
+    """A recording is streamed without anthropic and without httpx."""
+    script = "import sys, eagerstream\neagerstream.stream\neagerstream.Recording\n"
+    assert _python(script + "print({'anthropic', 'httpx', 'httpx2'} & set(sys.modules))") == "set()\n"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import eagerstream.stream",
+        "import eagerstream.run",
+        "import eagerstream.run.loop",
+        "from eagerstream import stream",
+        "from eagerstream import run",
+        "from eagerstream.stream import MessageStream",
+        "from eagerstream.run.loop import Run",
+        "from eagerstream.run import turn",
+        "import eagerstream.tools",
+        "import eagerstream.growing, eagerstream.run.turn, eagerstream.transports",
+        "import importlib; importlib.import_module('eagerstream.stream')",
+        "from eagerstream import *",
+        "import eagerstream; eagerstream.run; import eagerstream.stream; eagerstream.stream",
+    ],
+)
+def test_functions_with_the_names_of_modules(first: str) -> None:
+    """`stream`, `run` and `tool` are functions, whatever was imported before them."""
+    script = (
+        f"{first}\n"
+        "import eagerstream, types\n"
+        "import eagerstream.stream, eagerstream.run.loop\n"
+        "for name in ('stream', 'run', 'tool'):\n"
+        "    assert isinstance(getattr(eagerstream, name), types.FunctionType), name\n"
+        "from eagerstream import run, stream\n"
+        "assert isinstance(run, types.FunctionType) and isinstance(stream, types.FunctionType)\n"
+        "from eagerstream.stream import read_reply\n"
+        "from eagerstream.run.turn import settle\n"
+    )
+    _python(script)
+
+
+def test_the_version_is_typed() -> None:
+    """Type checkers are told that there are types."""
+    assert (_SOURCE.parent / "py.typed").exists()

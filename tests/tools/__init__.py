@@ -1,0 +1,1 @@
+"""A function becomes a tool; a call becomes a result."""

@@ -1,0 +1,74 @@
+"""What counts as a client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from anthropic import Anthropic, AsyncAnthropic
+
+import eagerstream
+from eagerstream.errors import UsageError
+from eagerstream.limits import Limits
+from eagerstream.replay import reply, text
+from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport, as_transport
+from eagerstream.transports.anthropic import AnthropicTransport
+from eagerstream.transports.playback import PlaybackTransport
+from eagerstream.wire import MessageStop, WireEvent
+from tests.support import MESSAGE_STOP, REQUEST, message_delta, message_start
+
+
+def test_each_kind() -> None:
+    """Recordings, transports and anthropic clients each become what they are."""
+    assert isinstance(as_transport(reply(text("Hi"))), PlaybackTransport)
+    assert isinstance(as_transport(AsyncAnthropic(api_key="k")), AnthropicTransport)
+    transport = HTTPTransport(base_url="http://local")
+    assert as_transport(transport) is transport
+
+
+class _Source(Transport):
+    """A transport of one's own: the wire events come from a list."""
+
+    def __init__(self) -> None:
+        self.request: RequestBody = {}
+        self._events: list[list[WireEvent]] = [[message_start()], [], [message_delta("end_turn"), MESSAGE_STOP]]
+        self.request_id: str | None = "req_own"
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+        self.request = request
+        yield self
+
+    async def receive(self) -> list[WireEvent] | None:
+        return self._events.pop(0) if self._events else None
+
+
+@pytest.mark.anyio
+async def test_a_transport_of_one_s_own() -> None:
+    """The bytes may come from anywhere: a subclass says from where."""
+    source = _Source()
+    async with eagerstream.stream(source, **REQUEST, temperature=0) as stream:
+        events = [event async for event in stream]
+    assert isinstance(events[-1], MessageStop)
+    assert stream.request_id == "req_own"
+    assert source.request == {**REQUEST, "temperature": 0}
+
+
+class _LooksSynchronous(Anthropic):
+    """A subclass of the user's own."""
+
+
+@pytest.mark.parametrize("client", [Anthropic(api_key="k"), _LooksSynchronous(api_key="k")], ids=["own", "subclass"])
+def test_synchronous_clients(client: Any) -> None:
+    """Said with the name of the class that would do, also for subclasses."""
+    with pytest.raises(UsageError, match="Async"):
+        as_transport(client)
+
+
+@pytest.mark.parametrize("client", [None, 1, "x", object(), AsyncAnthropic, open], ids=repr)
+def test_what_is_no_client(client: Any) -> None:
+    """Refused with the kinds that there are."""
+    with pytest.raises(UsageError, match="HTTPTransport"):
+        as_transport(client)
