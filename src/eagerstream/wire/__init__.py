@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .accumulator import INVALID_JSON, InputAccumulator, Outcome, Parser, ParserFactory, ToolInput
+from .accumulator import InputAccumulator
 from .events import (
     BlockStart,
     BlockStop,
@@ -23,6 +23,7 @@ from .message import MessageAssembler, MessageState
 from .partial_json import ParseFault, PartialJSON
 from .sse import ServerSentEvent, SSEDecoder
 from .tolerant_json import TolerantJSON
+from .tool_input import INVALID_JSON, Outcome, Parser, ParserFactory, ToolInput
 from .values import JSON, JSONObject, Path, copy_json, encodable
 
 __all__ = [

@@ -16,7 +16,7 @@ from ..errors import ProtocolError, UsageError
 from .sse import EventStreamDecoder
 
 if TYPE_CHECKING:
-    from .accumulator import ToolInput
+    from .tool_input import ToolInput
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
 

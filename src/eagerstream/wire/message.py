@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final, Generic
 
 from ..limits import DEFAULT_LIMITS, Limits
-from .accumulator import TOOL_BLOCKS, InputAccumulator, ParserFactory, ToolInput, check_block_count
+from .accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count
 from .events import (
     Block,
     BlockStart,
@@ -23,6 +23,7 @@ from .events import (
     to_wire_event,
 )
 from .partial_json import PartialJSON
+from .tool_input import ParserFactory, ToolInput
 
 
 class MessageState(Enum):

@@ -1,0 +1,232 @@
+"""`ToolInput`: one tool's input while it is written, and what it turned out to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, Protocol
+
+from ..errors import UsageError
+from ..limits import Limits
+from .partial_json import ParseFault
+from .values import JSON, MISSING, JSONObject, Path, find
+
+INVALID_JSON: Final = "INVALID_JSON"
+"""The key under which an input that is not usable goes back to the model, verbatim."""
+
+
+class Outcome(Enum):
+    """How the text of an input ended."""
+
+    VALID = "valid"
+    """The block was closed on one whole JSON object, or on no text at all in a reply that went on."""
+    INVALID = "invalid"
+    """Not JSON, not an object, something after the object, a number beyond floats, or over a limit."""
+    INCOMPLETE = "incomplete"
+    """The text stops inside the object: cut off by a limit of tokens, a lost connection, a block never closed."""
+
+
+class Parser(Protocol):
+    """What reads the fragments of one input; `PartialJSON` unless the accumulator is given another."""
+
+    @property
+    def value(self) -> JSON:
+        """The best-effort value so far."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """The text is one whole JSON document, by a strict reading."""
+        ...
+
+    @property
+    def error(self) -> ParseFault | None:
+        """What is wrong with the text, where something is."""
+        ...
+
+    @property
+    def overflow_chars(self) -> int | None:
+        """Offset of the first number that reads as infinity."""
+        ...
+
+    def feed(self, fragment: str) -> None:
+        """Take in the next fragment."""
+        ...
+
+    def close(self) -> None:
+        """The text ends here."""
+        ...
+
+    def is_finished(self, path: Path) -> bool:
+        """The value at `path` shows and can no longer change."""
+        ...
+
+
+class ParserFactory(Protocol):
+    """Makes a parser for each input: `PartialJSON` itself, or a `functools.partial` of a parser with its options."""
+
+    def __call__(self, *, limits: Limits) -> Parser:
+        """A parser that has read nothing."""
+        ...
+
+
+class ToolInput:
+    """The input of one tool call, while it is written and after.
+
+    Attributes:
+        index: Block index in the message.
+        id: The API's id of the call; opaque.
+        name: The tool.
+        kind: `"tool_use"`, `"server_tool_use"` or `"mcp_tool_use"`.
+        block: The block as received at its start.
+        outcome: None until the input is settled.
+    """
+
+    def __init__(self, index: int, block: Mapping[str, Any], *, parser: Parser, limits: Limits) -> None:
+        self.index = index
+        self.id = str(block.get("id", ""))
+        self.name = str(block.get("name", ""))
+        self.kind = str(block.get("type", ""))
+        self.block = block
+        self.outcome: Outcome | None = None
+        self._parser = parser
+        self._max_chars = limits.max_input_chars
+        self._fragments: list[str] = []
+        self._chars = 0
+        self._fault: ParseFault | None = None
+        self._watchers: list[tuple[Path, Callable[[Any], object]]] = []
+        given = block.get("input")
+        # A call made from code that the API runs brings its whole input along; fragments, where both come, win.
+        self._given: JSONObject | None = given if isinstance(given, dict) and given else None
+
+    @property
+    def raw(self) -> str:
+        """The JSON text so far: all fragments, joined when asked for; O(length), so not for every delta.
+
+        What lies beyond `Limits.max_input_chars` is counted in `chars` but not kept. An input that came whole at the
+        start of its block has no text of its own: it is written as JSON here.
+        """
+        if self._given is not None and not self._chars:
+            return json.dumps(self._given, ensure_ascii=False)
+        if len(self._fragments) > 1:
+            self._fragments = ["".join(self._fragments)]
+        return self._fragments[0] if self._fragments else ""
+
+    @property
+    def chars(self) -> int:
+        """Characters written so far; O(1)."""
+        return self._chars
+
+    @property
+    def partial(self) -> JSONObject:
+        """The best-effort object as of the last fragment, unfinished strings included; `{}` while nothing shows.
+
+        Live: it grows in place with the next fragments. `copy_json` makes a copy that stays.
+        """
+        if self._given is not None and not self._chars:
+            return self._given
+        value = self._parser.value
+        return value if isinstance(value, dict) else {}
+
+    @property
+    def value(self) -> JSONObject | None:
+        """The whole input, by a strict reading; None unless `outcome` is `VALID`."""
+        return self.partial if self.outcome is Outcome.VALID else None
+
+    @property
+    def wrapped(self) -> JSONObject:
+        """The object to hand on and to echo: the value of a valid input, `{"INVALID_JSON": raw}` of any other.
+
+        Raises:
+            UsageError: The input is not settled yet.
+        """
+        if self.outcome is None:
+            raise UsageError("the input is still being written: it has no final form yet")
+        return self.partial if self.outcome is Outcome.VALID else {INVALID_JSON: self.raw}
+
+    @property
+    def error(self) -> ParseFault | None:
+        """What is wrong with the text and where, known at the offending character; None while nothing is wrong."""
+        return self._fault or self._parser.error
+
+    def is_finished(self, *path: str | int) -> bool:
+        """True once the value at `path` is finished: it can no longer change, except under a repeated key."""
+        if not self._chars and (self._given is not None or self.outcome is Outcome.VALID):
+            return find(self.partial, path) is not MISSING
+        # What stands in a list at the root is no part of an input.
+        return isinstance(self._parser.value, dict) and self._parser.is_finished(path)
+
+    def watch(self, *path: str | int, callback: Callable[[Any], object]) -> None:
+        """Call `callback(value)` once, when the value at `path` is finished; at once where it already is.
+
+        For those without an event loop. The call comes from inside `feed`, and an exception in it comes out there. A
+        value that never comes is never told of: `outcome` says when to stop waiting.
+        """
+        self._watchers.append((path, callback))
+        self._tell()
+
+    def __repr__(self) -> str:
+        # Never the input itself: what a model wrote does not belong in a log.
+        state = self.outcome.value if self.outcome else "open"
+        return f"<{type(self).__name__} {self.index} {self.name!r} {state}, {self._chars} chars>"
+
+    # --- for the accumulator ------------------------------------------------------------------------------------------
+
+    def _append(self, fragment: str) -> None:
+        self._chars += len(fragment)
+        if self._chars <= self._max_chars:
+            self._fragments.append(fragment)
+        elif (room := self._max_chars - self._chars + len(fragment)) > 0:
+            self._fragments.append(fragment[:room])
+        self._parser.feed(fragment)
+        if self._watchers:
+            self._tell()
+
+    @property
+    def _is_empty(self) -> bool:
+        """No text at all: whether there is none, or whether it was cut off, only what follows can tell."""
+        return not self._chars and self._given is None
+
+    def _settle(self, *, whole: bool) -> None:
+        """Decide the outcome; `whole` says that what is there was not cut off (the block was closed, and so on)."""
+        parser = self._parser
+        parser.close()
+        self._fault = self._find_fault()
+        if self._fault is not None:
+            self.outcome = Outcome.INVALID
+        elif whole and (parser.complete or not self._chars):
+            self.outcome = Outcome.VALID
+        else:
+            self.outcome = Outcome.INCOMPLETE
+            self._fault = ParseFault("the input was cut off", self._chars, "")
+        self._tell()
+        self._watchers.clear()
+
+    def _find_fault(self) -> ParseFault | None:
+        offset = 0
+        for fragment in self._fragments:
+            text = fragment.lstrip(" \t\n\r")
+            if text:
+                if text[0] != "{":
+                    return ParseFault("a tool's input must be an object", offset + len(fragment) - len(text), text[0])
+                break
+            offset += len(fragment)
+        if self._parser.error is None and self._parser.overflow_chars is not None:
+            offset = self._parser.overflow_chars
+            return ParseFault("a number too large to be sent back", offset, self.raw[offset : offset + 1])
+        return self._parser.error
+
+    def _tell(self) -> None:
+        """Call the watchers whose value is finished by now, in the order in which they were added."""
+        waiting = self._watchers[::-1]
+        self._watchers = []
+        try:
+            while waiting:
+                path, callback = waiting.pop()
+                if self.is_finished(*path):
+                    callback(find(self.partial, path))
+                elif self.outcome is None:
+                    self._watchers.append((path, callback))
+        finally:  # a callback that raised takes nobody else's call with it
+            self._watchers += waiting[::-1]
