@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import strategies as st
 
@@ -297,6 +298,7 @@ class LocalAPI:
         class Body(library.AsyncByteStream):  # type: ignore[misc]  # the base is known at run time only
             async def __aiter__(self) -> AsyncIterator[bytes]:
                 for piece in pieces:
+                    await anyio.lowlevel.checkpoint()  # as reading from a socket does
                     match piece:
                         case Gate():
                             piece.reached.set()
@@ -313,6 +315,7 @@ class LocalAPI:
                             yield piece
 
             async def aclose(self) -> None:
+                await anyio.lowlevel.checkpoint()  # closing takes a moment, in which it may be cancelled
                 exchange.closed = True
 
         return library.Response(self._status, headers=self._headers, stream=Body())
