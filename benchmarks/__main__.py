@@ -23,6 +23,8 @@ def main(
 ) -> None:
     """Measure eagerstream beside its peers, on this machine, in this run. Read the ratios, not the times."""
     console = Console()
+    if not console.is_terminal:
+        console.width = 120  # of a pipe nobody knows the width, and a table that is cut is no use
     names = ("eagerstream", "anthropic", "httpx2", "jiter")
     versions = {name: version(name) for name in names} | {"python": platform.python_version()}
     console.print(", ".join(f"{name} {number}" for name, number in versions.items()))

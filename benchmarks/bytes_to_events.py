@@ -155,14 +155,14 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         "input",
         "chars",
         "fragment",
-        "events",
         "wire core",
         "stream()",
         "messages.stream()",
-        "ratio",
+        "ratio of core",
+        "of stream()",
         "growth",
     ):
-        table.add_column(name, justify="left" if name == "input" else "right")
+        table.add_column(name, justify="left" if name == "input" else "right", no_wrap=name in ("input", "chars"))
     growths: dict[str, float] = {}
     for kind in KINDS:
         for chars in FRAGMENTS:

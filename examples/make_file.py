@@ -35,6 +35,7 @@ async def main(model: str) -> None:
             client,
             model=model,
             max_tokens=65_536,
+            max_turns=10,
             tools=[make_file],
             messages=[{"role": "user", "content": question}],
         ) as run,

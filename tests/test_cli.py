@@ -183,3 +183,10 @@ def test_without_the_extra(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; from eagerstream.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "demo"], capture_output=True, text=True, check=False, timeout=50)
     assert_one_line(done, 2, "eagerstream[cli]")
+
+
+def test_the_demo_where_no_ticks_can_be_printed() -> None:
+    """An output that knows ASCII only gets question marks instead of a traceback."""
+    done = eagerstream("demo", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "? filename" in done.stdout

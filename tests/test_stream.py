@@ -1022,3 +1022,18 @@ async def test_inputs_can_be_awaited_beside_the_stream() -> None:
             if isinstance(event, InputStart):
                 tasks.start_soon(done, event.input)
     assert got == {"city": "Oslo", "open": True, "days": [1, 2, 3], "outcome": Outcome.VALID}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wait", ["field", "finished"])
+async def test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader(wait: str) -> None:
+    """With `buffer="wait"` the reader waits for the consumer, who must then not wait for what is still to be read."""
+    written = reply(tool_use("f", {"a": "x" * 5000, "z": 1}, fragment_chars=4))
+    with anyio.fail_after(20):
+        async with eagerstream.stream(LocalAPI([written]).anthropic(), **REQUEST, buffer="wait") as stream:
+            async for event in stream:
+                if isinstance(event, InputStart):
+                    assert await (event.input.field("z") if wait == "field" else event.input.finished())
+                    break
+            fragments = [event.fragment async for event in stream if isinstance(event, InputDelta)]
+    assert "".join(fragments) == stream.inputs[0].raw

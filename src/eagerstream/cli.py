@@ -6,6 +6,7 @@ given (a missing key, a port in use, a recording that does not parse), 130 inter
 
 from __future__ import annotations
 
+import io
 import sys
 
 from .errors import EagerStreamError, MissingExtraError, UsageError
@@ -13,6 +14,9 @@ from .errors import EagerStreamError, MissingExtraError, UsageError
 
 def main() -> None:
     """The entry point of the console script: one clear line instead of a traceback for what users can mend."""
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="replace")  # a terminal or pipe that knows no ticks shows question marks
     try:
         _run()
     except BaseException as error:
@@ -23,6 +27,9 @@ def main() -> None:
             case EagerStreamError():
                 print(f"eagerstream: {cause}", file=sys.stderr)
                 sys.exit(2 if isinstance(cause, UsageError) else 1)
+            case OSError():
+                print(f"eagerstream: {cause}", file=sys.stderr)
+                sys.exit(1)
             case KeyboardInterrupt():
                 sys.exit(130)
             case SystemExit():  # also what rich makes of a pipe that was closed

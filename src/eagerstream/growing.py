@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -24,6 +24,8 @@ class GrowingInput(ToolInput):
     def __init__(self, index: int, block: Mapping[str, Any], *, parser: Parser, limits: Limits) -> None:
         super().__init__(index, block, parser=parser, limits=limits)
         self._waiting: list[anyio.Event] = []
+        self.on_wait: Callable[[int], object] = lambda _: None
+        """Told 1 when a task begins to wait for more of this input, -1 when it ends: who reads must not wait for it."""
 
     async def field(self, *path: str | int) -> Any:
         """The value at `path`, as soon as it is finished; usually long before the input is.
@@ -104,7 +106,11 @@ class GrowingInput(ToolInput):
     async def _change(self) -> None:
         event = anyio.Event()
         self._waiting.append(event)
-        await event.wait()
+        self.on_wait(1)
+        try:
+            await event.wait()
+        finally:
+            self.on_wait(-1)
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []

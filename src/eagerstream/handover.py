@@ -15,7 +15,8 @@ import anyio
 import anyio.abc
 
 from .errors import UsageError
-from .wire import InputDelta, InputStop, TextDelta, ThinkingDelta
+from .growing import GrowingInput
+from .wire import InputDelta, InputStart, InputStop, TextDelta, ThinkingDelta
 
 E = TypeVar("E")
 
@@ -113,6 +114,7 @@ class EventBuffer(Generic[E]):
         self._delivered_at: dict[Hashable, float] = {}  # by delta key: when the last InputDelta was handed out
         self._filled: anyio.Event | None = None  # set by the producer while the consumer sleeps
         self._emptied: anyio.Event | None = None  # set by the consumer while the producer sleeps
+        self._waits_for_input = 0  # tasks that wait for more of an input: the producer must go on for them
         self._closed = False
         self._discards = False
         self._error: BaseException | None = None
@@ -153,7 +155,15 @@ class EventBuffer(Generic[E]):
     @property
     def is_full(self) -> bool:
         """The producer should wait for `room`."""
-        return self._waits and len(self._ready) + len(self._held) >= self._capacity and not self._discards
+        if not self._waits or self._discards or self._waits_for_input:
+            return False
+        return len(self._ready) + len(self._held) >= self._capacity
+
+    def on_wait(self, change: int) -> None:
+        """One more task waits for an input, or one less; while any does, the buffer is never full."""
+        self._waits_for_input += change
+        if self._emptied is not None:
+            self._emptied.set()
 
     async def room(self) -> None:
         """Wait while the buffer is full."""
@@ -257,6 +267,12 @@ class EventFeed(ABC, Generic[E]):
     async def room(self) -> None:
         """Wait until the consumer has made room."""
         await self._buffer.room()
+
+    def put(self, event: E) -> None:
+        """Hand an event over to the consumer."""
+        if isinstance(event, InputStart) and isinstance(event.input, GrowingInput):
+            event.input.on_wait = self._buffer.on_wait
+        self._buffer.put(event)
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:

@@ -159,7 +159,7 @@ class MessageStream(EventFeed[StreamEvent]):
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`."""
         for event in events:
-            self._buffer.put(event)
+            self.put(event)
 
 
 class Sink(Protocol):

@@ -347,3 +347,36 @@ def test_the_first_answer_counts() -> None:
     call.answer({"type": "tool_result", "tool_use_id": "toolu_0", "content": "second"})
     assert call.result is not None
     assert call.result["content"] == "first"
+
+
+@pytest.mark.anyio
+async def test_cancelling_a_call_that_waits_for_its_turn() -> None:
+    """It gives up its place in the queue: those behind it are not held up."""
+    release = anyio.Event()
+
+    @tool
+    async def work(n: int) -> int:
+        if n == 0:
+            await release.wait()
+        return n
+
+    executor = InProcessExecutor({"work": work}, max_concurrency=1)
+    calls = [a_call("work", f'{{"n": {n}}}', index=n) for n in range(3)]
+    scope = anyio.CancelScope()
+
+    async def given_up() -> None:
+        with scope:
+            await executor.execute(calls[1])
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(executor.execute, calls[0])
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(given_up)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(executor.execute, calls[2])
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+            await anyio.wait_all_tasks_blocked()
+            release.set()
+    assert [call.state for call in calls] == [CallState.ANSWERED, CallState.WAITING, CallState.ANSWERED]

@@ -270,7 +270,7 @@ async def test_any_name() -> None:
     arguments |= {"cls": "c", "input": "i", "title": "t", "_private": 4, "validate": 5}
     properties: Any = f.input_schema["properties"]
     assert set(properties) == {*arguments, "class_"}
-    assert await f.call(arguments) == "s 1 j f True me c i t 4 5"  # type: ignore[arg-type]
+    assert await f.call(arguments) == "s 1 j f True me c i t 4 5"
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------

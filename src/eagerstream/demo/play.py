@@ -78,7 +78,7 @@ async def _converse(
     eager = side is _Side.EAGER
     async with (
         _client(eager=eager, live=live) as client,
-        run(client, tools=poem.tools(Path(folder), eager=eager), **poem.request(model=model)) as running,
+        run(client, tools=poem.tools(Path(folder), eager=eager), max_turns=10, **poem.request(model=model)) as running,
     ):
         async for event in running:
             feed(event)

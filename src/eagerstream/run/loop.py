@@ -135,7 +135,7 @@ def run(
     Args:
         client: As for `stream`.
         model, max_tokens, messages: As in the API.
-        tools: Functions decorated with `@tool`, and definitions as the API takes them (server tools, say).
+        tools: Functions decorated with `@tool`, and definitions of tools that the API runs (web search, say).
         max_turns: Requests at most. The calls of the last turn still run and are answered in the history; status
             `LIMIT`. None for no bound.
         max_concurrency: Tools that run at once.
@@ -148,6 +148,12 @@ def run(
         raise UsageError(f"max_turns must be at least 1, not {max_turns}")
     if max_concurrency < 1:
         raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency}")
+    for tool in tools:
+        if not isinstance(tool, Tool | Mapping):
+            name = getattr(tool, "__name__", type(tool).__name__)
+            raise UsageError(f"{name} cannot be run: decorate an async function with @eagerstream.tool")
+        if isinstance(tool, Mapping) and tool.get("type", "custom") == "custom":
+            raise UsageError(f"nothing runs the tool {tool.get('name')!r}: decorate a function with @eagerstream.tool")
     by_name = {tool.name: tool for tool in tools if isinstance(tool, Tool)}
     request = request_parameters(model, max_tokens, tools, parameters)
     events: EventBuffer[RunEvent] = EventBuffer(mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars)
@@ -239,7 +245,7 @@ class Run(EventFeed[RunEvent]):
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`; a call whose input is settled starts here."""
         for event in events:
-            self._buffer.put(event)
+            self.put(event)
             if isinstance(event, InputStop) and event.input.kind == "tool_use":
                 self._start(event.input)
             elif isinstance(event, MessageStart) and event.restarted:

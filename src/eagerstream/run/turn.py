@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..tools.executor import ToolCall
-from ..tools.results import CUT_OFF, NOT_RUN, invalid_result, tool_result
+from ..tools.results import NOT_RUN, invalid_result, tool_result
 from ..wire import Outcome, encodable
 from ..wire.events import Block, Message
 
@@ -61,9 +61,7 @@ def _result(call: ToolCall) -> Block:
     if call.result is not None:
         return call.result
     match call.input.outcome:
-        case Outcome.INVALID:
+        case Outcome.INVALID | Outcome.INCOMPLETE | None:
             return invalid_result(call.input)
-        case Outcome.INCOMPLETE | None:
-            return tool_result(call.id, CUT_OFF, is_error=True)
         case Outcome.VALID:
             return tool_result(call.id, NOT_RUN, is_error=True)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, ParamSpec, Protocol, overload
+from typing import Any, Final, Protocol, overload
 
 import docstring_parser
 
 from ..errors import UsageError
 from ..wire import JSONObject
 from .schema import Parameters
-
-P = ParamSpec("P")
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

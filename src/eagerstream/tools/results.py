@@ -8,14 +8,14 @@ from typing import Any, Final, cast
 
 from pydantic_core import to_jsonable_python
 
-from ..wire import INVALID_JSON, JSON, ToolInput, encodable
+from ..wire import INVALID_JSON, JSON, Outcome, ToolInput, encodable
 from ..wire.events import Block
 
 _CONTENT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference", "browser_state"})
 _MAX_RAW_CHARS: Final = 64 * 1024
 """More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
 
-CUT_OFF: Final = "Not executed: the reply was cut off inside the input of this call."
+CUT_OFF: Final = "Not executed: the input of this call was cut off before its JSON was complete."
 NOT_RUN: Final = "Not executed: the reply ended before this call was run."
 
 
@@ -30,12 +30,18 @@ def tool_result(tool_use_id: str, content: JSON | list[Block], *, is_error: bool
 
 
 def invalid_result(input: ToolInput) -> Block:
-    """The answer to a call whose input is not JSON: the model's own text, wrapped, for it to see its mistake."""
+    """The answer to a call whose input is not usable: the model's own text, wrapped, for it to see its mistake.
+
+    Of an input that was cut off this is said, too.
+    """
     raw = input.raw
     if len(raw) > _MAX_RAW_CHARS:
         half = _MAX_RAW_CHARS // 2
         raw = f"{raw[:half]}... ({len(raw) - 2 * half} characters left out) ...{raw[-half:]}"
-    return tool_result(input.id, json.dumps({INVALID_JSON: encodable(raw)}, ensure_ascii=False), is_error=True)
+    wrapped = json.dumps({INVALID_JSON: encodable(raw)}, ensure_ascii=False)
+    return tool_result(
+        input.id, wrapped if input.outcome is Outcome.INVALID else f"{wrapped}\n{CUT_OFF}", is_error=True
+    )
 
 
 def content_of(returned: Any) -> str | list[Block]:

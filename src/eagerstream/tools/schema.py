@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 from ..errors import UsageError
-from ..wire import JSONObject, encodable
+from ..wire import JSONObject, copy_json, encodable
 
 
 class Parameters:
@@ -62,7 +62,13 @@ class Parameters:
             InputError: Every fault of the input, in one message for the model.
         """
         try:
-            return self._adapter.validate_json(json.dumps(encodable(input)), strict=True)
+            try:
+                return self._adapter.validate_json(json.dumps(encodable(input)), strict=True)
+            except ValidationError as error:
+                if error.errors(include_url=False)[0]["type"] != "json_invalid":
+                    raise
+            # Deeper than pydantic's JSON parser goes. By way of Python values it accepts no strings for dates or enums.
+            return self._adapter.validate_python(copy_json(encodable(input)), strict=True)
         except ValidationError as error:
             raise InputError(_describe(error, input)) from None
 

@@ -76,7 +76,12 @@ class HTTPTransport(Transport):
 
             self._client = httpx.AsyncClient()
         body = dict(request)
+        for option in ("timeout", "extra_query"):
+            if option in body:
+                raise UsageError(f"{option} is an option of the anthropic client; HTTPTransport has none")
+        body.update(body.pop("extra_body", None) or {})
         headers = dict(self._headers)
+        headers.update({name.lower(): value for name, value in (body.pop("extra_headers", None) or {}).items()})
         if betas := body.pop("betas", None):
             always = [headers["anthropic-beta"]] if "anthropic-beta" in headers else []
             headers["anthropic-beta"] = ",".join([*always, *betas])

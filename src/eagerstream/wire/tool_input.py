@@ -204,6 +204,11 @@ class ToolInput:
         self._watchers.clear()
 
     def _find_fault(self) -> ParseFault | None:
+        if self._given is not None and not self._chars:
+            try:
+                json.dumps(self._given, allow_nan=False)
+            except ValueError:
+                return ParseFault("a number that cannot be sent back", 0, "")
         offset = 0
         for fragment in self._fragments:
             text = fragment.lstrip(" \t\n\r")

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
-JSONObject: TypeAlias = dict[str, JSON]
+JSONObject: TypeAlias = dict[str, Any]
+"""An object whose shape its reader knows: typing its values as `JSON` would ask for a cast at each step into it."""
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where a value stands: object keys and array indexes from the root, `()` for the root itself."""
