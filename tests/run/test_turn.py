@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import given, settings, strategies as st
@@ -62,7 +63,9 @@ def test_calls_that_were_not_answered() -> None:
     contents = [result["content"] for result in user["content"]]
     assert contents[0] == "Not executed: the reply ended before this call was run."
     assert contents[1] == '{"INVALID_JSON": "[1]"}'
-    assert contents[2] == "Not executed: the reply was cut off inside the input of this call."
+    cut, told = contents[2].split("\n")
+    assert json.loads(cut) == {"INVALID_JSON": '{"a'}
+    assert told == "Not executed: the input of this call was cut off before its JSON was complete."
     assert contents[3] == "real"
     assert [result.get("is_error", False) for result in user["content"]] == [True, True, True, False]
 
