@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         run as run,
     )
     from .stream import MessageStream as MessageStream, stream as stream
-    from .tools import Tool as Tool, tool as tool
+    from .tools import Tool as Tool, ToolCall as ToolCall, tool as tool
     from .transports import HTTPTransport as HTTPTransport
     from .wire import (
         BlockStart as BlockStart,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         TolerantJSON as TolerantJSON,
         ToolInput as ToolInput,
         UnknownEvent as UnknownEvent,
+        copy_json as copy_json,
     )
 
 _MODULES = {
@@ -76,7 +77,7 @@ _MODULES = {
     "recording": ("Recording",),
     "run": ("Run", "RunResult", "RunStatus", "ToolStart", "ToolStop", "TurnStart", "TurnStop", "run"),
     "stream": ("MessageStream", "stream"),
-    "tools": ("Tool", "tool"),
+    "tools": ("Tool", "ToolCall", "tool"),
     "transports": ("HTTPTransport",),
     "wire": (
         "BlockStart",
@@ -97,6 +98,7 @@ _MODULES = {
         "TolerantJSON",
         "ToolInput",
         "UnknownEvent",
+        "copy_json",
     ),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .definition import Tool, tool
+from .executor import ToolCall
 
-__all__ = ["Tool", "tool"]
+__all__ = ["Tool", "ToolCall", "tool"]
