@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import random
-from typing import Any, assert_never
+from typing import Any
 
 from hypothesis import strategies as st
 
 from eagerstream.wire import (
-    BlockStart,
-    BlockStop,
     InputDelta,
     InputStart,
     InputStop,
     MessageEvent,
-    MessageStart,
-    MessageStop,
-    TextDelta,
-    ThinkingDelta,
     ToolInput,
     UnknownEvent,
     WireEvent,
 )
 from tests import support
-from tests.support import written
+from tests.support import event_line, written
 
 
 def input_summary(tool_input: ToolInput) -> dict[str, Any]:
@@ -51,18 +45,10 @@ def event_summary(event: MessageEvent[ToolInput]) -> tuple[Any, ...]:
             return name, fragment, input_summary(tool_input)
         case InputStart(input=tool_input) | InputStop(input=tool_input):
             return name, input_summary(tool_input)
-        case BlockStart(index=index, block=block) | BlockStop(index=index, block=block):
-            return name, index, written(block)
-        case TextDelta(index=index, text=text) | ThinkingDelta(index=index, thinking=text):
-            return name, index, text
-        case MessageStart(message=message, restarted=restarted):
-            return name, written(message), restarted
-        case MessageStop(message=message, stop_reason=reason):
-            return name, written(message), reason
         case UnknownEvent(data=data):
             return name, repr(data)
         case _:
-            assert_never(event)
+            return event_line(event)
 
 
 # --- streams of plausible and of garbage events -------------------------------------------------------------------------

@@ -47,7 +47,8 @@ class Parameters:
             raise UsageError(f"{name} cannot be a tool: {'; '.join(faults)}")
         # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that
         # the function's own default counts.
-        shape = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(TypedDict("Input", fields))  # type: ignore[operator]
+        config = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
+        shape = config(TypedDict("Input", fields))  # type: ignore[operator]  # mypy reads only TypedDicts written out
         try:
             self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
             schema = self._adapter.json_schema()

@@ -14,7 +14,18 @@ from typing import Any
 from ..errors import ProtocolError, UsageError
 from ..limits import Limits
 from ..wire import WireEvent, encodable
-from .base import Reply, RequestBody, SSEReply, Transport, close_quietly, interruption, refusal, unwind
+from .base import (
+    Reply,
+    RequestBody,
+    SSEReply,
+    Transport,
+    close_quietly,
+    interruption,
+    media_type,
+    raise_as,
+    refusal,
+    unwind,
+)
 
 _EVENT_STREAMS = ("text/event-stream",)
 _OTHER_STREAMS = ("application/vnd.amazon.eventstream",)
@@ -64,10 +75,7 @@ class AnthropicTransport(Transport):
         try:
             return await create(**_as_arguments(messages.create, request), stream=True).__aenter__()
         except Exception as error:
-            mapped = refusal(error)
-            if mapped is error:
-                raise
-            raise mapped from error
+            raise_as(refusal(error), error)
 
 
 def _as_arguments(create: Any, request: RequestBody) -> dict[str, Any]:
@@ -83,7 +91,7 @@ def _as_arguments(create: Any, request: RequestBody) -> dict[str, Any]:
 async def _reply(response: Any, limits: Limits) -> tuple[Reply, AsyncIterator[Any]]:
     """The reply, and the iteration under it, which must be ended."""
     request_id = response.headers.get("request-id")
-    content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = media_type(response)
     if content_type in _EVENT_STREAMS:
         chunks = response.http_response.aiter_bytes()
         return SSEReply(chunks, request_id=request_id, limits=limits), chunks
@@ -107,7 +115,7 @@ class _DecodedReply:
         try:
             event = await anext(self._events, None)
         except Exception as error:
-            raise interruption(error, self.request_id) from error
+            raise_as(interruption(error, self.request_id), error)
         if event is None:
             return None
         # Before 1.0 the Bedrock client also yields a dict of metrics that has no type.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import anyio
 
@@ -63,7 +63,7 @@ class SSEReply:
         try:
             chunk = await anext(self._chunks, None)
         except Exception as error:
-            raise interruption(error, self.request_id) from error
+            raise_as(interruption(error, self.request_id), error)
         if chunk is None:
             self._decoder.close()
             return None
@@ -95,6 +95,19 @@ async def close_quietly(response: Any) -> None:
     """
     with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
         await (response.aclose() if hasattr(response, "aclose") else response.close())
+
+
+def media_type(response: Any) -> str:
+    """The content type of a response, in lower case and without its parameters; empty where it has none."""
+    content_type: str = response.headers.get("content-type", "")
+    return content_type.partition(";")[0].strip().lower()
+
+
+def raise_as(translated: Exception, error: Exception) -> NoReturn:
+    """Raise `translated` with `error` as its cause; what was not translated is raised as it is."""
+    if translated is error:
+        raise error
+    raise translated from error
 
 
 def interruption(error: Exception, request_id: str | None) -> Exception:

@@ -10,7 +10,18 @@ from typing import Any, Self
 from ..errors import ProtocolError, UsageError
 from ..limits import Limits
 from ..wire import encodable
-from .base import Reply, RequestBody, SSEReply, Transport, close_quietly, refusal, status_error, unwind
+from .base import (
+    Reply,
+    RequestBody,
+    SSEReply,
+    Transport,
+    close_quietly,
+    media_type,
+    raise_as,
+    refusal,
+    status_error,
+    unwind,
+)
 
 _MAX_ERROR_BYTES = 64 * 1024
 _CONNECT_TIMEOUT_S = 10.0
@@ -94,10 +105,7 @@ class HTTPTransport(Transport):
         try:
             response = await self._client.send(post, stream=True)
         except Exception as error:
-            mapped = refusal(error)
-            if mapped is error:
-                raise
-            raise mapped from error
+            raise_as(refusal(error), error)
         try:
             if response.status_code != 200:
                 raise status_error(
@@ -106,7 +114,7 @@ class HTTPTransport(Transport):
                     response.headers,
                     f"the server answered with HTTP {response.status_code}",
                 )
-            content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            content_type = media_type(response)
             if content_type != "text/event-stream":
                 raise ProtocolError("the reply is not a stream of events but", excerpt=content_type)
             chunks = response.aiter_bytes()
