@@ -113,7 +113,10 @@ def test_serve_plays_until_interrupted() -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         url = process.stdout.readline().split()[-1]
-        body = httpx.post(f"{url}/v1/messages", json={"stream": True, "messages": []}).content
+        body = httpx.post(
+            f"{url}/v1/messages",
+            json={"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]},
+        ).content
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 0
         assert process.stderr.read() == ""

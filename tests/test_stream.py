@@ -316,7 +316,8 @@ async def test_a_message_with_half_a_surrogate_pair_can_be_echoed(kind: str) -> 
             await stream.finish()
         assert stream.inputs[0].value == {"a": "half \ud83d"}
         echo = {"role": "assistant", "content": stream.message["content"]}
-        await events_of(client, messages=[*REQUEST["messages"], echo])
+        answer = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}
+        await events_of(client, messages=[*REQUEST["messages"], echo, answer])
     assert server.requests[1].body["messages"][1]["content"][0]["input"] == {"a": "half \ufffd"}
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .errors import (
         APIError as APIError,
         EagerStreamError as EagerStreamError,
+        HistoryError as HistoryError,
         InputInterrupted as InputInterrupted,
         LimitError as LimitError,
         MissingExtraError as MissingExtraError,
@@ -26,19 +27,45 @@ if TYPE_CHECKING:
     from .limits import Limits as Limits
     from .recording import Recording as Recording
     from .run import (
+        Conversation as Conversation,
+        OnTruncated as OnTruncated,
+        Restarted as Restarted,
         Run as Run,
+        RunEvent as RunEvent,
         RunResult as RunResult,
         RunStatus as RunStatus,
+        ToolProgress as ToolProgress,
         ToolStart as ToolStart,
         ToolStop as ToolStop,
+        Turn as Turn,
         TurnStart as TurnStart,
         TurnStop as TurnStop,
         run as run,
     )
-    from .stream import MessageStream as MessageStream, stream as stream
-    from .tools import Tool as Tool, ToolCall as ToolCall, tool as tool
+    from .stream import (
+        MessageStream as MessageStream,
+        StreamEvent as StreamEvent,
+        stream as stream,
+    )
+    from .tools import (
+        CallState as CallState,
+        Executor as Executor,
+        Group as Group,
+        HistoryFault as HistoryFault,
+        Tool as Tool,
+        ToolCall as ToolCall,
+        ToolErrorCode as ToolErrorCode,
+        ToolResponse as ToolResponse,
+        ToolStatus as ToolStatus,
+        document_bytes as document_bytes,
+        document_text as document_text,
+        image_bytes as image_bytes,
+        tool as tool,
+        validate_history as validate_history,
+    )
     from .transports import HTTPTransport as HTTPTransport
     from .wire import (
+        INVALID_JSON as INVALID_JSON,
         BlockStart as BlockStart,
         BlockStop as BlockStop,
         InputAccumulator as InputAccumulator,
@@ -64,6 +91,7 @@ _MODULES = {
     "errors": (
         "APIError",
         "EagerStreamError",
+        "HistoryError",
         "InputInterrupted",
         "LimitError",
         "MissingExtraError",
@@ -75,11 +103,46 @@ _MODULES = {
     "growing": ("GrowingInput",),
     "limits": ("Limits",),
     "recording": ("Recording",),
-    "run": ("Run", "RunResult", "RunStatus", "ToolStart", "ToolStop", "TurnStart", "TurnStop", "run"),
-    "stream": ("MessageStream", "stream"),
-    "tools": ("Tool", "ToolCall", "tool"),
+    "run": (
+        "Conversation",
+        "OnTruncated",
+        "Restarted",
+        "Run",
+        "RunEvent",
+        "RunResult",
+        "RunStatus",
+        "ToolProgress",
+        "ToolStart",
+        "ToolStop",
+        "Turn",
+        "TurnStart",
+        "TurnStop",
+        "run",
+    ),
+    "stream": (
+        "MessageStream",
+        "StreamEvent",
+        "stream",
+    ),
+    "tools": (
+        "CallState",
+        "Executor",
+        "Group",
+        "HistoryFault",
+        "Tool",
+        "ToolCall",
+        "ToolErrorCode",
+        "ToolResponse",
+        "ToolStatus",
+        "document_bytes",
+        "document_text",
+        "image_bytes",
+        "tool",
+        "validate_history",
+    ),
     "transports": ("HTTPTransport",),
     "wire": (
+        "INVALID_JSON",
         "BlockStart",
         "BlockStop",
         "InputAccumulator",

@@ -6,6 +6,7 @@
     ├── APIError             the API answered with an HTTP error, or with an `error` event
     │   └── StreamInterrupted    the reply broke off: connection lost, silence, no `message_stop`
     ├── UsageError           our caller erred
+    │   ├── HistoryError         messages or tools that the API would refuse
     │   └── MissingExtraError    an optional dependency is not installed
     ├── InputInterrupted     a value that was waited for can no longer come
     └── ToolError            raised by a tool, to answer the model with an error of its own words
@@ -16,7 +17,7 @@ An input that is invalid or cut off is an outcome (`Outcome`), never an exceptio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 
 class EagerStreamError(Exception):
@@ -69,6 +70,7 @@ class APIError(EagerStreamError):
         retryable: True where the same request may succeed later.
         retry_after_s: Seconds that the peer asks to wait; None where it asks for nothing.
         message: The assistant message so far, where a reply had begun; None otherwise.
+        hint: What to do about it, where there is something to say; None otherwise.
     """
 
     def __init__(
@@ -81,9 +83,11 @@ class APIError(EagerStreamError):
         retryable: bool = False,
         retry_after_s: float | None = None,
         message: Mapping[str, Any] | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.hint = hint
         self.status_code = status_code
         self.error_type = error_type
         self.request_id = request_id
@@ -98,7 +102,8 @@ class APIError(EagerStreamError):
             f"request {self.request_id}" if self.request_id else "",
         ]
         known = ", ".join(fact for fact in facts if fact)
-        return f"{self.reason} ({known})" if known else self.reason
+        text = f"{self.reason} ({known})" if known else self.reason
+        return f"{text}. {self.hint}" if self.hint else text
 
 
 class StreamInterrupted(APIError):
@@ -113,6 +118,21 @@ class StreamInterrupted(APIError):
 
 class UsageError(EagerStreamError):
     """eagerstream was called with what it cannot take, or at a time when it cannot."""
+
+
+class HistoryError(UsageError):
+    """A conversation, or its tools, that the API would refuse; found before anything was sent.
+
+    Attributes:
+        faults: All of them, in the API's own words; each knows the index of its message.
+    """
+
+    def __init__(self, faults: Sequence[object]) -> None:
+        super().__init__(tuple(faults))
+        self.faults = tuple(faults)
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.faults))
 
 
 class MissingExtraError(UsageError):
@@ -150,12 +170,34 @@ class InputInterrupted(EagerStreamError):
 
 
 class ToolError(EagerStreamError):
-    """Raised by a tool: the model is answered with `message` (and `hint`) as an error result."""
+    """Raised by a tool: the model is answered with `message` (and `hint`) as an error result.
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    Attributes:
+        message: What went wrong.
+        hint: What to try instead.
+        code: A `ToolErrorCode`; `EXECUTION_ERROR` where it is None.
+        content: Content blocks (an image of what went wrong, say) that follow the text.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        code: str | None = None,
+        content: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code
+        self.content = list(content)
+
+    @classmethod
+    def rate_limited(cls, retry_after_s: float | None = None) -> Self:
+        """The error of a tool whose own service asks it to slow down, and when to try again."""
+        hint = None if retry_after_s is None else f"Retry after {retry_after_s:g} seconds."
+        return cls("Rate limit exceeded.", hint=hint, code="RATE_LIMIT")
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}" if self.hint else self.message

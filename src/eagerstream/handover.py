@@ -37,6 +37,9 @@ class _Entry:
         self.chars = len(self.texts[0])
 
     def merge(self, event: Any) -> None:
+        if not isinstance(event, InputDelta | TextDelta | ThinkingDelta):
+            self.event = event  # the newest counts
+            return
         text = _text(event)
         self.texts.append(text)
         self.chars += len(text)
@@ -74,7 +77,9 @@ def _delta_key(event: Any) -> Hashable:
         case ThinkingDelta(index=index):
             return ("thinking", index)
         case _:
-            return None
+            # Events of which only the newest counts say so themselves (the progress of a tool).
+            newest_of: Hashable = getattr(event, "newest_of", None)
+            return newest_of
 
 
 class EventBuffer(Generic[E]):
@@ -123,7 +128,8 @@ class EventBuffer(Generic[E]):
         """Add an event; never waits."""
         if self._discards or self._closed:
             return
-        if not self._thins and not self._held and (self._waits or len(self._ready) < self._capacity):
+        has_room = len(self._ready) < self._capacity or (self._waits and not hasattr(event, "newest_of"))
+        if has_room and not self._thins and not self._held:
             self._ready.append(event)
         else:
             self._hold(event)
@@ -150,7 +156,9 @@ class EventBuffer(Generic[E]):
     def _merges(self, event: E) -> bool:
         if self._thins and isinstance(event, InputDelta):
             return True
-        return not self._waits and len(self._ready) + len(self._held) >= self._capacity
+        # With mode="wait" it is the reader that waits, for whom text is kept apart; nobody else does.
+        keeps_apart = self._waits and isinstance(event, InputDelta | TextDelta | ThinkingDelta)
+        return not keeps_apart and len(self._ready) + len(self._held) >= self._capacity
 
     @property
     def is_full(self) -> bool:

@@ -20,6 +20,7 @@ class Limits:
         max_blocks: Content blocks of one message. Over it: `LimitError`, and the stream is given up.
         idle_timeout_s: Seconds without a single byte from the peer, pings included. Over it: `StreamInterrupted`.
         tool_timeout_s: Seconds that one tool call may run. Over it: the call is cancelled and answered with an error.
+        max_result_chars: Text of one tool result, in characters. Over it: the middle is left out, with a notice.
 
     Raises:
         UsageError: A bound is not a positive number.
@@ -32,6 +33,7 @@ class Limits:
     max_blocks: int = 4_096
     idle_timeout_s: float = 120.0
     tool_timeout_s: float = 600.0
+    max_result_chars: int = 1024 * 1024
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -12,8 +12,7 @@ from eagerstream.growing import GrowingInput
 from eagerstream.progress.observer import CallPhase, RunObserver
 from eagerstream.progress.terminal import PlainLines, TerminalView, visible
 from eagerstream.run import RunEvent, ToolStart, ToolStop, TurnStart
-from eagerstream.tools.executor import ToolCall
-from eagerstream.tools.results import tool_result
+from eagerstream.tools.call import ToolCall
 from eagerstream.wire import MessageAssembler
 from tests.support import block_stop, input_delta, message_start, text_delta, tool_start
 
@@ -59,7 +58,7 @@ def test_what_happened_when() -> None:
     assert (call.fragments, call.bytes) == (4, call.input.chars)
 
     tool_call = ToolCall(call.input, turn=1)
-    tool_call.answer(tool_result("toolu_0", "done that"))
+    tool_call.answer("done that")
     phases = [call.phase]
     for event in (ToolStart(tool_call), ToolStop(tool_call)):
         clock.now_s += 1

@@ -24,7 +24,12 @@ from eagerstream.replay import (
 )
 from tests.support import wire_events
 
-_BODY = {"model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+_BODY: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 16,
+    "messages": [{"role": "user", "content": "Hi"}],
+    "stream": True,
+}
 _REPLY = retime(reply(text("Hello, world.")), Timing.instant())
 
 
@@ -44,7 +49,8 @@ def client(server: ReplayServer) -> Iterator[httpx.Client]:
 
 
 def _history(assistant_messages: int) -> dict[str, Any]:
-    return {**_BODY, "messages": [{"role": "assistant", "content": "x"}] * assistant_messages}
+    exchange = [{"role": "assistant", "content": "x"}, *_BODY["messages"]]
+    return {**_BODY, "messages": [*_BODY["messages"], *(exchange * assistant_messages)]}
 
 
 def test_reply(client: httpx.Client) -> None:
@@ -79,9 +85,9 @@ def test_requests_are_remembered(client: httpx.Client, server: ReplayServer) -> 
         (b"\xff", 400, "invalid_request_error", "not valid JSON"),
         (b"[" * 200_000, 400, "invalid_request_error", "not valid JSON"),
         (b"[]", 400, "invalid_request_error", "object"),
-        (b"{}", 400, "invalid_request_error", "stream"),
-        (b'{"stream": false}', 400, "invalid_request_error", "stream"),
-        (b'{"stream": 1}', 400, "invalid_request_error", "stream"),
+        (b"{}", 400, "invalid_request_error", "model: Field required"),
+        (json.dumps({**_BODY, "stream": False}).encode(), 400, "invalid_request_error", "stream"),
+        (json.dumps({**_BODY, "stream": 1}).encode(), 400, "invalid_request_error", "stream"),
         (json.dumps(_history(1)).encode(), 500, "api_error", "LookupError: nothing prepared"),
         (json.dumps(_history(2)).encode(), 529, "overloaded_error", "Overloaded"),
         (json.dumps(_history(3)).encode(), 400, "invalid_request_error", "turn 3"),

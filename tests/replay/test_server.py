@@ -27,7 +27,7 @@ _WEATHER = reply(thinking("Weather."), text("Let me look."), tool_use("get_weath
 _DONE = reply(text("It is cold in Oslo."))
 _ENDLESS = Recording((Chunk(0, encode_event({"type": "ping"})), Chunk(3600, b"data: never\n\n")))
 _USER: Any = {"role": "user", "content": "How is the weather in Oslo?"}
-_BODY = {"stream": True, "messages": [_USER]}
+_BODY = {"model": "m", "max_tokens": 16, "stream": True, "messages": [_USER]}
 
 
 def _client(server: ReplayServer) -> AsyncAnthropic:

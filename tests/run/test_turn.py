@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from eagerstream.growing import GrowingInput
+from eagerstream.run.policy import Keeps
 from eagerstream.run.turn import settle
-from eagerstream.tools.executor import ToolCall
-from eagerstream.tools.results import tool_result
+from eagerstream.tools.call import ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
 from tests.support import (
     MESSAGE_STOP,
@@ -57,7 +57,7 @@ def test_calls_that_were_not_answered() -> None:
         Outcome.INCOMPLETE,
         Outcome.VALID,
     ]
-    calls[3].answer(tool_result("toolu_3", "real"))
+    calls[3].answer("real")
     assistant, user = settle(message, calls)
     check_history([USER, assistant, user])
     contents = [result["content"] for result in user["content"]]
@@ -103,7 +103,8 @@ def test_nothing_to_keep() -> None:
     empty = [block_start(0, "text", text=""), block_stop(0)]
     assert settle(*a_turn([message_start(), *END])) == []
     assert settle(*a_turn([message_start(), *empty, *END])) == []
-    assert settle(*a_turn([message_start(), *tool_block(0, "{}"), message_delta("refusal"), MESSAGE_STOP])) == []
+    refused = a_turn([message_start(), *tool_block(0, "{}"), message_delta("refusal"), MESSAGE_STOP])
+    assert settle(*refused, Keeps.NOTHING) == []
 
 
 _BLOCKS = st.sampled_from(
@@ -138,17 +139,18 @@ def _turns(draw: st.DrawFn) -> tuple[list[WireEvent], bool]:
 
 
 @settings(max_examples=300)
-@given(turn=_turns(), answered=st.lists(st.booleans(), min_size=6, max_size=6))
-def test_every_history_can_be_sent(turn: tuple[list[WireEvent], bool], answered: list[bool]) -> None:
+@given(turn=_turns(), answered=st.lists(st.booleans(), min_size=6, max_size=6), keeps=st.sampled_from(Keeps))
+def test_every_history_can_be_sent(turn: tuple[list[WireEvent], bool], answered: list[bool], keeps: Keeps) -> None:
     """Whatever a reply looks like, wherever it ends, and whichever of its calls have run."""
     events, whole = turn
     message, calls = a_turn(events, whole=whole)
     real = 0
     for call, has_run in zip(calls, answered, strict=False):
         if has_run and call.input.outcome is Outcome.VALID:
-            call.answer(tool_result(call.id, "real"))
+            call.start()
+            call.answer("real")
             real += 1
-    history = settle(message, calls)
+    history = settle(message, calls, keeps)
     check_history([USER, *history])
     if history:
         results = history[1]["content"] if len(history) > 1 else []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.tools import Tool, tool
+from eagerstream.tools import Tool, as_tool, tool
 
 
 @tool
@@ -232,9 +232,11 @@ async def test_methods() -> None:
 
 
 def test_an_unbound_method() -> None:
-    """`self` has no annotation and nobody to fill it: refused."""
-    with pytest.raises(UsageError, match="'self'"):
-        tool(Library.find)
+    """There is nobody to fill `self`: it is a tool of each object, not of the class."""
+    unbound = tool(Library.find)
+    assert unbound.is_unbound
+    with pytest.raises(UsageError, match="from an object"):
+        as_tool(unbound)
 
 
 @pytest.mark.anyio
@@ -291,10 +293,25 @@ async def _generator(n: int) -> Any:
     yield n
 
 
-@pytest.mark.parametrize("function", [_sync, _generator, Callable_(), Callable_, len, lambda: None, None, "f"])
-def test_what_is_no_async_function(function: Any) -> None:
-    """Refused with what is wanted instead: a synchronous function would block every stream."""
-    with pytest.raises(UsageError, match="async function"):
+@pytest.mark.parametrize("function", [_sync, _generator, Callable_()])
+def test_functions_of_other_kinds(function: Any) -> None:
+    """A plain function, a generator and an object that can be called are tools as well."""
+    assert Tool(function).input_schema["required"] == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        (Callable_, "a class is no function"),
+        (len, "'obj' cannot be given by name"),
+        (lambda: None, "not '<lambda>'"),
+        (None, "None cannot be called"),
+        ("f", "'f' cannot be called"),
+    ],
+)
+def test_what_cannot_be_a_tool(function: Any, fault: str) -> None:
+    """Refused when it is defined, with the reason."""
+    with pytest.raises(UsageError, match=fault):
         Tool(function)
 
 

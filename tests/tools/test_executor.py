@@ -13,7 +13,8 @@ from eagerstream.errors import ToolError, UsageError
 from eagerstream.growing import GrowingInput
 from eagerstream.limits import Limits
 from eagerstream.tools import Tool, tool
-from eagerstream.tools.executor import CallState, InProcessExecutor, ToolCall
+from eagerstream.tools.call import CallState, ToolCall
+from eagerstream.tools.executor import InProcessExecutor
 from eagerstream.wire import InputAccumulator
 from tests.support import block_stop, input_delta, message_delta, tool_start
 
@@ -32,7 +33,7 @@ def a_call(name: str, raw: str = "", *, index: int = 0, closed: bool = True) -> 
 
 async def answer_to(used: Tool | None, raw: str = "", **options: Any) -> tuple[str | None, bool]:
     """Content and `is_error` of the answer to a call."""
-    executor = InProcessExecutor({used.name: used} if used else {}, **options)
+    executor = InProcessExecutor([used] if used else {}, **options)
     call = a_call(used.name if used else "nope", raw)
     with anyio.fail_after(10):
         await executor.execute(call)
@@ -53,10 +54,11 @@ async def double(n: int) -> int:
 
 @pytest.mark.anyio
 async def test_success() -> None:
-    """The ordinary life of a call: waiting, running, answered; `started` is called in between."""
+    """The ordinary life of a call: waiting, running, answered; `on_start` is called in between."""
     call = a_call("double", '{"n": 21}')
     states: list[CallState] = [call.state]
-    await InProcessExecutor({"double": double}).execute(call, started=lambda: states.append(call.state))
+    call.on_start = lambda started: states.append(started.state)
+    await InProcessExecutor([double]).execute(call)
     assert states == [CallState.WAITING, CallState.RUNNING]
     assert (call.state, call.ran, call.is_error) == (CallState.ANSWERED, True, False)
     assert (call.id, call.name) == ("toolu_0", "double")
@@ -87,9 +89,10 @@ async def test_no_arguments() -> None:
     ],
 )
 async def test_inputs_that_do_not_fit(raw: str, told: str) -> None:
-    """The tool does not run, `started` is not called, and the model is told what is wrong."""
+    """The tool does not run, `on_start` is not called, and the model is told what is wrong."""
     call = a_call("double", raw)
-    await InProcessExecutor({"double": double}).execute(call, started=pytest.fail)
+    call.on_start = lambda _: pytest.fail("it started")
+    await InProcessExecutor([double]).execute(call)
     assert not call.ran
     assert call.is_error
     assert call.result is not None
@@ -99,7 +102,7 @@ async def test_inputs_that_do_not_fit(raw: str, told: str) -> None:
 @pytest.mark.anyio
 async def test_unknown_tool() -> None:
     """The model is told which there are."""
-    executor = InProcessExecutor({"double": double, "a": double})
+    executor = InProcessExecutor([double, tool(name="a")(double.__wrapped__)])
     call = a_call("nope", "{}")
     await executor.execute(call)
     assert call.result is not None
@@ -223,7 +226,7 @@ async def test_cancellation_passes() -> None:
 
     call = a_call("endless", "{}")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(InProcessExecutor({"endless": endless}).execute, call)
+        tasks.start_soon(InProcessExecutor([endless]).execute, call)
         await started.wait()
         assert call.state is CallState.RUNNING
         tasks.cancel_scope.cancel()
@@ -290,7 +293,7 @@ async def test_side_by_side() -> None:
         running.remove(n)
         return n
 
-    executor = InProcessExecutor({"work": work}, max_concurrency=3)
+    executor = InProcessExecutor([work], max_concurrency=3)
     calls = [a_call("work", f'{{"n": {n}}}', index=n) for n in range(7)]
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
@@ -313,7 +316,7 @@ async def test_waiting_for_a_turn_is_not_running() -> None:
             await release.wait()
         return n
 
-    executor = InProcessExecutor({"work": work}, max_concurrency=1, limits=Limits(tool_timeout_s=30))
+    executor = InProcessExecutor([work], max_concurrency=1, limits=Limits(tool_timeout_s=30))
     first, second = a_call("work", '{"n": 0}'), a_call("work", '{"n": 1}', index=1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(executor.execute, first)
@@ -336,15 +339,17 @@ async def test_a_tool_has_its_own_copy() -> None:
         return 0
 
     call = a_call("greedy", '{"items": [1, 2]}')
-    await InProcessExecutor({"greedy": greedy}).execute(call)
+    await InProcessExecutor([greedy]).execute(call)
     assert call.input.value == {"items": [1, 2]}
 
 
 def test_the_first_answer_counts() -> None:
     """A call has one result: a later one is dropped."""
     call = a_call("double", '{"n": 1}')
-    call.answer({"type": "tool_result", "tool_use_id": "toolu_0", "content": "first"})
-    call.answer({"type": "tool_result", "tool_use_id": "toolu_0", "content": "second"})
+    call.answer("first")
+    call.answer("second")
+    call.fail(ValueError("third"))
+    call.refuse("fourth")
     assert call.result is not None
     assert call.result["content"] == "first"
 
@@ -360,7 +365,7 @@ async def test_cancelling_a_call_that_waits_for_its_turn() -> None:
             await release.wait()
         return n
 
-    executor = InProcessExecutor({"work": work}, max_concurrency=1)
+    executor = InProcessExecutor([work], max_concurrency=1)
     calls = [a_call("work", f'{{"n": {n}}}', index=n) for n in range(3)]
     scope = anyio.CancelScope()
 

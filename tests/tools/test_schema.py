@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from eagerstream.errors import UsageError
 from eagerstream.tools import Tool, tool
-from eagerstream.tools.schema import InputError
+from eagerstream.tools.faults import InputError
 
 
 class Color(enum.Enum):

@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from .loop import Run, RunEvent, RunResult, RunStatus, ToolStart, ToolStop, TurnStart, TurnStop, run
+from .conversation import Conversation
+from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from .loop import Run, run
+from .policy import OnTruncated
+from .result import RunResult, RunStatus
+from .turn import Turn
 
-__all__ = ["Run", "RunEvent", "RunResult", "RunStatus", "ToolStart", "ToolStop", "TurnStart", "TurnStop", "run"]
+__all__ = [
+    "Conversation",
+    "OnTruncated",
+    "Restarted",
+    "Run",
+    "RunEvent",
+    "RunResult",
+    "RunStatus",
+    "ToolProgress",
+    "ToolStart",
+    "ToolStop",
+    "Turn",
+    "TurnStart",
+    "TurnStop",
+    "run",
+]

@@ -3,107 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, Final, TypeAlias
+from types import TracebackType
+from typing import Any, Literal
 
-from ..errors import ProtocolError, UsageError
 from ..growing import GrowingInput
 from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
-from ..stream import StreamEvent, read_reply, request_parameters
-from ..tools.definition import Tool
-from ..tools.executor import InProcessExecutor, ToolCall
+from ..stream import StreamEvent, read_reply
+from ..tools.call import ToolCall
+from ..tools.executor import Executor
+from ..tools.foreign import ForeignTool
 from ..transports import Reply, Transport, as_transport
-from ..wire import InputStop, MessageAssembler, MessageStart, Outcome, ParserFactory, PartialJSON
-from ..wire.events import Message
-from .turn import settle
-
-
-class RunStatus(Enum):
-    """How a run ended; ending is not success."""
-
-    COMPLETED = "completed"
-    TRUNCATED = "truncated"
-    STOP_SEQUENCE = "stop_sequence"
-    REFUSED = "refused"
-    PAUSED = "paused"
-    LIMIT = "limit"
-    UNKNOWN = "unknown"
-    CANCELLED = "cancelled"
-    ERROR = "error"
-
-
-# `tool_use` is not here: it goes on while there are calls, and is a completion where there are none.
-_STATUS: Final = {
-    "end_turn": RunStatus.COMPLETED,
-    "tool_use": RunStatus.COMPLETED,
-    "stop_sequence": RunStatus.STOP_SEQUENCE,
-    "pause_turn": RunStatus.PAUSED,
-    "max_tokens": RunStatus.TRUNCATED,
-    "model_context_window_exceeded": RunStatus.TRUNCATED,
-    "refusal": RunStatus.REFUSED,
-}
-
-
-@dataclass(slots=True)
-class TurnStart:
-    """A request is about to be sent; turns count from 1."""
-
-    turn: int
-
-
-@dataclass(slots=True)
-class TurnStop:
-    """A turn is settled.
-
-    Attributes:
-        turn: Its number.
-        message: The assistant message.
-        calls: Its calls in the order of their blocks, each with its result.
-    """
-
-    turn: int
-    message: Message
-    calls: Sequence[ToolCall]
-
-
-@dataclass(slots=True)
-class ToolStart:
-    """A tool begins to run, usually while the reply goes on."""
-
-    call: ToolCall
-
-
-@dataclass(slots=True)
-class ToolStop:
-    """A call has its result: `call.result`."""
-
-    call: ToolCall
-
-
-RunEvent: TypeAlias = StreamEvent | TurnStart | TurnStop | ToolStart | ToolStop
-
-
-@dataclass(slots=True)
-class RunResult:
-    """What is left of a run, however it ended.
-
-    Attributes:
-        status: How it ended.
-        message: The last assistant message; None where no reply came.
-        messages: The history to go on from: it can be sent as it is, or with a further user message.
-        turns: Replies received whole.
-        usage: The counts of all turns, summed.
-        calls: Every call of every turn, also of turns that the history does not keep.
-    """
-
-    status: RunStatus
-    message: Message | None
-    messages: list[Mapping[str, Any]]
-    turns: int = 0
-    usage: dict[str, int] = field(default_factory=dict)
-    calls: list[ToolCall] = field(default_factory=list)
+from ..wire import BlockStart, InputStop, MessageAssembler, MessageStart, Outcome, ParserFactory, PartialJSON
+from .conversation import MAX_CONTINUATIONS, Conversation
+from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from .policy import BROKEN_OFF, Begins, OnTruncated
+from .result import RunResult, RunStatus
+from .turn import Turn
 
 
 def run(
@@ -112,8 +28,14 @@ def run(
     model: str,
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]],
-    tools: Sequence[Tool | Mapping[str, Any]] = (),
+    tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+    executor: Executor | None = None,
     max_turns: int | None = None,
+    max_continuations: int = MAX_CONTINUATIONS,
+    max_consecutive_tool_errors: int | None = None,
+    on_truncated: OnTruncated = "stop",
+    max_tokens_cap: int | None = None,
+    cache: Literal["auto"] | None = None,
     max_concurrency: int = 16,
     limits: Limits = DEFAULT_LIMITS,
     parser: ParserFactory = PartialJSON,
@@ -135,134 +57,166 @@ def run(
     Args:
         client: As for `stream`.
         model, max_tokens, messages: As in the API.
-        tools: Functions decorated with `@tool`, and definitions of tools that the API runs (web search, say).
-        max_turns: Requests at most. The calls of the last turn still run and are answered in the history; status
+        tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
+            of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs.
+        executor: What runs the calls; the tools in this process where it is None.
+        max_turns: Replies at most. The calls of the last turn still run and are answered in the history; status
             `LIMIT`. None for no bound.
+        max_continuations: How often in a row a reply is gone on from that was paused (status `PAUSED` beyond it), or
+            cut and reported (`TRUNCATED`).
+        max_consecutive_tool_errors: Turns in a row in which every call failed, at most; status `LIMIT`. The model
+            usually mends a call in two or three tries. None for no bound.
+        on_truncated: What a reply cut by `max_tokens` leads to: `"stop"`, `"retry"` (once, with twice the tokens),
+            `"report"` (the model is told, and goes on) or `"raise"`.
+        max_tokens_cap: The most tokens that a retry asks for.
+        cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four.
         max_concurrency: Tools that run at once.
         limits, parser, buffer, min_interval_s, min_chars, parameters: As for `stream`.
 
     Raises:
-        UsageError: The client is of the wrong kind, two tools share a name, or a setting is out of range.
+        UsageError: The client is of the wrong kind, a tool cannot be run, two share a name, or a setting is out of
+            range.
+        HistoryError: The API would refuse the messages or the tools; see `validate_history`.
     """
-    if max_turns is not None and max_turns < 1:
-        raise UsageError(f"max_turns must be at least 1, not {max_turns}")
-    if max_concurrency < 1:
-        raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency}")
-    for tool in tools:
-        if not isinstance(tool, Tool | Mapping):
-            name = getattr(tool, "__name__", type(tool).__name__)
-            raise UsageError(f"{name} cannot be run: decorate an async function with @eagerstream.tool")
-        if isinstance(tool, Mapping) and tool.get("type", "custom") == "custom":
-            raise UsageError(f"nothing runs the tool {tool.get('name')!r}: decorate a function with @eagerstream.tool")
-    by_name = {tool.name: tool for tool in tools if isinstance(tool, Tool)}
-    request = request_parameters(model, max_tokens, tools, parameters)
-    events: EventBuffer[RunEvent] = EventBuffer(mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars)
-    return Run(
-        as_transport(client),
-        request,
-        messages,
-        events,
-        executor=InProcessExecutor(by_name, limits=limits, max_concurrency=max_concurrency),
+    conversation = Conversation(
+        model=model,
+        max_tokens=max_tokens,
+        messages=messages,
+        tools=tools,
+        executor=executor,
         max_turns=max_turns,
+        max_continuations=max_continuations,
+        max_consecutive_tool_errors=max_consecutive_tool_errors,
+        on_truncated=on_truncated,
+        max_tokens_cap=max_tokens_cap,
+        cache=cache,
         limits=limits,
-        parser=parser,
+        max_concurrency=max_concurrency,
+        **parameters,
     )
+    events: EventBuffer[RunEvent] = EventBuffer(mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars)
+    return Run(as_transport(client), conversation, events, limits=limits, parser=parser)
 
 
 class Run(EventFeed[RunEvent]):
     """What `run` gives: an async context manager, and an async iterator over `RunEvent`s.
 
     The iteration (or `finish`) raises what `MessageStream` raises; `result` is there all the same. Leaving the block
-    early cancels the reply and the tools.
+    early, or after an error, cancels the reply and the tools; the history keeps what was done.
     """
 
     def __init__(
         self,
         transport: Transport,
-        request: Mapping[str, Any],
-        messages: Sequence[Mapping[str, Any]],
+        conversation: Conversation,
         events: EventBuffer[RunEvent],
         *,
-        executor: InProcessExecutor,
-        max_turns: int | None,
         limits: Limits,
         parser: ParserFactory,
     ) -> None:
         super().__init__(events)
-        self.result = RunResult(RunStatus.CANCELLED, None, list(messages))
-        """As of now; final once the iteration has ended or the block was left."""
         self._transport = transport
-        self._request = request
-        self._executor = executor
-        self._max_turns = max_turns
+        self._conversation = conversation
         self._limits = limits
         self._parser = parser
-        self._turn = 0
-        self._calls: list[ToolCall] = []
+        self._turn: Turn | None = None
+        self._assembler: MessageAssembler[GrowingInput] | None = None
+
+    @property
+    def result(self) -> RunResult:
+        """As of now; final once the block was left, and where nothing failed, once the iteration has ended."""
+        return self._conversation.result
 
     async def _read(self) -> None:
         try:
-            while not await self._take_turn():
-                pass
+            while not self._conversation.ended:
+                await self._take_turn()
         except Exception:
-            # The turn that failed is left out of the history, which ends where it could be sent last.
-            self.result.status = RunStatus.ERROR
+            self._break_off()
             raise
+        if self._conversation.failure is not None:
+            raise self._conversation.failure
 
-    async def _take_turn(self) -> bool:
-        """One request and its tools; True where the run has ended."""
-        result = self.result
-        self._turn += 1
-        self._calls = []
-        self._buffer.put(TurnStart(self._turn))
-        assembler = MessageAssembler(parser=self._parser, limits=self._limits, input_type=GrowingInput)
-        request = {**self._request, "messages": result.messages}
+    async def _take_turn(self) -> None:
+        """One request and its tools."""
+        conversation = self._conversation
+        request = conversation.request()
+        is_retry = conversation.retries
+        turn = self._turn = conversation.begin()
+        self._buffer.put(Restarted(turn.number, "max_tokens") if is_retry else TurnStart(turn.number))
+        assembler = self._assembler = MessageAssembler(
+            parser=self._parser, limits=self._limits, input_type=GrowingInput
+        )
         await read_reply(self._transport, request, assembler, self, limits=self._limits, one_message=True)
-        calls = sorted(self._calls, key=lambda call: call.input.index)
-        for call in calls:
-            if call.input.outcome is not Outcome.INCOMPLETE:
-                await call.answered.wait()
-        message = result.message = assembler.message
-        result.turns += 1
-        for name, count in message.get("usage", {}).items():
-            if type(count) is int:
-                result.usage[name] = result.usage.get(name, 0) + count
-        kept = settle(message, calls)
-        result.messages = [*result.messages, *kept]
-        self._buffer.put(TurnStop(self._turn, message, calls))
-        reason = assembler.stop_reason
-        if reason == "tool_use" and kept and kept[-1]["role"] == "user":
-            if self._turn != self._max_turns:
-                return False
-            result.status = RunStatus.LIMIT
-        else:
-            result.status = _STATUS.get(reason or "", RunStatus.UNKNOWN)
-        return True
+        conversation.end(turn, assembler.message)
+        await self._wait_for_calls(turn)
+        conversation.close_turn()
+        if not turn.is_discarded:
+            self._buffer.put(TurnStop(turn.number, turn.message, turn.calls))
+
+    async def _wait_for_calls(self, turn: Turn) -> None:
+        """Until each call that may run has its result."""
+        if turn.ending is not None:
+            turn.withdraw(turn.ending.begins)
+        for call in turn.calls:
+            await call.answered.wait()
+
+    def _break_off(self) -> None:
+        """Something failed: nothing more begins. What runs has until the block is left, and then the turn is closed."""
+        self._conversation.abandon(self._message, RunStatus.ERROR)
+        if self._turn is not None:
+            self._turn.withdraw(BROKEN_OFF.begins)
+
+    @property
+    def _message(self) -> dict[str, Any]:
+        return self._assembler.message if self._assembler else {"role": "assistant", "content": []}
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        try:
+            return await super().__aexit__(exc_type, exc, traceback)
+        finally:
+            is_closed = self._turn is None or self._turn.is_closed
+            if not (self._conversation.ended and is_closed) and self.result.status is not RunStatus.ERROR:
+                self._conversation.abandon(self._message, RunStatus.CANCELLED)
+            self._conversation.close_turn()  # its tools have been cancelled by now
 
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""
 
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`; a call whose input is settled starts here."""
+        turn = self._turn
+        assert turn is not None
         for event in events:
             self.put(event)
-            if isinstance(event, InputStop) and event.input.kind == "tool_use":
-                self._start(event.input)
-            elif isinstance(event, MessageStart) and event.restarted:
-                self._calls.clear()  # what they answer is not part of the reply any more
+            match event:
+                case InputStop(input=input) if input.kind == "tool_use":
+                    self._start(turn, input)
+                case MessageStart(restarted=True):
+                    turn.void()
+                case BlockStart(block={"type": "fallback"}):
+                    turn.withdraw(Begins.NONE)  # another model takes over: these calls are not in its reply
+                case _:
+                    pass
 
-    def _start(self, input: GrowingInput) -> None:
+    def _start(self, turn: Turn, input: GrowingInput) -> None:
         """A call's input is settled: run it, beside everything else. What was cut off is answered at the end."""
-        if any(call.id == input.id for call in self._calls):
-            raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
-        call = ToolCall(input, self._turn)
-        self._calls.append(call)
-        self.result.calls.append(call)
-        if input.outcome is not Outcome.INCOMPLETE:
-            self._executor.admit(call)
+        call = self._conversation.add_call(turn, input)
+        if call is not None and input.outcome is not Outcome.INCOMPLETE:
+            call.on_start = self._on_start
+            call.on_progress = self._on_progress
+            self._conversation.executor.admit(call)
             assert self._tasks is not None  # entered: this runs in one of its tasks
             self._tasks.start_soon(self._execute, call)
 
+    def _on_start(self, call: ToolCall) -> None:
+        self._buffer.put(ToolStart(call))
+
+    def _on_progress(self, call: ToolCall, value: Any) -> None:
+        self._buffer.put(ToolProgress(call, value))
+
     async def _execute(self, call: ToolCall) -> None:
-        await self._executor.execute(call, started=lambda: self._buffer.put(ToolStart(call)))
+        await self._conversation.executor.execute(call)
         self._buffer.put(ToolStop(call))

@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
-from .definition import Tool, tool
-from .executor import ToolCall
+from .call import CallState, ToolCall
+from .content import document_bytes, document_text, image_bytes, text_block
+from .definition import Group, Tool, ToolOptions, tool
+from .executor import Executor, InProcessExecutor
+from .foreign import ForeignTool, as_tool
+from .history import HistoryFault, validate_history
+from .response import ToolErrorCode, ToolResponse, ToolStatus
 
-__all__ = ["Tool", "ToolCall", "tool"]
+__all__ = [
+    "CallState",
+    "Executor",
+    "ForeignTool",
+    "Group",
+    "HistoryFault",
+    "InProcessExecutor",
+    "Tool",
+    "ToolCall",
+    "ToolErrorCode",
+    "ToolOptions",
+    "ToolResponse",
+    "ToolStatus",
+    "as_tool",
+    "document_bytes",
+    "document_text",
+    "image_bytes",
+    "text_block",
+    "tool",
+    "validate_history",
+]

@@ -1,83 +1,234 @@
-"""`@tool`: a typed async function becomes a tool that Claude can call."""
+"""`@tool`: a typed function becomes a tool that Claude can call."""
 
 from __future__ import annotations
 
 import inspect
+import logging
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, overload
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol, Self, TypedDict, Unpack, get_type_hints, overload
 
 import docstring_parser
 
 from ..errors import UsageError
-from ..wire import JSONObject
+from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
+from .call import ToolCall
+from .invoke import invoke
+from .raw_schema import RawSchema
 from .schema import Parameters
 
+_log = logging.getLogger(__name__)
+
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tools that run one at a time, in call order.
+
+    Attributes:
+        name: Tools that name the same group belong together.
+        stop_on_error: After a call of the group that failed, the later ones of the same turn are not run.
+        skipped: What these are answered with; `{name}` stands for the tool that failed.
+    """
+
+    name: str
+    stop_on_error: bool = False
+    skipped: str = "Not executed: the preceding {name} call failed."
+
+
+class ToolOptions(TypedDict, total=False):
+    """What can be said about a tool beside its function. What goes into the definition is left out where it is None.
+
+    Attributes:
+        name: Instead of the function's name.
+        description: Instead of the docstring's text.
+        definition: The definition verbatim, as the API takes it; the function then takes the input as one `dict`.
+        eager: `eager_input_streaming`; True by default, False for a buffered input, None to leave it out.
+        strict: The API holds the model to the schema while it writes.
+        cache_control: A cache breakpoint behind this definition.
+        defer_loading: The model finds the tool by tool search only.
+        allowed_callers: Who may call it: `"direct"`, or code that the API runs.
+        input_examples: Inputs to learn from.
+        group: Tools that name the same group run one at a time, in call order.
+        timeout_s: Seconds that a call may run, instead of `Limits.tool_timeout_s`.
+        accepts_invalid_input: The tool is called with `{"INVALID_JSON": raw}` where an input is not JSON, instead of
+            an automatic error answer. Its function takes that key as a parameter, which the model never sees, and has
+            defaults for all others; or it is a tool with a `definition`.
+        include_data: The `data` of its responses is sent too, as JSON behind the text.
+    """
+
+    name: str | None
+    description: str | None
+    definition: Mapping[str, Any] | None
+    eager: bool | None
+    strict: bool | None
+    cache_control: Mapping[str, Any] | None
+    defer_loading: bool | None
+    allowed_callers: Sequence[str] | None
+    input_examples: Sequence[Mapping[str, Any]] | None
+    group: str | Group | None
+    timeout_s: float | None
+    accepts_invalid_input: bool
+    include_data: bool
+
+
+_IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")
 
 
 class Tool:
     """A tool of the user's own: its definition, and the function that runs it.
 
-    It still is the function: calling it calls the function, with the function's own arguments.
+    It still is the function: calling it calls the function, with the function's own arguments. As an attribute of a
+    class it is a method: taken from an object, it is the tool of that object.
+
+    Args:
+        function: `async def`, or `def`, which runs in a thread; also a generator of either kind, whose values are
+            progress and whose last one is the result. A parameter of the type `ToolCall` gets the call.
+        options: See `ToolOptions`.
+
+    Raises:
+        UsageError: Everything that is wrong with the function and the options, together.
 
     Attributes:
         name: Unique in a request; letters, digits, `_` and `-`, at most 64.
         description: What the model reads to decide when and how to call it.
-        input_schema: JSON schema of the input.
-        eager: `eager_input_streaming` in the definition: True, False (buffered, whatever the headers say), or None to
-            leave it out.
+        input_schema: JSON schema of the input; empty for a tool whose schema the API knows.
+        toolset: The toolset whose members it runs (`"computer"`); None for a tool of its own name.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Awaitable[Any]],
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        eager: bool | None = True,
-    ) -> None:
-        if not inspect.iscoroutinefunction(function):
-            raise UsageError(f"a tool must be an async function, not {function!r}")
-        docstring = docstring_parser.parse(inspect.getdoc(function) or "")
-        self.name = name if name is not None else getattr(function, "__name__", "")
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(f"a tool's name must match {_NAME.pattern}, not {self.name!r}")
-        self.description = description if description is not None else (docstring.description or "")
-        self.eager = eager
+    def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
+        _refuse_unknown(options)
         self._function = function
-        self._parameters = Parameters(
-            function, {parameter.arg_name: parameter.description or "" for parameter in docstring.params}
-        )
-        self.input_schema: JSONObject = self._parameters.schema
+        self._bound_to: object = None
+        self.is_method = _is_method(function)
+        self.group = _as_group(options.get("group"))
+        self.timeout_s = options.get("timeout_s")
+        self.accepts_invalid_input = options.get("accepts_invalid_input", False)
+        self.include_data = options.get("include_data", False)
+        given = options.get("definition")
+        faults = _function_faults(function)
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            faults.append(f"timeout_s must be a positive number, not {self.timeout_s!r}")
+        if not faults:
+            faults += self._define(function, options) if given is None else self._take(function, given, options)
+        if faults:
+            name = options.get("name") or (given or {}).get("name") or _name_of(function)
+            raise UsageError(f"{name} cannot be a tool: {'; '.join(faults)}")
         self.__doc__ = function.__doc__
-        self.__name__ = function.__name__
+        self.__name__ = _name_of(function)
         self.__wrapped__ = function
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+    def _define(self, function: Callable[..., Any], options: ToolOptions) -> list[str]:
+        """Make the definition from the function."""
+        docstring = docstring_parser.parse(inspect.getdoc(_documented(function)) or "")
+        hidden = frozenset({INVALID_JSON} if self.accepts_invalid_input else ())
+        parameters = Parameters(
+            function,
+            {parameter.arg_name: parameter.description or "" for parameter in docstring.params},
+            injected=ToolCall,
+            hidden=hidden,
+            is_method=self.is_method,
+        )
+        self._parameters: Parameters | RawSchema | None = parameters
+        self._injected = parameters.injected
+        self.toolset: str | None = None
+        self.name = _first(options.get("name"), _name_of(function)) or ""
+        self.description = _first(options.get("description"), docstring.description) or ""
+        self.input_schema: JSONObject = parameters.schema
+        self.eager = options.get("eager", True)
+        self._definition: dict[str, Any] = {"name": self.name}
+        if self.description:
+            self._definition["description"] = self.description
+        self._definition["input_schema"] = self.input_schema
+        if self.eager is not None:
+            self._definition["eager_input_streaming"] = self.eager
+        self._definition |= {name: options[name] for name in _IN_DEFINITION if options.get(name) is not None}
+        faults = list(parameters.faults)
+        if not _NAME.fullmatch(self.name):
+            faults.append(f"a tool's name must match {_NAME.pattern}, not {self.name!r}")
+        if self.accepts_invalid_input and not faults and not _takes_only(function, INVALID_JSON, parameters):
+            faults.append(
+                f"with accepts_invalid_input it needs a parameter {INVALID_JSON}, and defaults for all the others"
+            )
+        faults += _option_faults(self._definition)
+        if not faults and not self.description:
+            _log.warning("the tool %s has no description: the model will not know when to call it", self.name)
+        return faults
+
+    def _take(self, function: Callable[..., Any], given: Mapping[str, Any], options: ToolOptions) -> list[str]:
+        """Take a definition as it is given."""
+        faults = [
+            f"{name} belongs into the definition itself"
+            for name in ("name", "description", *_IN_DEFINITION)
+            if options.get(name) is not None
+        ]
+        definition = dict(given)
+        kind = str(definition.get("type") or "custom")
+        matched = _TOOLSET.fullmatch(kind)
+        self.toolset = matched[1] if matched else None
+        self.name = str(definition.get("name") or self.toolset or "")
+        self.description = str(definition.get("description") or "")
+        schema = definition.get("input_schema")
+        if kind == "custom":
+            if "eager" in options or "eager_input_streaming" not in definition:
+                definition.pop("eager_input_streaming", None)
+                if options.get("eager", True) is not None:
+                    definition["eager_input_streaming"] = options.get("eager", True)
+            if not isinstance(schema, Mapping):
+                faults.append("its definition needs an input_schema")
+        elif "eager_input_streaming" in definition or options.get("eager") is not None:
+            faults.append(f"only user-defined tools take eager_input_streaming, not {kind}")
+        if not _NAME.fullmatch(self.name):
+            faults.append(f"a tool's name must match {_NAME.pattern}, not {self.name!r}")
+        self.eager = definition.get("eager_input_streaming")
+        self._parameters = RawSchema(schema) if isinstance(schema, Mapping) else None
+        self.input_schema = self._parameters.schema if self._parameters else {}
+        faults += self._parameters.faults if self._parameters else []
+        self._definition = definition
+        self._injected = _injected(function)
+        return faults + _option_faults(definition)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        """The tool of an object, where this is a method of its class."""
+        if instance is None or not self.is_method:
+            return self
+        bound = copy(self)
+        bound.__dict__.update(_function=partial(self._function, instance), _bound_to=instance)
+        return bound
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself: no checks, no conversion."""
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
 
+    @property
+    def is_unbound(self) -> bool:
+        """It is a method that was not taken from an object, and cannot be run."""
+        return self.is_method and self._bound_to is None
+
     def to_dict(self) -> dict[str, Any]:
         """The definition as the API takes it."""
-        definition: dict[str, Any] = {"name": self.name}
-        if self.description:
-            definition["description"] = self.description
-        definition["input_schema"] = self.input_schema
-        if self.eager is not None:
-            definition["eager_input_streaming"] = self.eager
-        return definition
+        return dict(self._definition)
 
     def check(self, input: JSONObject) -> dict[str, Any]:
-        """The function's arguments for a whole input: checked, converted, and a copy of its own.
+        """What the function is called with for a whole input: checked, converted, and a copy of its own.
 
         Raises:
             InputError: The input does not fit the schema; every fault in one message.
         """
-        return self._parameters.check(input)
+        if self._parameters is not None:
+            return self._parameters.check(input)
+        copied = copy_json(encodable(input))
+        assert isinstance(copied, dict)
+        return copied
 
     async def call(self, input: JSONObject) -> Any:
         """Check an input and run the function on it.
@@ -86,26 +237,33 @@ class Tool:
             InputError: As `check`; the function was not called.
             Exception: Whatever the function raises.
         """
-        return await self._function(**self.check(input))
+        return await self.invoke(self.check(input))
+
+    async def invoke(self, arguments: JSONObject, call: ToolCall | None = None) -> Any:
+        """Run the function on what `check` gave; `call` is where its progress goes.
+
+        Cancelling it cancels an `async def`; a `def` runs on in its thread, and what it returns is dropped.
+        """
+        injected = dict.fromkeys(self._injected, call)
+        if isinstance(self._parameters, Parameters):
+            function = partial(self._function, **arguments, **injected)
+        else:
+            function = partial(self._function, arguments, **injected)
+        return await invoke(function, call)
 
 
 class _Decorator(Protocol):
-    def __call__(self, function: Callable[..., Awaitable[Any]], /) -> Tool: ...
+    def __call__(self, function: Callable[..., Any], /) -> Tool: ...
 
 
 @overload
-def tool(function: Callable[..., Awaitable[Any]], /) -> Tool: ...
+def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
-def tool(*, name: str | None = None, description: str | None = None, eager: bool | None = True) -> _Decorator: ...
-def tool(
-    function: Callable[..., Awaitable[Any]] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    eager: bool | None = True,
-) -> Tool | _Decorator:
-    """Make a tool of a typed async function, with or without options.
+def tool(**options: Unpack[ToolOptions]) -> _Decorator: ...
+@overload
+def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Tool | _Decorator:
+    """Make a tool of a typed function, with or without options.
 
         @tool
         async def get_weather(city: str) -> str:
@@ -115,17 +273,88 @@ def tool(
                 city: City and country.
             \"\"\"
 
-    Args:
-        function: Its name, docstring and annotations give name, description and schema.
-        name: Instead of the function's name.
-        description: Instead of the docstring's text.
-        eager: `eager_input_streaming`; True, False, or None to leave it out of the definition.
+    Its name, docstring and annotations give name, description and schema. It may be an `async def`, a `def` (which
+    runs in a thread), a generator of either kind (what it yields is progress, the last value the result), a method, or
+    an object that can be called.
 
     Raises:
-        UsageError: What is wrong with the function, all of it, when it is decorated.
+        UsageError: What is wrong with the function and the options, all of it, when it is decorated.
     """
 
-    def decorate(function: Callable[..., Awaitable[Any]], /) -> Tool:
-        return Tool(function, name=name, description=description, eager=eager)
+    def decorate(function: Callable[..., Any], /) -> Tool:
+        return Tool(function, **options)
 
     return decorate if function is None else decorate(function)
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    if unknown := sorted(set(options) - set(ToolOptions.__annotations__)):
+        raise UsageError(f"a tool has no option {', '.join(map(repr, unknown))}")
+
+
+def _function_faults(function: object) -> list[str]:
+    if inspect.isclass(function):
+        return ["a class is no function: make an object of it"]
+    return [] if callable(function) else [f"{function!r} cannot be called"]
+
+
+def _first(*values: str | None) -> str | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    named = function.func if isinstance(function, partial) else function
+    return getattr(named, "__name__", None) or type(named).__name__
+
+
+def _documented(function: Callable[..., Any]) -> Any:
+    """What bears the docstring: the function, or of an object that can be called, its `__call__` or its class."""
+    if isinstance(function, partial):
+        return function.func
+    if inspect.isroutine(function):
+        return function
+    called = type(function).__call__
+    return called if called.__doc__ else type(function)
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """It is a function in the body of a class, seen before the class exists."""
+    if not inspect.isfunction(function) or "." not in function.__qualname__.rpartition("<locals>.")[2]:
+        return False
+    return next(iter(inspect.signature(function).parameters), None) == "self"
+
+
+def _as_group(group: str | Group | None) -> Group | None:
+    return Group(group) if isinstance(group, str) else group
+
+
+def _injected(function: Callable[..., Any]) -> list[str]:
+    try:
+        hints = get_type_hints(function if inspect.isroutine(function) else type(function).__call__)
+    except (NameError, TypeError, AttributeError):
+        return []
+    return [name for name, hint in hints.items() if hint is ToolCall and name != "return"]
+
+
+def _takes_only(function: Callable[..., Any], name: str, parameters: Parameters) -> bool:
+    signature = inspect.signature(function)
+    return name in signature.parameters and not parameters.schema.get("required")
+
+
+def _option_faults(definition: Mapping[str, Any]) -> list[str]:
+    faults: list[str] = []
+    callers = definition.get("allowed_callers") or ()
+    if isinstance(callers, str):
+        faults.append(f"allowed_callers must be a list, not {callers!r}")
+    elif definition.get("strict") and any(caller != "direct" for caller in callers):
+        # The API refuses it today; a warning does not stand in the way the day it does not.
+        warnings.warn("strict cannot be combined with calls from code", UserWarning, stacklevel=4)
+    control = definition.get("cache_control")
+    if control is not None and not isinstance(control, Mapping):
+        faults.append('cache_control must be an object, for example {"type": "ephemeral"}')
+    if definition.get("defer_loading") and control is not None:
+        faults.append("a tool with defer_loading cannot carry cache_control")
+    examples = definition.get("input_examples")
+    if examples is not None and not all(isinstance(example, Mapping) for example in examples):
+        faults.append("input_examples must be a list of objects")
+    return faults

@@ -3,70 +3,43 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Iterable
+from typing import Protocol
 
 import anyio
 import anyio.lowlevel
 
-from ..errors import ToolError
-from ..growing import GrowingInput
+from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..wire import Outcome
-from ..wire.events import Block
-from .definition import Tool
-from .results import content_of, error_text, invalid_result, tool_result
-from .schema import InputError
+from .call import CallState, ToolCall
+from .definition import Group, Tool
+from .faults import InputError
+from .response import ToolErrorCode
 
 
-class CallState(Enum):
-    """The life of a call, in order; a call that is never run ends in `ANSWERED` without having been `RUNNING`."""
+class Executor(Protocol):
+    """Runs calls: in this process, or wherever their tools are.
 
-    WAITING = "waiting"
-    RUNNING = "running"
-    ANSWERED = "answered"
-
-
-@dataclass(slots=True, eq=False)
-class ToolCall:
-    """One `tool_use` block and what became of it.
-
-    Attributes:
-        input: The call's input, finished.
-        turn: Number of the turn that it belongs to, from 1.
-        ran: The tool's function was called.
-        result: The `tool_result` block; None until there is one.
+    It is given every call whose input is finished, valid or not, and sees to it that each is answered: it tells the
+    call when its tool starts (`call.start()`), how far it is (`call.progress(...)`), and how it ended (`call.answer`,
+    `fail`, `refuse` or `refuse_invalid`). `call.id` is unique, and is the key by which a remote side can tell a call
+    that it has seen.
     """
 
-    input: GrowingInput
-    turn: int
-    state: CallState = CallState.WAITING
-    ran: bool = False
-    result: Block | None = field(default=None, repr=False)  # may hold what does not belong in a log
-    answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
+    def admit(self, call: ToolCall) -> None:
+        """Give the call its place among the others; called in call order, and followed by `execute`.
 
-    @property
-    def id(self) -> str:
-        """The API's id of the call."""
-        return self.input.id
+        A call that need not wait becomes `ADMITTED`: it will run even where the reply then ends badly.
+        """
+        ...
 
-    @property
-    def name(self) -> str:
-        """The tool's name, as the model wrote it."""
-        return self.input.name
+    async def execute(self, call: ToolCall) -> None:
+        """Run the call and answer it; one that has been answered when its turn comes is left alone.
 
-    @property
-    def is_error(self) -> bool:
-        """The call was answered with an error."""
-        return bool(self.result and self.result.get("is_error"))
-
-    def answer(self, result: Block) -> None:
-        """Settle the call; the first answer counts."""
-        if self.result is None:
-            self.result = result
-            self.state = CallState.ANSWERED
-            self.answered.set()
+        Cancelling it cancels the tool, and leaves the call without an answer.
+        """
+        ...
 
 
 class _Slots:
@@ -96,64 +69,151 @@ class _Slots:
             self._free += 1
 
 
+class _Place:
+    """Where a call waits for its turn: first in its tool's group, then for one of the slots that all share."""
+
+    def __init__(self, slots: _Slots, group: _Slots | None) -> None:
+        self._slots = slots
+        self._group = group
+        self._group_ticket = group.reserve() if group else None
+        # A call that waits for its group does not keep a slot from others.
+        self._ticket = slots.reserve() if self._is_next_of_group else None
+
+    @property
+    def _is_next_of_group(self) -> bool:
+        return self._group_ticket is None or self._group_ticket.is_set()
+
+    @property
+    def is_free(self) -> bool:
+        """It is the call's turn."""
+        return self._ticket is not None and self._ticket.is_set()
+
+    async def in_group(self) -> None:
+        """Wait until no earlier call of the group is left."""
+        if self._group_ticket is not None:
+            await self._group_ticket.wait()
+
+    async def in_slot(self) -> None:
+        """Wait for a slot."""
+        if self._ticket is None:
+            self._ticket = self._slots.reserve()
+        await self._ticket.wait()
+
+    def leave(self) -> None:
+        """Make room for the next."""
+        if self._ticket is not None:
+            self._slots.give_back(self._ticket)
+        if self._group is not None and self._group_ticket is not None:
+            self._group.give_back(self._group_ticket)
+
+
 class InProcessExecutor:
-    """Runs tools as tasks on the event loop of the run.
+    """Runs tools in this process: `async` ones as tasks on the event loop, plain ones in threads.
 
     Args:
-        tools: By name.
-        limits: `tool_timeout_s` bounds each call.
+        tools: Each with a name of its own.
+        limits: `tool_timeout_s` bounds each call, unless its tool says otherwise.
         max_concurrency: Tools that run at once; further calls wait their turn, in the order of `admit`.
+
+    Raises:
+        UsageError: Two tools share a name, or `max_concurrency` is less than 1.
     """
 
     def __init__(
-        self, tools: Mapping[str, Tool], *, limits: Limits = DEFAULT_LIMITS, max_concurrency: int = 16
+        self, tools: Iterable[Tool] = (), *, limits: Limits = DEFAULT_LIMITS, max_concurrency: int = 16
     ) -> None:
-        self._tools = tools
-        self._timeout_s = limits.tool_timeout_s
+        if max_concurrency < 1:
+            raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency}")
+        self._tools: dict[str, Tool] = {}
+        self._toolsets: dict[object, Tool] = {}
+        for tool in tools:
+            known, name = (self._toolsets, tool.toolset) if tool.toolset else (self._tools, tool.name)
+            if name in known:
+                raise UsageError(f"more than one tool is named {name!r}")
+            known[name] = tool
+        self._limits = limits
         self._slots = _Slots(max_concurrency)
-        self._tickets: dict[ToolCall, anyio.Event] = {}
+        self._groups: dict[str, _Slots] = {}
+        self._failed: dict[tuple[str, int], str] = {}  # by group and turn: the tool whose call failed first
+        self._places: dict[ToolCall, _Place] = {}
 
     def admit(self, call: ToolCall) -> None:
-        """Give the call its place in the queue; `execute` must follow."""
-        self._tickets[call] = self._slots.reserve()
+        """See `Executor.admit`."""
+        place = self._places[call] = self._place(call)
+        if place.is_free and call.input.outcome is Outcome.VALID and self._find(call) is not None:
+            call.state = CallState.ADMITTED
 
-    async def execute(self, call: ToolCall, *, started: Callable[[], object] = lambda: None) -> None:
-        """Run the call's tool and answer the call; `started` is called when the tool is about to run.
+    def _place(self, call: ToolCall) -> _Place:
+        tool = self._find(call)
+        group = tool.group if tool else None
+        return _Place(self._slots, self._groups.setdefault(group.name, _Slots(1)) if group else None)
+
+    async def execute(self, call: ToolCall) -> None:
+        """See `Executor.execute`.
 
         An input that is not valid, an unknown tool, arguments that do not fit, a time-out and an exception are
-        answered with an error result. Cancelling it cancels the tool and leaves the call without an answer.
+        answered with an error result.
         """
-        ticket = self._tickets.pop(call, None) or self._slots.reserve()
+        place = self._places.pop(call, None) or self._place(call)
+        tool = self._find(call)
+        group = tool.group if tool else None
         try:
-            await ticket.wait()
-            result = await self._result(call, started)
+            await place.in_group()
+            if call.result is None:
+                await self._execute_in_turn(call, tool, group, place)
         except Exception as error:
-            result = tool_result(call.id, error_text(error), is_error=True)
+            call.fail(error)
         except anyio.get_cancelled_exc_class() as error:
             # Where it is the run that is cancelled, this passes it on. Else the tool came by it on its own (on asyncio
             # whoever awaits a cancelled task does), and it is a failure like any other.
             await anyio.lowlevel.checkpoint_if_cancelled()
-            result = tool_result(call.id, error_text(error), is_error=True)
+            call.fail(error)
         finally:
-            self._slots.give_back(ticket)
-        call.answer(result)
+            if group and call.is_error:
+                self._failed.setdefault((group.name, call.turn), call.name)
+            place.leave()
 
-    async def _result(self, call: ToolCall, started: Callable[[], object]) -> Block:
+    async def _execute_in_turn(self, call: ToolCall, tool: Tool | None, group: Group | None, place: _Place) -> None:
+        failed = self._failed.get((group.name, call.turn)) if group and group.stop_on_error else None
+        if group and failed is not None:
+            call.refuse(group.skipped.replace("{name}", failed))
+        elif (arguments := self._arguments(call, tool)) is not None and tool is not None:
+            await place.in_slot()
+            if call.result is None:
+                await self._run(call, tool, arguments)
+
+    def _arguments(self, call: ToolCall, tool: Tool | None) -> dict[str, object] | None:
+        """What the tool is called with; None where the call was answered without it."""
+        accepts = tool is not None and tool.accepts_invalid_input and call.input.outcome is Outcome.INVALID
+        if accepts:
+            return call.input.wrapped
         if call.input.outcome is not Outcome.VALID or call.input.value is None:
-            return invalid_result(call.input)
-        tool = self._tools.get(call.name)
+            call.refuse_invalid()
+            return None
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"
             text = f"Error: Tool '{call.name}' not found. Available tools: {known}"
-            return tool_result(call.id, text, is_error=True)
+            call.refuse(text, code=ToolErrorCode.NOT_FOUND)
+            return None
         try:
-            arguments = tool.check(call.input.value)
-            call.state = CallState.RUNNING
-            call.ran = True
-            started()
-            with anyio.move_on_after(self._timeout_s):
-                return tool_result(call.id, content_of(await tool(**arguments)))
-            text = f"TimeoutError: the tool did not finish within {self._timeout_s:g} seconds"
-            return tool_result(call.id, text, is_error=True)
-        except (InputError, ToolError) as error:
-            return tool_result(call.id, str(error), is_error=True)
+            return tool.check(call.input.value)
+        except InputError as error:
+            call.refuse(str(error), code=ToolErrorCode.INVALID_PARAM)
+            return None
+
+    async def _run(self, call: ToolCall, tool: Tool, arguments: dict[str, object]) -> None:
+        timeout_s = self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+        call.start()
+        with anyio.move_on_after(timeout_s) as scope:
+            try:
+                returned = await tool.invoke(arguments, call)
+                call.answer(returned, include_data=tool.include_data)
+            except Exception as error:
+                call.fail(error, include_data=tool.include_data)
+        if scope.cancelled_caught:
+            text = f"TimeoutError: the tool did not finish within {timeout_s:g} seconds"
+            call.refuse(text, code=ToolErrorCode.TIMEOUT)
+
+    def _find(self, call: ToolCall) -> Tool | None:
+        toolset = call.block.get("toolset_name")
+        return self._tools.get(call.name) if toolset is None else self._toolsets.get(toolset)

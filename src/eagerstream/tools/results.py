@@ -3,30 +3,57 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from pydantic_core import to_jsonable_python
 
+from ..errors import ToolError
 from ..wire import INVALID_JSON, JSON, Outcome, ToolInput, encodable
 from ..wire.events import Block
+from .content import block_of_bytes, text_block
+from .response import ToolResponse, ToolStatus, error_code
 
 _CONTENT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference", "browser_state"})
 _MAX_RAW_CHARS: Final = 64 * 1024
 """More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
+_MAX_MEDIA_CHARS: Final = 24 * 1024 * 1024
+"""Images and documents of one result: with more, the request would be over the API's 32 MB."""
 
 CUT_OFF: Final = "Not executed: the input of this call was cut off before its JSON was complete."
 NOT_RUN: Final = "Not executed: the reply ended before this call was run."
+CANCELLED: Final = "The run was cancelled while this tool was running: it may have done a part of its work."
 
 
-def tool_result(tool_use_id: str, content: JSON | list[Block], *, is_error: bool = False) -> Block:
+def tool_result(
+    tool_use_id: str, content: JSON | list[Block], *, is_error: bool = False, toolset_name: object = None
+) -> Block:
     """A `tool_result` block: `content` only where there is some, `is_error` only where it is true."""
     block: Block = {"type": "tool_result", "tool_use_id": tool_use_id}
     if content:
         block["content"] = encodable(content)
     if is_error:
         block["is_error"] = True
+    if toolset_name is not None:
+        block["toolset_name"] = toolset_name
     return block
+
+
+def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, max_chars: int) -> Block:
+    """The `tool_result` of a call: its content within `max_chars` characters of text, and of the kinds that it takes.
+
+    Calls made from code that the API runs take text only, members of a toolset text and images.
+    """
+    call = input.block
+    toolset = call.get("toolset_name")
+    content, left_out = _of_kinds(content, _kinds_for(call))
+    if left_out:
+        is_error = True
+        said = f"Error: the tool returned {', '.join(left_out)}, and this kind of call takes {_taken(call)} only."
+        content = [text_block(said), *content] if isinstance(content, list) else said
+        if _is_programmatic(call):
+            content = "\n".join(str(block["text"]) for block in content) if isinstance(content, list) else content
+    return tool_result(input.id, _fitted(content, max_chars), is_error=is_error, toolset_name=toolset)
 
 
 def invalid_result(input: ToolInput) -> Block:
@@ -34,54 +61,215 @@ def invalid_result(input: ToolInput) -> Block:
 
     Of an input that was cut off this is said, too.
     """
-    raw = input.raw
-    if len(raw) > _MAX_RAW_CHARS:
-        half = _MAX_RAW_CHARS // 2
-        raw = f"{raw[:half]}... ({len(raw) - 2 * half} characters left out) ...{raw[-half:]}"
+    raw = _without_middle(input.raw, _MAX_RAW_CHARS)
     wrapped = json.dumps({INVALID_JSON: encodable(raw)}, ensure_ascii=False)
-    return tool_result(
-        input.id, wrapped if input.outcome is Outcome.INVALID else f"{wrapped}\n{CUT_OFF}", is_error=True
-    )
+    text = wrapped if input.outcome is Outcome.INVALID else f"{wrapped}\n{CUT_OFF}"
+    return tool_result(input.id, text, is_error=True, toolset_name=input.block.get("toolset_name"))
 
 
-def content_of(returned: Any) -> str | list[Block]:
-    """What a tool returned, as content: text and lists of content blocks as they are, anything else as JSON.
+# --- from what a tool did to a response -------------------------------------------------------------------------------
 
-    Numbers that JSON does not have (NaN, infinities) become null.
+
+def response_of(returned: Any) -> ToolResponse:
+    """What a tool returned, as a response: itself where it is one, anything else wrapped as a success.
 
     Raises:
         TypeError: It has no JSON form.
     """
-    if isinstance(returned, str):
+    if isinstance(returned, ToolResponse):
         return returned
-    if returned is None or (isinstance(returned, list) and not returned):
-        return ""
-    try:
-        plain = _to_json(returned)
-    except ValueError as error:
-        raise TypeError(f"a tool returned {type(returned).__name__}, which has no JSON form") from error
-    if isinstance(returned, list) and all(_is_content_block(item) for item in returned):
-        return cast("list[Block]", plain)
-    return json.dumps(plain, ensure_ascii=False)
+    content = content_of(returned)
+    data = {} if returned is None else {"output": returned}
+    if isinstance(content, str):
+        return ToolResponse.success(content, data)
+    return ToolResponse.success("", data, content=content)
 
 
-def _to_json(value: Any) -> Any:
-    try:
-        return to_jsonable_python(value, inf_nan_mode="null")
-    except UnicodeEncodeError:
-        return to_jsonable_python(encodable(value), inf_nan_mode="null")
-
-
-def _is_content_block(item: Any) -> bool:
-    return isinstance(item, Mapping) and item.get("type") in _CONTENT_BLOCKS
+def error_response(error: BaseException) -> ToolResponse:
+    """What a tool raised, as a response; `error_text` is its text."""
+    content: object = getattr(error, "content", None)
+    # The anthropic package's helpers raise an error that carries blocks (or a text) for the result, as ours does.
+    blocks = content if isinstance(content, list | tuple) and all(map(_is_content_block, content)) else ()
+    if isinstance(error, ToolError) or not blocks:
+        return ToolResponse.error(error_code(error), error_text(error), content=blocks)
+    return ToolResponse.error(error_code(error), "", content=blocks)
 
 
 def error_text(error: BaseException) -> str:
-    """`Class: message`, and never a traceback; the class alone where there is no message. Of a group, its members."""
+    """`Class: message`, and never a traceback; the class alone where there is no message. Of a group, its members.
+
+    An exception made for the model (`ToolError`, ours or the anthropic package's) speaks for itself.
+    """
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(error_text(member) for member in error.exceptions)
     try:
         message = str(error)
     except Exception:
         message = ""
+    if message and type(error).__name__ in ("ToolError", "InputError"):
+        return message
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+# --- from a response to content ---------------------------------------------------------------------------------------
+
+
+def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool = False) -> str | list[Block]:
+    """A response as the content of a result.
+
+    Args:
+        response: What the tool answered.
+        raised: It stands for an exception, whose text says all; a returned error is shown as `[CODE] message`.
+        include_data: Its `data` follows as JSON.
+    """
+    text = response.text
+    if response.status is ToolStatus.ERROR and not raised:
+        text = f"[{response.code}] {text}".rstrip()
+    elif response.status is ToolStatus.PARTIAL:
+        text = f"[PARTIAL] {response.reason}\n{text}" if response.reason else f"[PARTIAL] {text}"
+    if include_data and response.data:
+        text = f"{text}\n{_dump(response.data)}" if text else _dump(response.data)
+    if not response.content:
+        return text
+    return [*([text_block(text)] if text else []), *response.content]
+
+
+def content_of(returned: Any) -> str | list[Block]:
+    """What a tool returned, as content: text and lists of content blocks as they are, anything else as JSON.
+
+    The bytes of an image or a PDF become a block, alone and in a list. Numbers that JSON does not have (NaN,
+    infinities) become null.
+
+    Raises:
+        TypeError: It has no JSON form.
+    """
+    if isinstance(returned, str):
+        return returned
+    if returned is None or (isinstance(returned, list | tuple) and not returned):
+        return ""
+    if isinstance(returned, bytes | bytearray | memoryview):
+        block = block_of_bytes(bytes(returned))
+        return [block] if block else _decoded(bytes(returned))
+    if isinstance(returned, list | tuple) and (blocks := _as_blocks(returned)) is not None:
+        return blocks
+    return _dump(returned)
+
+
+def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
+    """The blocks that a list is: content blocks, bytes of images and PDFs, and texts between them; None if not so."""
+    blocks: list[Block] = []
+    only_texts = True
+    for item in items:
+        if isinstance(item, str):
+            if item:
+                blocks.append(text_block(item))
+            continue
+        only_texts = False
+        block = block_of_bytes(item) if isinstance(item, bytes) else None
+        if block is None and not _is_content_block(item):
+            return None
+        # The API refuses text blocks without text.
+        if block is not None or item.get("type") != "text" or item.get("text") != "":
+            blocks.append(block or cast("Block", _to_json(item)))
+    return None if only_texts else blocks
+
+
+def _is_content_block(item: Any) -> bool:
+    return isinstance(item, Mapping) and item.get("type") in _CONTENT_BLOCKS
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        what = "a tool returned bytes that are neither UTF-8 text nor an image or PDF of a kind that the API takes"
+        raise TypeError(what) from None
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(_to_json(value), ensure_ascii=False)
+
+
+def _to_json(value: Any) -> Any:
+    try:
+        try:
+            return to_jsonable_python(value, inf_nan_mode="null")
+        except UnicodeEncodeError:
+            return to_jsonable_python(encodable(value), inf_nan_mode="null")
+    except ValueError as error:
+        raise TypeError(f"a tool returned {type(value).__name__}, which has no JSON form") from error
+
+
+# --- what a call takes, and how much of it ----------------------------------------------------------------------------
+
+
+def _is_programmatic(call: Mapping[str, Any]) -> bool:
+    """The call was made from code that the API runs, not by the model itself."""
+    caller = call.get("caller")
+    return isinstance(caller, Mapping) and caller.get("type", "direct") != "direct"
+
+
+def _kinds_for(call: Mapping[str, Any]) -> frozenset[str] | None:
+    if _is_programmatic(call):
+        return frozenset({"text"})
+    match call.get("toolset_name"):
+        case None:
+            return None
+        case "browser":
+            return frozenset({"text", "image", "browser_state"})
+        case _:
+            return frozenset({"text", "image"})
+
+
+def _taken(call: Mapping[str, Any]) -> str:
+    return " and ".join(sorted(_kinds_for(call) or ()))
+
+
+def _of_kinds(content: str | list[Block], kinds: frozenset[str] | None) -> tuple[str | list[Block], list[str]]:
+    if kinds is None or isinstance(content, str):
+        return content, []
+    left_out = sorted({str(block.get("type")) for block in content} - kinds)
+    return [block for block in content if block.get("type") in kinds], left_out
+
+
+def _fitted(content: str | list[Block], max_chars: int) -> str | list[Block]:
+    """The content with at most `max_chars` characters of text, and a notice where there was more."""
+    if isinstance(content, str):
+        return content if len(content) <= max_chars else _cut(content, max_chars)
+    room = max_chars
+    media_room = _MAX_MEDIA_CHARS
+    blocks: list[Block] = []
+    for block in content:
+        text = block.get("text")
+        if isinstance(text, str):
+            if len(text) > room:
+                block = {**block, "text": _cut(text, room)}
+            room = max(0, room - len(text))
+        else:
+            size = _size(block)
+            if size > media_room:
+                block = text_block(f"[PARTIAL] A block of type {block.get('type')!r} was left out: {size} characters.")
+            else:
+                media_room -= size
+        blocks.append(block)
+    return blocks
+
+
+def _size(block: Block) -> int:
+    """Characters of a block's own strings; those of a whole file stand in one of them."""
+    source = block.get("source")
+    values = source.values() if isinstance(source, Mapping) else block.values()
+    return sum(len(value) for value in values if isinstance(value, str))
+
+
+def _cut(text: str, max_chars: int) -> str:
+    notice = f"[PARTIAL] The result has {len(text)} characters; its middle was left out.\n"
+    return notice + _without_middle(text, max_chars)
+
+
+def _without_middle(text: str, max_chars: int) -> str:
+    if len(text) <= max_chars:
+        return text
+    half = max_chars // 2
+    end = text[len(text) - half :]
+    return f"{text[:half]}... ({len(text) - 2 * half} characters left out) ...{end}"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any, NotRequired, Required, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
-from ..errors import UsageError
 from ..wire import JSONObject, copy_json, encodable
+from .faults import InputError, InputFaults
 
 
 class Parameters:
@@ -22,39 +23,49 @@ class Parameters:
         function: Its parameters must be annotated and can be given by name.
         descriptions: Parameter name to description; one in the annotation (`Annotated[T, Field(description=...)]`)
             counts more.
+        injected: Parameters of this type are not the model's to fill in: they stay out of the schema.
+        hidden: Names of further such parameters.
+        is_method: The first parameter is the object that the function is a method of.
 
-    Raises:
-        UsageError: All that is wrong with the signature, together.
+    Attributes:
+        schema: The JSON schema of the input.
+        injected: Names of the parameters of the type `injected`.
+        faults: What is wrong with the signature; with one, the rest is not to be used.
     """
 
-    def __init__(self, function: Callable[..., Any], descriptions: Mapping[str, str]) -> None:
-        name = getattr(function, "__name__", type(function).__name__)
-        try:
-            hints = get_type_hints(function, include_extras=True)
-            parameters = inspect.signature(function).parameters.values()
-        except (NameError, TypeError, ValueError) as error:
-            raise UsageError(f"{name} cannot be a tool: {error}") from error
-        faults: list[str] = []
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        descriptions: Mapping[str, str],
+        *,
+        injected: type | None = None,
+        hidden: frozenset[str] = frozenset(),
+        is_method: bool = False,
+    ) -> None:
+        self.schema: JSONObject = {"type": "object", "properties": {}}
+        self.injected: list[str] = []
+        self.faults: list[str] = []
+        self.names: list[str] = []
         fields: dict[str, Any] = {}
-        for parameter in parameters:
-            if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
-                faults.append(f"parameter {parameter.name!r} cannot be given by name")
-            elif parameter.name not in hints:
-                faults.append(f"parameter {parameter.name!r} has no type annotation")
-            else:
-                fields[parameter.name] = _field(parameter, hints[parameter.name], descriptions.get(parameter.name))
-        if faults:
-            raise UsageError(f"{name} cannot be a tool: {'; '.join(faults)}")
+        for parameter, hint in _annotated_parameters(function, self.faults, is_method=is_method):
+            if injected is not None and isinstance(hint, type) and issubclass(hint, injected):
+                self.injected.append(parameter.name)
+            elif parameter.name not in hidden:
+                fields[parameter.name] = _field(parameter, hint, descriptions.get(parameter.name))
+        self.names = list(fields)
+        if not self.faults:
+            self._build(fields)
+
+    def _build(self, fields: dict[str, Any]) -> None:
         # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that
         # the function's own default counts.
         config = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
         shape = config(TypedDict("Input", fields))  # type: ignore[operator]  # mypy reads only TypedDicts written out
         try:
             self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
-            schema = self._adapter.json_schema()
+            self.schema |= _without_titles(self._adapter.json_schema())
         except Exception as error:
-            raise UsageError(f"{name} cannot be a tool: {error}") from error
-        self.schema: JSONObject = {"type": "object", "properties": {}, **_without_titles(schema)}
+            self.faults.append(str(error))
 
     def check(self, input: JSONObject) -> dict[str, Any]:
         """The arguments that an input stands for: checked without coercing JSON types, then converted; a fresh copy.
@@ -74,8 +85,27 @@ class Parameters:
             raise InputError(_describe(error, input)) from None
 
 
-class InputError(Exception):
-    """An input does not fit its schema; the text is for the model."""
+def _annotated_parameters(
+    function: Callable[..., Any], faults: list[str], *, is_method: bool
+) -> Iterator[tuple[inspect.Parameter, Any]]:
+    """The parameters of a function with their types; what is wrong with them goes to `faults`."""
+    try:
+        # An object that can be called has its annotations on its class.
+        annotated = (
+            function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
+        )
+        hints = get_type_hints(annotated.func if isinstance(annotated, partial) else annotated, include_extras=True)
+        parameters = list(inspect.signature(function).parameters.values())
+    except (NameError, TypeError, ValueError, AttributeError) as error:
+        faults.append(str(error))
+        return
+    for parameter in parameters[1:] if is_method else parameters:
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
+            faults.append(f"parameter {parameter.name!r} cannot be given by name")
+        elif parameter.name not in hints:
+            faults.append(f"parameter {parameter.name!r} has no type annotation")
+        else:
+            yield parameter, hints[parameter.name]
 
 
 def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> Any:
@@ -116,24 +146,16 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe(error: ValidationError, input: JSONObject) -> str:
-    missing: list[str] = []
-    unknown: list[str] = []
-    wrong: dict[str, list[str]] = {}  # by place: what was expected there, in each branch of a union
-    got: dict[str, str] = {}
+    faults = InputFaults()
     for fault in error.errors(include_url=False):
         place = _place(fault["loc"], input, absent=fault["type"] == "missing")
         if fault["type"] == "missing":
-            missing.append(repr(place))
+            faults.missing.append(place)
         elif fault["type"] == "extra_forbidden":
-            unknown.append(f"Unknown parameter {place!r}")
+            faults.unknown.append(place)
         else:
-            wrong.setdefault(place, []).append(fault["msg"])
-            got[place] = _shown(fault["input"])
-    parts = [f"Missing required {missing[0]} parameter"] if len(missing) == 1 else []
-    parts += [f"Missing required parameters: {', '.join(missing)}"] if len(missing) > 1 else []
-    parts += unknown
-    parts += [f"Invalid parameter {place!r}: {' or '.join(said)}, got {got[place]}" for place, said in wrong.items()]
-    return "Error: " + "; ".join(parts)
+            faults.add_wrong(place, fault["msg"], fault["input"])
+    return str(faults)
 
 
 def _place(location: tuple[int | str, ...], input: Any, *, absent: bool) -> str:
@@ -150,8 +172,3 @@ def _place(location: tuple[int | str, ...], input: Any, *, absent: bool) -> str:
         elif absent and is_last:
             steps.append(f".{step}")
     return "".join(steps).removeprefix(".")
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 100 else f"{text[:80]}... ({len(text)} characters)"

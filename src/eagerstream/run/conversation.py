@@ -1,0 +1,291 @@
+"""`Conversation`: the loop without its input and output. It makes each request, and takes in each reply.
+
+`run` is this and the tasks around it. Who wants to be in charge of each step drives it by hand, with the same requests:
+
+    conversation = Conversation(model=..., max_tokens=..., tools=[...], messages=[...])
+    while not conversation.ended:
+        async with eagerstream.stream(client, **conversation.request()) as stream:
+            async for event in stream: ...
+        turn = conversation.take(stream)
+        for call in turn.calls: ...    # look at it; call.answer(...) answers it yourself
+        await turn.execute()           # runs those that you have not answered
+        turn.results()                 # the blocks that go back
+    print(conversation.result.status)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, get_args
+
+from ..errors import HistoryError, LimitError, ProtocolError, UsageError
+from ..growing import GrowingInput
+from ..limits import DEFAULT_LIMITS, Limits
+from ..stream import MessageStream, request_parameters
+from ..tools.call import ToolCall
+from ..tools.executor import Executor, InProcessExecutor
+from ..tools.foreign import ForeignTool, as_tool
+from ..tools.history import validate_history
+from ..wire.events import Message
+from .cache import with_breakpoints
+from .policy import BROKEN_OFF, OnTruncated, Then, ending_of
+from .result import RunResult, RunStatus, add_usage
+from .turn import Turn
+
+_log = logging.getLogger(__name__)
+
+MAX_CONTINUATIONS: Final = 5
+
+
+class Conversation:
+    """What has been said, what is to be sent next, and when it is over.
+
+    Args:
+        model, max_tokens, messages: As in the API.
+        tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`), and
+            definitions of tools that the API itself runs.
+        executor: What runs the calls; the tools in this process where it is None.
+        max_turns: Replies at most. The calls of the last one still run and are answered in the history; status `LIMIT`.
+        max_continuations: How often in a row a reply that was paused, or cut and reported, is gone on from.
+        max_consecutive_tool_errors: Turns in a row in which every call failed; after so many the run ends, status
+            `LIMIT`.
+        on_truncated: What a reply cut by `max_tokens` leads to; see `OnTruncated`.
+        max_tokens_cap: The most that `on_truncated="retry"` asks for; twice `max_tokens` where it is None.
+        cache: `"auto"` places cache breakpoints that move along with the history, as far as the API's four reach.
+        limits, max_concurrency: For the executor.
+        parameters: Everything else that the API takes.
+
+    Raises:
+        UsageError: A setting is out of range, a tool cannot be run, or two share a name.
+        HistoryError: The API would refuse the messages or the tools.
+
+    Attributes:
+        result: As of now.
+        ended: There is nothing more to send.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        max_tokens: int,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+        executor: Executor | None = None,
+        max_turns: int | None = None,
+        max_continuations: int = MAX_CONTINUATIONS,
+        max_consecutive_tool_errors: int | None = None,
+        on_truncated: OnTruncated = "stop",
+        max_tokens_cap: int | None = None,
+        cache: Literal["auto"] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        max_concurrency: int = 16,
+        **parameters: Any,
+    ) -> None:
+        _check_count("max_turns", max_turns, least=1)
+        _check_count("max_continuations", max_continuations, least=0)
+        _check_count("max_consecutive_tool_errors", max_consecutive_tool_errors, least=1)
+        _check_count("max_tokens_cap", max_tokens_cap, least=1)
+        if on_truncated not in get_args(OnTruncated):
+            raise UsageError(f"on_truncated must be one of {', '.join(get_args(OnTruncated))}, not {on_truncated!r}")
+        if cache not in (None, "auto"):
+            raise UsageError(f'cache must be "auto" or None, not {cache!r}')
+        # What runs here is looked at whatever executor there is: a tool that nothing could run is a mistake.
+        here = [found for found in map(as_tool, tools) if found is not None]
+        self.executor: Executor = executor or InProcessExecutor(here, limits=limits, max_concurrency=max_concurrency)
+        self.result = RunResult(RunStatus.CANCELLED, None, list(messages))
+        self.ended = False
+        self.failure: LimitError | None = None
+        """What the run is to raise once its last turn is closed."""
+        self._request = request_parameters(model, max_tokens, tools, parameters)
+        self._max_turns = max_turns
+        self._max_continuations = max_continuations
+        self._max_consecutive_tool_errors = max_consecutive_tool_errors
+        self._on_truncated: OnTruncated = on_truncated
+        self._max_tokens_cap = max_tokens_cap
+        self._caches = cache == "auto"
+        self._limits = limits
+        self._turn: Turn | None = None
+        self._turns = 0
+        self._continuations = 0
+        self._failed_turns = 0
+        self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
+        self._ids = _call_ids(messages)
+        self._check_history()
+
+    def request(self) -> dict[str, Any]:
+        """The body of the next request; the turn before it, if any, is closed.
+
+        Raises:
+            UsageError: There is nothing more to send.
+            HistoryError: The API would refuse it.
+        """
+        self.close_turn()
+        if self.ended:
+            raise UsageError(f"the conversation has ended: {self.result.status.value}")
+        self._check_history()
+        request = {**self._request, "messages": list(self.result.messages)}
+        if self._retry_max_tokens is not None:
+            request["max_tokens"] = self._retry_max_tokens
+        if self.result.message and (container := self.result.message.get("container")):
+            request["container"] = _with_container(request.get("container"), container)
+        return with_breakpoints(request) if self._caches else request
+
+    def take(self, stream: MessageStream) -> Turn:
+        """The turn that a whole reply makes, for those who drive the conversation by hand.
+
+        Raises:
+            ProtocolError: Two calls have the same id.
+            LimitError: The reply was cut, with `on_truncated="raise"`; none of its calls was run.
+        """
+        turn = self.begin()
+        try:
+            for index in sorted(stream.inputs):
+                if stream.inputs[index].kind == "tool_use":
+                    self.add_call(turn, stream.inputs[index])
+        except ProtocolError:
+            self.abandon(stream.message, RunStatus.ERROR)
+            turn.close()
+            raise
+        self.end(turn, stream.message)
+        if self.failure is not None:
+            turn.close()
+            raise self.failure
+        return turn
+
+    def begin(self) -> Turn:
+        """A turn whose request is about to be sent, or has been."""
+        self.close_turn()
+        if not self.retries:
+            self._turns += 1
+        self._turn = Turn(self._turns, executor=self.executor, limits=self._limits, on_close=self._closed)
+        return self._turn
+
+    def add_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
+        """A new call of the turn, for a finished input; None where it is one that is under way already.
+
+        Raises:
+            ProtocolError: Another call of the conversation has the same id.
+        """
+        if (earlier := turn.voided.pop(input.id, None)) is not None:
+            # The peer began its reply anew, and repeats a call: what has begun must not run a second time.
+            if not earlier.has_begun:
+                self._ids.discard(input.id)
+            elif earlier.input.raw == input.raw:
+                earlier.input = input
+                turn.calls.append(earlier)
+                return None
+        if input.id in self._ids:
+            raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
+        self._ids.add(input.id)
+        call = turn.add(input)
+        self.result.calls.append(call)
+        return call
+
+    def end(self, turn: Turn, message: Message) -> None:
+        """The reply has ended: decide how the conversation goes on.
+
+        Which of the turn's calls may still begin is in `turn.ending`; they are run, or not, before the turn is closed.
+        """
+        result = self.result
+        result.message = message
+        result.turns += 1
+        add_usage(result.usage, message.get("usage") or {})
+        reason = message.get("stop_reason")
+        turn.end(message, ending_of(reason, on_truncated=self._on_truncated, has_begun=turn.has_begun))
+        if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
+            self._end_truncated(turn)
+        if not turn.is_discarded:
+            self._decide(turn, reason)
+
+    def abandon(self, message: Message, status: RunStatus) -> None:
+        """The reply under way broke off, or nobody waits for it any more: nothing more is sent.
+
+        The turn is still to be closed: what has begun to run may come to its end before.
+        """
+        if self._turn is not None and self._turn.ending is None:
+            self._turn.end(message, BROKEN_OFF)
+        self.result.status = status
+        self.ended = True
+
+    def close_turn(self) -> None:
+        """Settle the turn under way, if any; what stays of it is added to the history."""
+        if self._turn is not None:
+            self._turn.close()
+
+    @property
+    def retries(self) -> bool:
+        """The last turn was discarded: its request is sent once more, with more tokens."""
+        return self._turn is not None and self._turn.is_discarded
+
+    def _end_truncated(self, turn: Turn) -> None:
+        """A reply cut by `max_tokens` that is not reported: it is discarded and sent again, or the end."""
+        asked = self._request["max_tokens"]
+        if self._on_truncated == "raise":
+            self.failure = LimitError("max_tokens", asked, "the reply")
+        elif self._on_truncated == "retry" and self._retry_max_tokens is None:
+            more = min(2 * asked, self._max_tokens_cap or 2 * asked)
+            if more > asked:
+                self._retry_max_tokens = more
+                self._ids -= {call.id for call in turn.calls}
+                turn.discard()
+
+    def _decide(self, turn: Turn, reason: str | None) -> None:
+        """Whether the conversation goes on after a turn, and its status where it does not."""
+        ending = turn.ending
+        assert ending is not None
+        self._retry_max_tokens = None
+        has_results = any(block.get("type") == "tool_use" for block in turn.kept)
+        wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
+        if not wants_more or not turn.kept:
+            self.result.status = ending.status
+            self.ended = True
+            if reason == "tool_use":
+                _log.warning("the reply stopped for tools and calls none: the run ends")
+            return
+        is_continuation = not has_results or ending.status is RunStatus.TRUNCATED
+        self._continuations = self._continuations + 1 if is_continuation else 0
+        if self._continuations > self._max_continuations:
+            self.result.status = ending.status
+            self.ended = True
+        elif turn.number == self._max_turns:
+            self.result.status = RunStatus.LIMIT
+            self.ended = True
+
+    def _closed(self, turn: Turn) -> None:
+        """A turn is settled: it joins the history."""
+        self.result.messages = [*self.result.messages, *turn.history]
+        results = [call for call in turn.calls if call.in_history]
+        if results:
+            self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
+            if self._failed_turns == self._max_consecutive_tool_errors and not self.ended:
+                self.result.status = RunStatus.LIMIT
+                self.ended = True
+
+    def _check_history(self) -> None:
+        faults = validate_history(self.result.messages, self._request.get("tools"))
+        if faults:
+            raise HistoryError(faults)
+
+
+def _check_count(name: str, count: int | None, *, least: int) -> None:
+    if count is not None and count < least:
+        raise UsageError(f"{name} must be at least {least}, not {count}")
+
+
+def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Ids of the calls that the history has already."""
+    ids: set[str] = set()
+    for message in messages:
+        content = message.get("content")
+        for block in content if isinstance(content, list | tuple) else ():
+            if isinstance(block, Mapping) and block.get("type") == "tool_use":
+                ids.add(str(block.get("id")))
+    return ids
+
+
+def _with_container(given: Any, container: Any) -> Any:
+    """The container that code of the last reply ran in, for the next request; skills that the user asked for stay."""
+    id = container.get("id") if isinstance(container, Mapping) else container
+    return {**given, "id": id} if isinstance(given, Mapping) else id

@@ -1,0 +1,81 @@
+"""What a run tells beside the events of its replies."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ..stream import StreamEvent
+from ..tools.call import ToolCall
+from ..wire.events import Message
+
+
+@dataclass(slots=True)
+class TurnStart:
+    """A request is about to be sent; turns count from 1."""
+
+    turn: int
+
+
+@dataclass(slots=True)
+class TurnStop:
+    """A turn is settled.
+
+    Attributes:
+        turn: Its number.
+        message: The assistant message.
+        calls: Its calls in the order of their blocks, each with its result.
+    """
+
+    turn: int
+    message: Message
+    calls: Sequence[ToolCall]
+
+
+@dataclass(slots=True)
+class ToolStart:
+    """A tool begins to run, usually while the reply goes on."""
+
+    call: ToolCall
+
+
+@dataclass(slots=True)
+class ToolProgress:
+    """A running tool tells how far it is.
+
+    Attributes:
+        call: The call.
+        value: What the tool said, as it is; the model never sees it.
+    """
+
+    call: ToolCall
+    value: Any
+
+    @property
+    def newest_of(self) -> Hashable:
+        """While several wait for a consumer, only the newest of a call counts."""
+        return ("progress", id(self.call))
+
+
+@dataclass(slots=True)
+class ToolStop:
+    """A call has its result: `call.result`."""
+
+    call: ToolCall
+
+
+@dataclass(slots=True)
+class Restarted:
+    """What came of this turn so far is void: the same request is sent once more. Nothing of it had been run.
+
+    Attributes:
+        turn: Its number, which stays.
+        reason: Why, for example `"max_tokens"`.
+    """
+
+    turn: int
+    reason: str
+
+
+RunEvent: TypeAlias = StreamEvent | TurnStart | TurnStop | ToolStart | ToolProgress | ToolStop | Restarted

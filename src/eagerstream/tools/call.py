@@ -1,0 +1,156 @@
+"""`ToolCall`: one `tool_use` block, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from time import monotonic
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from ..growing import GrowingInput
+from ..limits import DEFAULT_LIMITS, Limits
+from ..wire.events import Block
+from .response import ToolErrorCode, ToolResponse
+from .results import error_response, invalid_result, rendered, response_of, result_for
+
+
+class CallState(Enum):
+    """The life of a call, in order; a call that is never run ends in `ANSWERED` without having been `RUNNING`."""
+
+    WAITING = "waiting"
+    """For the end of its input, or for its turn."""
+    ADMITTED = "admitted"
+    """It has its place: the tool is about to be called."""
+    RUNNING = "running"
+    """The tool has been called."""
+    ANSWERED = "answered"
+    """It has its result."""
+
+
+@dataclass(slots=True, eq=False)
+class ToolCall:
+    """One `tool_use` block and what became of it.
+
+    An executor tells it what happens: `start`, `progress`, then one of `answer`, `fail` and `refuse`. The first of
+    these counts. A tool gets it by a parameter of this type.
+
+    Attributes:
+        input: The call's input, finished.
+        turn: Number of the turn that it belongs to, from 1.
+        ran: The tool was called.
+        result: The `tool_result` block; None until there is one.
+        response: What the tool answered, raised exceptions included; None where it did not run.
+        in_history: The history has the call, with its result. False of a call in a turn that was discarded.
+        blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
+    """
+
+    input: GrowingInput
+    turn: int
+    limits: Limits = field(default=DEFAULT_LIMITS, repr=False)
+    state: CallState = CallState.WAITING
+    ran: bool = False
+    result: Block | None = field(default=None, repr=False)  # may hold what does not belong in a log
+    response: ToolResponse | None = field(default=None, repr=False)
+    in_history: bool = False
+    blocked_s: float = 0.0
+    _started_s: float = field(default=0.0, repr=False)
+    answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
+    on_start: Callable[[ToolCall], object] = field(default=lambda _: None, repr=False)
+    on_progress: Callable[[ToolCall, Any], object] = field(default=lambda _, __: None, repr=False)
+
+    @property
+    def id(self) -> str:
+        """The API's id of the call; unique in a run, and so its idempotency key."""
+        return self.input.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name, as the model wrote it."""
+        return self.input.name
+
+    @property
+    def block(self) -> Mapping[str, Any]:
+        """The `tool_use` block as received at its start: who called (`caller`), which toolset (`toolset_name`)."""
+        return self.input.block
+
+    @property
+    def has_begun(self) -> bool:
+        """The tool has been called, or is about to be."""
+        return self.ran or self.state is CallState.ADMITTED
+
+    @property
+    def is_error(self) -> bool:
+        """The call was answered with an error."""
+        return bool(self.result and self.result.get("is_error"))
+
+    def start(self) -> None:
+        """The tool is called now."""
+        self._started_s = monotonic()
+        self.state = CallState.RUNNING
+        self.ran = True
+        self.on_start(self)
+
+    async def progress(self, value: Any) -> None:
+        """Tell how far the tool is; consumers of events see it at once, the model never does.
+
+        Where they do not keep up, the newest value of a call replaces the one that waits. From a tool that is a plain
+        `def`: `anyio.from_thread.run(call.progress, value)`.
+        """
+        self.report(value)
+        await anyio.lowlevel.checkpoint()
+
+    def report(self, value: Any) -> None:
+        """`progress` for callers on the event loop that do not wait."""
+        if self.result is None:
+            self.on_progress(self, value)
+
+    def answer(self, returned: Any, *, include_data: bool = False) -> None:
+        """What the tool returned: text, content blocks, a `ToolResponse`, or anything that has a JSON form.
+
+        Raises:
+            TypeError: It has none; the call is still unanswered.
+        """
+        self._settle(response_of(returned), include_data=include_data)
+
+    def fail(self, error: BaseException, *, include_data: bool = False) -> None:
+        """What the tool raised: the model is told `Class: message`."""
+        self._settle(error_response(error), raised=True, include_data=include_data)
+
+    def refuse(self, text: str, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
+        """Answer with an error in these words, without the tool, or in its place."""
+        self._settle(ToolResponse.error(code, text), raised=True)
+
+    def refuse_invalid(self) -> None:
+        """Answer an input that cannot be used: with itself, as `{"INVALID_JSON": raw}`."""
+        if self.result is None:
+            self.response = ToolResponse.error(ToolErrorCode.INVALID_FORMAT, str(self.input.error))
+            self._end(invalid_result(self.input))
+
+    def _settle(self, response: ToolResponse, *, raised: bool = False, include_data: bool = False) -> None:
+        if self.result is not None:
+            return
+        content = rendered(response, raised=raised, include_data=include_data)
+        result = result_for(
+            self.input,
+            content,
+            is_error=response.error_info is not None,
+            max_chars=self.limits.max_result_chars,
+        )
+        self.response = replace(response, stats=self._stats(response.stats))
+        self._end(result)
+
+    def _stats(self, stats: dict[str, Any] | None) -> dict[str, Any] | None:
+        """With the time that the call took; where the tool took its own, beside that."""
+        if not self.ran:
+            return stats
+        name = "wall_ms" if stats and "time_ms" in stats else "time_ms"
+        return {**(stats or {}), name: round((monotonic() - self._started_s) * 1000)}
+
+    def _end(self, result: Block) -> None:
+        self.result = result
+        self.state = CallState.ANSWERED
+        self.answered.set()

@@ -1,0 +1,233 @@
+"""`ToolResponse`: what a tool answers, with its status said and not guessed from a text.
+
+Plain returns are wrapped into one, and exceptions mapped to one, so that whoever watches calls reads a single form. The
+protocol is that of HelloAgents (`ToolResponse`, `ToolStatus`, `ToolErrorCode`), with `reason` and `content` added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from ..errors import ToolError
+from ..wire.events import Block
+from .faults import InputError
+
+
+class ToolStatus(StrEnum):
+    """How a call went; equal to its own value, so that `status == "success"` holds."""
+
+    SUCCESS = "success"
+    """As expected."""
+    PARTIAL = "partial"
+    """Usable, with a discount: cut, a fallback, a part that failed."""
+    ERROR = "error"
+    """No usable result."""
+
+
+class ToolErrorCode:
+    """What kind of error: fifteen codes, and five more that older programs use."""
+
+    NOT_FOUND: Final = "NOT_FOUND"
+    ALREADY_EXISTS: Final = "ALREADY_EXISTS"
+    PERMISSION_DENIED: Final = "PERMISSION_DENIED"
+    INVALID_PARAM: Final = "INVALID_PARAM"
+    INVALID_FORMAT: Final = "INVALID_FORMAT"
+    EXECUTION_ERROR: Final = "EXECUTION_ERROR"
+    TIMEOUT: Final = "TIMEOUT"
+    CONFLICT: Final = "CONFLICT"
+    CIRCUIT_OPEN: Final = "CIRCUIT_OPEN"
+    RATE_LIMIT: Final = "RATE_LIMIT"
+    NETWORK_ERROR: Final = "NETWORK_ERROR"
+    SERVICE_UNAVAILABLE: Final = "SERVICE_UNAVAILABLE"
+    PARTIAL_SUCCESS: Final = "PARTIAL_SUCCESS"
+    DEPRECATED: Final = "DEPRECATED"
+    UNKNOWN: Final = "UNKNOWN"
+
+    ACCESS_DENIED: Final = "ACCESS_DENIED"
+    IS_DIRECTORY: Final = "IS_DIRECTORY"
+    BINARY_FILE: Final = "BINARY_FILE"
+    INTERNAL_ERROR: Final = "INTERNAL_ERROR"
+    API_ERROR: Final = "API_ERROR"
+
+    UPSTREAM_CODES: Final = ("ACCESS_DENIED", "IS_DIRECTORY", "BINARY_FILE", "INTERNAL_ERROR", "API_ERROR")
+    """Valid, but not among the fifteen."""
+
+    @classmethod
+    def get_all_codes(cls) -> list[str]:
+        """The fifteen codes."""
+        names = [name for name, value in vars(cls).items() if name.isupper() and isinstance(value, str)]
+        return [name for name in names if name not in cls.UPSTREAM_CODES]
+
+    @classmethod
+    def is_valid_code(cls, code: str) -> bool:
+        """One of the fifteen, or of the five."""
+        return code in cls.get_all_codes() or code in cls.UPSTREAM_CODES
+
+
+@dataclass
+class ToolResponse:
+    """What a tool answers; make one with `success`, `partial` or `error`.
+
+    Attributes:
+        status: How the call went.
+        text: For the model.
+        data: For programs: the same, structured. Not sent, unless the tool says `include_data=True`.
+        error_info: `{"code": str, "message": str}` of an `ERROR`, else None.
+        stats: Figures, for example `{"time_ms": 245, "count": 3}`.
+        context: Where and with what it ran.
+        reason: Of a `PARTIAL`: why it is one. The model sees it.
+        content: Content blocks (images, documents) that follow the text.
+    """
+
+    status: ToolStatus
+    text: str
+    data: dict[str, Any] = field(default_factory=dict)
+    error_info: dict[str, Any] | None = None
+    stats: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
+    reason: str | None = None
+    content: list[Block] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.status = ToolStatus(self.status)
+        if self.status is ToolStatus.ERROR and self.error_info is None:
+            self.error_info = {"code": ToolErrorCode.UNKNOWN, "message": self.text}
+
+    @classmethod
+    def success(
+        cls,
+        text: str,
+        data: Mapping[str, Any] | None = None,
+        stats: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        content: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """All went as expected."""
+        return cls(
+            ToolStatus.SUCCESS, text, dict(data or {}), None, _copied(stats), _copied(context), None, _blocks(content)
+        )
+
+    @classmethod
+    def partial(
+        cls,
+        text: str,
+        data: Mapping[str, Any] | None = None,
+        stats: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        *,
+        content: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """There is a result, but not all of it; the model is told so, with the reason."""
+        return cls(
+            ToolStatus.PARTIAL, text, dict(data or {}), None, _copied(stats), _copied(context), reason, _blocks(content)
+        )
+
+    @classmethod
+    def error(
+        cls,
+        code: str,
+        message: str,
+        stats: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        data: Mapping[str, Any] | None = None,
+        content: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """There is no result: the model reads `[code] message` in an error result."""
+        info = {"code": code, "message": message}
+        return cls(
+            ToolStatus.ERROR, message, dict(data or {}), info, _copied(stats), _copied(context), None, _blocks(content)
+        )
+
+    @property
+    def code(self) -> str | None:
+        """The code of an `ERROR`; None of anything else."""
+        return str(self.error_info.get("code", ToolErrorCode.UNKNOWN)) if self.error_info else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: `status`, `text` and `data` always, the rest where there is some."""
+        plain: dict[str, Any] = {"status": self.status.value, "text": self.text, "data": self.data}
+        optional = {
+            "error": self.error_info,
+            "stats": self.stats,
+            "context": self.context,
+            "reason": self.reason,
+            "content": self.content,
+        }
+        return plain | {name: value for name, value in optional.items() if value}
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text.
+
+        Raises:
+            TypeError: Something in it has no JSON form.
+        """
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """What `to_dict` gave; whatever is missing is empty, a missing status is a success.
+
+        Raises:
+            ValueError: The status is none.
+        """
+        return cls(
+            ToolStatus(plain.get("status", "success")),
+            plain.get("text", ""),
+            dict(plain.get("data") or {}),
+            plain.get("error") or plain.get("error_info"),
+            plain.get("stats"),
+            plain.get("context"),
+            plain.get("reason"),
+            list(plain.get("content") or ()),
+        )
+
+
+def _copied(mapping: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if mapping is None else dict(mapping)
+
+
+def _blocks(content: Sequence[Mapping[str, Any]]) -> list[Block]:
+    return [dict(block) for block in content]
+
+
+def error_code(error: BaseException) -> str:
+    """The code that an exception stands for; `EXECUTION_ERROR` where it says nothing more."""
+    code = getattr(error, "code", None)
+    if isinstance(error, ToolError):
+        return error.code or ToolErrorCode.EXECUTION_ERROR
+    if isinstance(code, str) and ToolErrorCode.is_valid_code(code):
+        return code
+    names = {base.__name__ for base in type(error).__mro__}
+    status = _http_status(error)
+    for matches, found in (
+        (status == 429, ToolErrorCode.RATE_LIMIT),
+        (status is not None and status >= 500, ToolErrorCode.SERVICE_UNAVAILABLE),
+        (status == 404, ToolErrorCode.NOT_FOUND),
+        (status in (401, 403), ToolErrorCode.PERMISSION_DENIED),
+        (isinstance(error, FileNotFoundError), ToolErrorCode.NOT_FOUND),
+        (isinstance(error, FileExistsError), ToolErrorCode.ALREADY_EXISTS),
+        (isinstance(error, PermissionError), ToolErrorCode.PERMISSION_DENIED),
+        # HTTP clients are told by class name: httpx and httpx2 may both be installed, or neither.
+        (isinstance(error, TimeoutError) or "TimeoutException" in names, ToolErrorCode.TIMEOUT),
+        (isinstance(error, ConnectionError) or "TransportError" in names, ToolErrorCode.NETWORK_ERROR),
+        (isinstance(error, InputError), ToolErrorCode.INVALID_PARAM),
+        (isinstance(error, json.JSONDecodeError), ToolErrorCode.INVALID_FORMAT),
+    ):
+        if matches:
+            return found
+    return ToolErrorCode.EXECUTION_ERROR
+
+
+def _http_status(error: BaseException) -> int | None:
+    for holder in (error, getattr(error, "response", None)):
+        status = getattr(holder, "status_code", None)
+        if type(status) is int:
+            return status
+    return None
