@@ -16,13 +16,14 @@ POEM = ["The harbour keeps its hours,", 'a bell says "so",', "the water knows th
 MAKE_FILE = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": POEM})
 
 
-def run_example(name: str, scenario: Scenario, folder: Path) -> tuple[str, list[dict[str, object]]]:
+def run_example(name: str, scenario: Scenario, folder: Path, *, typed: str = "") -> tuple[str, list[dict[str, object]]]:
     """What the program printed, and the bodies of its requests."""
     with ReplayServer(scenario) as server:
         done = subprocess.run(
             [sys.executable, EXAMPLES / name],
             cwd=folder,
             env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
+            input=typed,
             capture_output=True,
             text=True,
             timeout=50,
@@ -84,3 +85,14 @@ def test_accumulate_yourself(tmp_path: Path) -> None:
     output, _ = run_example("accumulate_yourself.py", Scenario(reply(MAKE_FILE)), tmp_path)
     assert output.index("will write poem.txt") < output.index("Outcome.VALID")
     assert str(POEM) in output
+
+
+def test_step_by_step(tmp_path: Path) -> None:
+    """What the user allows is run, what not is answered as refused, and the conversation goes on to its end."""
+    (tmp_path / "poem.txt").touch()
+    calls = reply(tool_use("list_files", {"pattern": "*.txt"}), tool_use("list_files", {}))
+    output, bodies = run_example("step_by_step.py", Scenario(calls, reply(text("One."))), tmp_path, typed="y\nn\n")
+    assert "RunStatus.COMPLETED" in output
+    allowed, refused = bodies[1]["messages"][-1]["content"]  # type: ignore[index]
+    assert allowed["content"] == '["poem.txt"]'
+    assert refused["is_error"] is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -150,13 +151,26 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
     fault = body.get("error") if isinstance(body, Mapping) else None
     fault = fault if isinstance(fault, Mapping) else {}
     error_type = fault.get("type")
+    reason = str(fault.get("message") or otherwise)
     return APIError(
-        str(fault.get("message") or otherwise),
+        reason,
+        hint=_hint(reason) if status == 400 else None,
         status_code=None if status == 200 else status,
         error_type=error_type if isinstance(error_type, str) else None,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
         retryable=status in {408, 409, 429} or status >= 500 or error_type in _RETRYABLE_TYPES,
         retry_after_s=_retry_after_s(headers),
+    )
+
+
+def _hint(reason: str) -> str | None:
+    """What to do about a request that the API refuses, where its words say what is wrong with the history."""
+    found = re.search(r"`tool_use` ids were found without `tool_result` blocks immediately after: (.*?)\. Each", reason)
+    if found is None:
+        return None
+    return (
+        f"Send a tool_result for {found[1]} at the very start of the message after the call; "
+        "eagerstream.validate_history(messages) finds such faults before anything is sent"
     )
 
 
