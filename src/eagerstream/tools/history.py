@@ -1,7 +1,8 @@
 """`validate_history`: what the API would refuse in a conversation, found without asking it.
 
 Each fault is told in the API's own words, where they are known. Kinds of blocks, roles and fields that are not known
-here pass: what the API takes tomorrow must not be refused today.
+here pass: what the API takes tomorrow must not be refused today; nor are ids looked into, which gateways make as they
+like.
 
 Sources: the API's guide to handling tool calls, its guide to server tools, and the bodies of its 400 answers.
 """
@@ -17,7 +18,8 @@ _ROLES_OF_OTHERS: Final = frozenset({"tool", "function", "tool_inputs", "tool_ou
 _THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_MAX_NAME_CHARS: Final = 128
+_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
 _MAX_BREAKPOINTS: Final = 4
 
 
@@ -38,29 +40,42 @@ class HistoryFault:
 
 
 def validate_history(
-    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    system_breakpoints: int = 0,
 ) -> list[HistoryFault]:
     """Everything in a conversation that the API would refuse; empty where it can be sent.
 
     Args:
         messages: As they would be sent.
         tools: The definitions that would be sent with them; None leaves unchecked what depends on them.
+        system_breakpoints: How many `cache_control`s the system prompt has, which count with the others.
     """
     if not messages:
         return [HistoryFault(None, "messages: at least one message is required")]
     faults: list[HistoryFault] = []
     pairing = _Pairing(faults)
     for index, message in enumerate(messages):
-        blocks = _check_message(index, message, faults, is_last=index == len(messages) - 1)
-        if blocks is not None:
-            pairing.add(index, str(message["role"]), blocks)
+        if (role := _check_role(index, message, faults)) is None:
+            continue
+        # The API makes one message of several of the same role in a row.
+        before = _role(messages[index - 1]) if index else None
+        after = _role(messages[index + 1]) if index + 1 < len(messages) else None
+        may_be_empty = role in (before, after) or (role == "assistant" and after is None)
+        blocks = _check_message(index, message, faults, may_be_empty=may_be_empty, ends=role != after)
+        pairing.add(index, role, blocks)
     pairing.close()
     if _role(messages[0]) == "assistant":
         faults.insert(0, HistoryFault(0, 'messages: first message must use the "user" role'))
+    elif _role(messages[0]) == "system":
+        what = "messages.0: use the top-level 'system' parameter for the initial system prompt"
+        faults.insert(0, HistoryFault(0, what))
     if tools is not None:
         faults += [HistoryFault(None, fault) for fault in tool_faults(tools)]
         faults += pairing.without_tool(tools)
-    if (breakpoints := count_breakpoints(messages) + count_breakpoints(tools or ())) > _MAX_BREAKPOINTS:
+    breakpoints = count_breakpoints(messages) + count_breakpoints(tools or ()) + system_breakpoints
+    if breakpoints > _MAX_BREAKPOINTS:
         what = f"A maximum of {_MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {breakpoints}."
         faults.append(HistoryFault(None, what))
     return faults
@@ -70,28 +85,46 @@ def _role(message: object) -> object:
     return message.get("role") if isinstance(message, Mapping) else None
 
 
+def _check_role(index: int, message: object, faults: list[HistoryFault]) -> str | None:
+    """The role of a message; None where there is none, and nothing more to be looked at."""
+    if not isinstance(message, Mapping):
+        faults.append(HistoryFault(index, f"messages.{index}: Input should be a valid dictionary"))
+        return None
+    role = message.get("role")
+    if role is None:
+        faults.append(HistoryFault(index, f"messages.{index}.role: Field required"))
+    elif not isinstance(role, str) or role in _ROLES_OF_OTHERS:
+        what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
+        faults.append(HistoryFault(index, what))
+    else:
+        return role
+    return None
+
+
 def _check_message(
-    index: int, message: object, faults: list[HistoryFault], *, is_last: bool
-) -> list[Mapping[str, Any]] | None:
-    """Check a message by itself; its blocks, or None where it has none that could be looked at."""
+    index: int, message: Mapping[str, Any], faults: list[HistoryFault], *, may_be_empty: bool, ends: bool
+) -> list[Mapping[str, Any]]:
+    """Check a message by itself; its blocks.
+
+    Args:
+        index: Of the message.
+        message: With a role.
+        faults: Where what is wrong goes.
+        may_be_empty: It has neighbours to make up for it.
+        ends: The next message is not by the same role.
+    """
 
     def fault(place: str, what: str) -> None:
         faults.append(HistoryFault(index, f"messages{place}: {what}"))
 
-    if not isinstance(message, Mapping):
-        fault(f".{index}", "Input should be a valid dictionary")
-        return None
-    role = message.get("role")
-    if not isinstance(role, str) or role in _ROLES_OF_OTHERS:
-        fault(f".{index}.role", "Field required" if role is None else "Input should be 'user' or 'assistant'")
-        return None
+    role = message["role"]
     content = message.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}] if content else []
     if not isinstance(content, list | tuple):
-        fault(f".{index}.content", "Field required" if content is None else "Input should be a valid list")
-        return None
-    if not content and not (is_last and role == "assistant"):
+        fault(f".{index}.content", "Input should be a valid list" if "content" in message else "Field required")
+        return []
+    if not content and not may_be_empty and role in ("user", "assistant"):
         fault(f".{index}", "all messages must have non-empty content except for the optional final assistant message")
     blocks: list[Mapping[str, Any]] = []
     for number, item in enumerate(content):
@@ -102,13 +135,15 @@ def _check_message(
                 # The API names no place for an empty text.
                 fault(f".{index}.content.{number}{place}" if place is not None else "", what)
         else:
-            fault(f".{index}.content.{number}", "Input should be a block with a type")
+            fault(f".{index}.content.{number}.type", "Field required")
     kinds = {block["type"] for block in blocks}
     if "tool_use" in kinds and role != "assistant":
         fault(f".{index}", "`tool_use` blocks can only be in `assistant` messages")
     if "tool_result" in kinds and role == "assistant":
         fault(f".{index}", "`tool_result` blocks can only be in `user` messages")
-    if role == "assistant" and blocks and blocks[-1]["type"] in _THINKING:
+    if kinds & set(_THINKING) and role == "user":
+        fault(f".{index}.content", "thinking blocks may only be in `assistant` messages")
+    if role == "assistant" and ends and blocks and blocks[-1]["type"] in _THINKING:
         fault(f".{index}", f"The final block in an assistant message cannot be `{blocks[-1]['type']}`.")
     return blocks
 
@@ -134,7 +169,7 @@ def _block_faults(block: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
         case "tool_result":
             if not isinstance(block.get("tool_use_id"), str):
                 yield ".tool_result.tool_use_id", "Field required"
-            yield from _result_faults(block.get("content", ""))
+            yield from _result_faults(block)
         case "thinking":
             for name in ("thinking", "signature"):
                 if not isinstance(block.get(name), str):
@@ -153,23 +188,27 @@ def _text_faults(block: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
         yield None, "text content blocks must contain non-whitespace text"
 
 
-def _result_faults(content: object) -> Iterator[tuple[str | None, str]]:
-    if isinstance(content, str):
+def _result_faults(result: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
+    content = result.get("content")
+    is_error = result.get("is_error") is True
+    if not content and is_error:
+        yield ".tool_result", "content cannot be empty if `is_error` is true"
+    if content is None or isinstance(content, str):
         return
     if not isinstance(content, list | tuple):
         yield ".tool_result.content", "Input should be a valid list"
         return
-    for number, inner in enumerate(content):
-        kind = inner.get("type") if isinstance(inner, Mapping) else None
+    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in map(as_mapping, content)]
+    if is_error and any(kind != "text" for kind in kinds):
+        yield ".tool_result", "all content must be type `text` if `is_error` is true"
+    for number, kind in enumerate(kinds):
         if not isinstance(kind, str):
-            yield f".tool_result.content.{number}", "Input should be a block with a type"
+            yield f".tool_result.content.{number}.type", "Field required"
         elif kind in _NEVER_IN_RESULTS:
             what = (
                 "Input tag '{}' found using 'type' does not match any of the expected tags: 'text', 'image', 'document'"
             )
             yield f".tool_result.content.{number}", what.format(kind)
-        elif kind == "text" and not inner.get("text"):
-            yield None, "text content blocks must be non-empty"
 
 
 class _Pairing:
@@ -220,7 +259,7 @@ class _Pairing:
                 self._refuse_unresolved()
                 continue
             id = block.get("tool_use_id")
-            if not self._awaits_results or id not in self._calls:
+            if not self._awaits_results or not isinstance(id, str) or id not in self._calls:
                 what = (
                     f"unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` block must have "
                     "a corresponding `tool_use` block in the previous message."
@@ -230,15 +269,15 @@ class _Pairing:
                 what = f"each tool_use must have a single result. Found multiple `tool_result` blocks with id: {id}"
                 self._fault(index, place, what)
             elif self._others_at is None:
-                self._answered.add(str(id))
-                self._check_caller(index, place, self._calls[str(id)], block)
+                self._answered.add(id)
+                self._check_caller(index, place, self._calls[id], block)
 
     def _check_caller(self, index: int, place: str, call: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """A call made from code takes text only."""
         caller = call.get("caller")
         content = result.get("content")
         if isinstance(caller, Mapping) and caller.get("type", "direct") != "direct" and isinstance(content, list):
-            for number, inner in enumerate(content):
+            for number, inner in enumerate(map(as_mapping, content)):
                 if isinstance(inner, Mapping) and inner.get("type") != "text":
                     what = "results of programmatic tool calls may only contain text"
                     self._fault(index, f"{place}.tool_result.content.{number}", what)
@@ -246,8 +285,7 @@ class _Pairing:
     def _refuse_unresolved(self) -> None:
         """Anything but results after a call that the API has yet to run itself ends its turn, and it is lost."""
         for id, (at, name) in self._server_calls.items():
-            kind = "tool_search" if name.startswith("tool_search") else name
-            what = f"`{name}` tool use with id `{id}` was found without a corresponding `{kind}_tool_result` block"
+            what = f"`{name}` tool use with id `{id}` was found without a corresponding `{name}_tool_result` block"
             self._fault(at, "", what)
         self._server_calls.clear()
 
@@ -308,6 +346,8 @@ def tool_faults(tools: Sequence[object]) -> list[str]:
             continue
         if not isinstance(name, str):
             faults.append(f"{place}.name: Field required")
+        elif len(name) > _MAX_NAME_CHARS:
+            faults.append(f"{place}.name: String should have at most {_MAX_NAME_CHARS} characters")
         elif not _NAME.fullmatch(name):
             faults.append(f"{place}.name: String should match pattern '^{_NAME.pattern}$'")
         schema = tool.get("input_schema")
@@ -318,6 +358,14 @@ def tool_faults(tools: Sequence[object]) -> list[str]:
         elif schema.get("type") != "object":
             said = "Input should be 'object'" if "type" in schema else "Field required"
             faults.append(f"{place}.input_schema.type: {said}")
+        elif any(name in schema for name in ("oneOf", "allOf", "anyOf")):
+            what = "input_schema does not support oneOf, allOf, or anyOf at the top level"
+            faults.append(f"{place}.input_schema: {what}")
+        if tool.get("defer_loading") is True and tool.get("cache_control") is not None:
+            faults.append(
+                f"Tool '{name}' cannot have both defer_loading=true and cache_control set. "
+                "Tools with defer_loading cannot use prompt caching."
+            )
     if len(set(names)) < len(names):
         faults.append("tools: Tool names must be unique.")
     deferred = [tool.get("defer_loading") is True for tool in definitions]
@@ -332,25 +380,30 @@ def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
         if body.get(name) is None:
             yield f"{name}: Field required"
     max_tokens = body.get("max_tokens")
-    if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 0):
-        yield "max_tokens: Input should be a valid integer, greater than or equal to 0"
+    if max_tokens is not None and type(max_tokens) is not int:
+        yield "max_tokens: Input should be a valid integer"
+    elif max_tokens is not None and max_tokens < 0:
+        yield "max_tokens: must be greater than or equal to 0"
     messages = body.get("messages")
     tools = body.get("tools")
     for name, value in (("messages", messages), ("tools", tools)):
         if value is not None and not isinstance(value, list):
             yield f"{name}: Input should be a valid list"
-    if isinstance(messages, list) and not isinstance(tools, str | Mapping):
-        for fault in validate_history(messages, tools or ()):
+    if isinstance(messages, list) and isinstance(tools, list | None):
+        system = count_breakpoints(body.get("system"))
+        for fault in validate_history(messages, tools or (), system_breakpoints=system):
             yield fault.message
 
 
 def count_breakpoints(holders: object) -> int:
     """How many `cache_control`s there are in messages, blocks or definitions."""
-    if not isinstance(holders, list | tuple):
-        return 0
     count = 0
-    for holder in holders:
-        if isinstance(holder, Mapping):
-            count += holder.get("cache_control") is not None
-            count += count_breakpoints(holder.get("content"))
+    pending = [holders]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, list | tuple):
+            pending += found
+        elif isinstance(found, Mapping):
+            count += found.get("cache_control") is not None
+            pending.append(found.get("content"))
     return count

@@ -17,6 +17,7 @@ from .response import ToolResponse, ToolStatus, error_code
 _CONTENT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference", "browser_state"})
 _MAX_RAW_CHARS: Final = 64 * 1024
 """More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
+_TEXT: Final = frozenset({"text"})
 _MAX_MEDIA_CHARS: Final = 24 * 1024 * 1024
 """Images and documents of one result: with more, the request would be over the API's 32 MB."""
 
@@ -42,18 +43,21 @@ def tool_result(
 def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, max_chars: int) -> Block:
     """The `tool_result` of a call: its content within `max_chars` characters of text, and of the kinds that it takes.
 
-    Calls made from code that the API runs take text only, members of a toolset text and images.
+    Calls made from code that the API runs take text only, members of a toolset text and images, and an error result
+    never anything but text.
     """
     call = input.block
-    toolset = call.get("toolset_name")
     content, left_out = _of_kinds(content, _kinds_for(call))
     if left_out:
-        is_error = True
         said = f"Error: the tool returned {', '.join(left_out)}, and this kind of call takes {_taken(call)} only."
-        content = [text_block(said), *content] if isinstance(content, list) else said
-        if _is_programmatic(call):
-            content = "\n".join(str(block["text"]) for block in content) if isinstance(content, list) else content
-    return tool_result(input.id, _fitted(content, max_chars), is_error=is_error, toolset_name=toolset)
+        content = [text_block(said), *content]
+        is_error = True
+    if is_error:
+        content, left_out = _of_kinds(content, _TEXT)
+        if left_out:
+            content = [*content, text_block(f"(Left out, since an error takes text only: {', '.join(left_out)}.)")]
+        content = content or "Error"  # the API refuses an error without a word
+    return tool_result(input.id, _fitted(content, max_chars), is_error=is_error, toolset_name=call.get("toolset_name"))
 
 
 def invalid_result(input: ToolInput) -> Block:
@@ -211,7 +215,7 @@ def _is_programmatic(call: Mapping[str, Any]) -> bool:
 
 def _kinds_for(call: Mapping[str, Any]) -> frozenset[str] | None:
     if _is_programmatic(call):
-        return frozenset({"text"})
+        return _TEXT
     match call.get("toolset_name"):
         case None:
             return None
