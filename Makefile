@@ -31,6 +31,7 @@ format: $(READY)
 	$(BIN)/ruff format
 
 bench: $(READY)  ## the benchmarks: both sides in one run
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
 clean:

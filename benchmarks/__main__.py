@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from . import bytes_to_events
+from . import bytes_to_events, early_start
 
 
 def main(
@@ -28,7 +28,11 @@ def main(
     names = ("eagerstream", "anthropic", "httpx2", "jiter")
     versions = {name: version(name) for name in names} | {"python": platform.python_version()}
     console.print(", ".join(f"{name} {number}" for name, number in versions.items()))
-    figures = {"versions": versions, "bytes_to_events": bytes_to_events.main(console, quick=quick)}
+    figures = {
+        "versions": versions,
+        "early_start": early_start.main(console, quick=quick),
+        "bytes_to_events": bytes_to_events.main(console, quick=quick),
+    }
     if output is not None:
         output.write_text(json.dumps(figures, indent=1))
 

@@ -1,4 +1,4 @@
-"""A poem is written into a tool's input: print each line when it is finished, run the tool when the input is.
+"""A poem is written into a file line by line, while the model is still writing it into the tool's input.
 
 Needs ANTHROPIC_API_KEY. Usage: python make_file.py [MODEL]
 """
@@ -10,11 +10,11 @@ import anyio
 from anthropic import AsyncAnthropic
 
 import eagerstream
-from eagerstream import InputStart, ToolStop
+from eagerstream import InputInterrupted, ItemStream, ToolStart, ToolStop
 
 
 @eagerstream.tool
-async def make_file(filename: str, lines_of_text: list[str]) -> str:
+async def make_file(filename: str, lines_of_text: ItemStream[str]) -> str:
     """Write text to a file.
 
     Args:
@@ -23,8 +23,18 @@ async def make_file(filename: str, lines_of_text: list[str]) -> str:
     """
     if Path(filename).name != filename:
         raise eagerstream.ToolError("Only a plain file name is allowed.", hint="Leave the folders out.")
-    await anyio.Path(filename).write_text("\n".join(lines_of_text) + "\n", encoding="utf-8")
-    return f"wrote {len(lines_of_text)} lines to {filename}"
+    lines = 0
+    try:
+        async with await anyio.open_file(filename, "w", encoding="utf-8") as file:
+            async for line in lines_of_text:  # each as soon as it is finished
+                print(line)
+                await file.write(f"{line}\n")
+                await file.flush()
+                lines += 1
+    except InputInterrupted:  # the reply broke off, or is not JSON: half a poem is none
+        await anyio.Path(filename).unlink()
+        return f"removed {filename} again after {lines} lines"
+    return f"wrote {lines} lines to {filename}"
 
 
 async def main(model: str) -> None:
@@ -42,10 +52,8 @@ async def main(model: str) -> None:
     ):
         async for event in run:
             match event:
-                case InputStart(input=poem):
-                    # Waiting here holds up nothing: the stream is read, and tools run, all the same.
-                    async for line in poem.items("lines_of_text"):
-                        print(line)
+                case ToolStart(call=call):
+                    print(f"--- {call.name} begins, its input is {call.input.outcome or 'still being written'}")
                 case ToolStop(call=call):
                     print(f"--- {call.name}: {(call.result or {}).get('content')}")
     print(run.result.usage)

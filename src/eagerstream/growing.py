@@ -10,7 +10,7 @@ import anyio
 from .errors import InputInterrupted
 from .limits import Limits
 from .wire import Outcome, Parser, ToolInput
-from .wire.values import MISSING, find
+from .wire.values import MISSING, Path, find
 
 
 class GrowingInput(ToolInput):
@@ -24,6 +24,8 @@ class GrowingInput(ToolInput):
     def __init__(self, index: int, block: Mapping[str, Any], *, parser: Parser, limits: Limits) -> None:
         super().__init__(index, block, parser=parser, limits=limits)
         self._waiting: list[anyio.Event] = []
+        self.interrupted: str | None = None
+        """Why nothing more of it is wanted; see `interrupt`."""
         self.on_wait: Callable[[int], object] = lambda _: None
         """Told 1 when a task begins to wait for more of this input, -1 when it ends: who reads must not wait for it."""
 
@@ -49,18 +51,21 @@ class GrowingInput(ToolInput):
             KeyError, InputInterrupted: As `field`; after pieces of an unfinished string, `InputInterrupted`.
         """
         sent = 0
-        while True:
-            piece, finished = self._text_since(path, sent)
-            if piece:
-                sent += len(piece)
-                yield piece
-            elif finished:
-                return
-            else:
-                self._raise_if_never(path)
-                await self._change()
+        while piece := await self.next_text(path, sent):
+            sent += len(piece)
+            yield piece
 
-    def _text_since(self, path: tuple[str | int, ...], sent: int) -> tuple[str, bool]:
+    async def next_text(self, path: Path, sent: int) -> str:
+        """What comes of the string at `path` after its first `sent` characters; empty at its end. As `text`."""
+        while True:
+            self._raise_if_interrupted(path)
+            piece, finished = self._text_since(path, sent)
+            if piece or finished:
+                return piece
+            self._raise_if_never(path)
+            await self._change()
+
+    def _text_since(self, path: Path, sent: int) -> tuple[str, bool]:
         # A reference to the string, kept while waiting, would make the parser copy it with each fragment.
         value = find(self.partial, path)
         if value is MISSING:
@@ -76,20 +81,30 @@ class GrowingInput(ToolInput):
             TypeError: The value at `path` is not an array.
             KeyError, InputInterrupted: As `field`; after items of an unfinished array, `InputInterrupted`.
         """
-        sent = 0
+        number = 0
+        while found := await self.next_item(path, number):
+            number += 1
+            yield found[0]
+
+    async def next_item(self, path: Path, number: int) -> tuple[Any] | None:
+        """Item `number` (from 0) of the array at `path`, in a tuple; None where it has no more. As `items`."""
         while True:
+            self._raise_if_interrupted(path)
             array: Any = find(self.partial, path)
             shows = array is not MISSING
             if shows and not isinstance(array, list):
                 raise TypeError(f"the value at {path!r} is not an array but {type(array).__name__}")
-            if shows and sent < len(array) and self.is_finished(*path, sent):
-                sent += 1
-                yield array[sent - 1]
-            elif shows and self.is_finished(*path):
-                return
-            else:
-                self._raise_if_never(path)
-                await self._change()
+            if shows and number < len(array) and self.is_finished(*path, number):
+                return (array[number],)
+            if shows and self.is_finished(*path):
+                return None
+            self._raise_if_never(path)
+            await self._change()
+
+    async def begun(self) -> None:
+        """Wait until the input's object is open, or the input is settled."""
+        while self.outcome is None and self.error is None and not self.chars:
+            await self._change()
 
     async def finished(self) -> Outcome:
         """How the input ended, as soon as it has; raises nothing."""
@@ -97,7 +112,17 @@ class GrowingInput(ToolInput):
             await self._change()
         return self.outcome
 
-    def _raise_if_never(self, path: tuple[str | int, ...]) -> None:
+    def interrupt(self, reason: str) -> None:
+        """Nothing more of this input is wanted, although it may still come: whoever waits gets `InputInterrupted`."""
+        self.interrupted = self.interrupted or reason
+        self._wake()
+
+    def _raise_if_interrupted(self, path: Path) -> None:
+        if self.interrupted is not None:
+            raise InputInterrupted(path, self.interrupted)
+
+    def _raise_if_never(self, path: Path) -> None:
+        self._raise_if_interrupted(path)
         if self.outcome is Outcome.VALID:
             raise KeyError(path)
         if self.error is not None:

@@ -107,7 +107,7 @@ def test_types() -> None:
         a: str,
         b: int,
         c: float,
-        d: bool,  # noqa: FBT001
+        d: bool,
         e: list[str],
         f: dict[str, int],
         g: Literal["x", "y"],
@@ -252,7 +252,7 @@ async def test_any_name() -> None:
         model_config: int,
         json: str,
         model_fields: str,
-        copy: bool,  # noqa: FBT001
+        copy: bool,
         self: str,
         cls: str,
         input: str,
@@ -338,7 +338,7 @@ async def typed(
     i: int = 0,
     f: float = 0,
     s: str = "",
-    b: bool = False,  # noqa: FBT001, FBT002
+    b: bool = False,
     n: None = None,
     li: list[int] = [],  # noqa: B006
     d: dict[str, int] = {},  # noqa: B006

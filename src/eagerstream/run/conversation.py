@@ -27,9 +27,10 @@ from ..tools.call import ToolCall
 from ..tools.executor import Executor, InProcessExecutor
 from ..tools.foreign import ForeignTool, as_tool
 from ..tools.history import validate_history
+from ..tools.toolbox import Toolbox
 from ..wire.events import Message
 from .cache import with_breakpoints
-from .policy import BROKEN_OFF, OnTruncated, Then, ending_of
+from .policy import BROKEN_OFF, Ending, OnTruncated, Then, ending_of
 from .result import RunResult, RunStatus, add_usage
 from .turn import Turn
 
@@ -92,8 +93,10 @@ class Conversation:
         if cache not in (None, "auto"):
             raise UsageError(f'cache must be "auto" or None, not {cache!r}')
         # What runs here is looked at whatever executor there is: a tool that nothing could run is a mistake.
-        here = [found for found in map(as_tool, tools) if found is not None]
-        self.executor: Executor = executor or InProcessExecutor(here, limits=limits, max_concurrency=max_concurrency)
+        self.tools = Toolbox(found for found in map(as_tool, tools) if found is not None)
+        self.executor: Executor = executor or InProcessExecutor(
+            self.tools, limits=limits, max_concurrency=max_concurrency
+        )
         self.result = RunResult(RunStatus.CANCELLED, None, list(messages))
         self.ended = False
         self.failure: LimitError | None = None
@@ -183,17 +186,24 @@ class Conversation:
         self.result.calls.append(call)
         return call
 
-    def end(self, turn: Turn, message: Message) -> None:
+    def end(self, turn: Turn, message: Message, ending: Ending | None = None) -> None:
         """The reply has ended: decide how the conversation goes on.
 
         Which of the turn's calls may still begin is in `turn.ending`; they are run, or not, before the turn is closed.
+
+        Args:
+            turn: The turn that `begin` gave.
+            message: The assistant message.
+            ending: How it ended; by its stop reason where it is None.
         """
         result = self.result
         result.message = message
         result.turns += 1
         add_usage(result.usage, message.get("usage") or {})
         reason = message.get("stop_reason")
-        turn.end(message, ending_of(reason, on_truncated=self._on_truncated, has_begun=turn.has_begun))
+        if ending is None:
+            ending = ending_of(reason, on_truncated=self._on_truncated, has_begun=turn.has_begun)
+        turn.end(message, ending)
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
             self._end_truncated(turn)
         if not turn.is_discarded:

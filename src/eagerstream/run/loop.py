@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
@@ -11,13 +11,25 @@ from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
 from ..stream import StreamEvent, read_reply
 from ..tools.call import ToolCall
+from ..tools.definition import Reject
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
+from ..tools.results import error_text
 from ..transports import Reply, Transport, as_transport
-from ..wire import BlockStart, InputStop, MessageAssembler, MessageStart, Outcome, ParserFactory, PartialJSON
+from ..wire import (
+    BlockStart,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageAssembler,
+    MessageStart,
+    Outcome,
+    ParserFactory,
+    PartialJSON,
+)
 from .conversation import MAX_CONTINUATIONS, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
-from .policy import BROKEN_OFF, Begins, OnTruncated
+from .policy import BROKEN_OFF, CUT_BY_GUARD, Begins, Ending, OnTruncated
 from .result import RunResult, RunStatus
 from .turn import Turn
 
@@ -98,6 +110,10 @@ def run(
     return Run(as_transport(client), conversation, events, limits=limits, parser=parser)
 
 
+class _CutByGuard(Exception):
+    """Not an error: the rest of the reply is not wanted."""
+
+
 class Run(EventFeed[RunEvent]):
     """What `run` gives: an async context manager, and an async iterator over `RunEvent`s.
 
@@ -120,6 +136,8 @@ class Run(EventFeed[RunEvent]):
         self._limits = limits
         self._parser = parser
         self._turn: Turn | None = None
+        self._held: list[ToolCall] = []  # of this turn, until its reply has ended
+        self._guarded: dict[GrowingInput, Callable[[dict[str, Any]], str | Reject | None]] = {}
         self._assembler: MessageAssembler[GrowingInput] | None = None
 
     @property
@@ -143,12 +161,17 @@ class Run(EventFeed[RunEvent]):
         request = conversation.request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
+        self._guarded.clear()
         self._buffer.put(Restarted(turn.number, "max_tokens") if is_retry else TurnStart(turn.number))
         assembler = self._assembler = MessageAssembler(
             parser=self._parser, limits=self._limits, input_type=GrowingInput
         )
-        await read_reply(self._transport, request, assembler, self, limits=self._limits, one_message=True)
-        conversation.end(turn, assembler.message)
+        ending: Ending | None = None
+        try:
+            await read_reply(self._transport, request, assembler, self, limits=self._limits, one_message=True)
+        except _CutByGuard:
+            ending = CUT_BY_GUARD
+        conversation.end(turn, assembler.message, ending)
         await self._wait_for_calls(turn)
         conversation.close_turn()
         if not turn.is_discarded:
@@ -158,6 +181,10 @@ class Run(EventFeed[RunEvent]):
         """Until each call that may run has its result."""
         if turn.ending is not None:
             turn.withdraw(turn.ending.begins)
+        held, self._held = self._held, []
+        for call in held:
+            if call.result is None:
+                self._admit(call)
         for call in turn.calls:
             await call.answered.wait()
 
@@ -192,7 +219,12 @@ class Run(EventFeed[RunEvent]):
         for event in events:
             self.put(event)
             match event:
+                case InputStart(input=input) if input.kind == "tool_use":
+                    self._begin(turn, input)
+                case InputDelta(input=input) if self._guarded:
+                    self._guard(turn, input)
                 case InputStop(input=input) if input.kind == "tool_use":
+                    self._guard(turn, input)
                     self._start(turn, input)
                 case MessageStart(restarted=True):
                     turn.void()
@@ -201,15 +233,54 @@ class Run(EventFeed[RunEvent]):
                 case _:
                     pass
 
+    def _begin(self, turn: Turn, input: GrowingInput) -> None:
+        """An input begins; a call of a streaming tool begins with it."""
+        tool = self._conversation.tools.find(input.block)
+        if tool is not None and tool.guard is not None:
+            self._guarded[input] = tool.guard
+        if tool is not None and tool.is_streaming:
+            call = self._conversation.add_call(turn, input)
+            if call is not None:
+                self._admit(call)
+
     def _start(self, turn: Turn, input: GrowingInput) -> None:
         """A call's input is settled: run it, beside everything else. What was cut off is answered at the end."""
+        if turn.call_of(input) is not None:
+            return  # it has begun, or was rejected
         call = self._conversation.add_call(turn, input)
-        if call is not None and input.outcome is not Outcome.INCOMPLETE:
-            call.on_start = self._on_start
-            call.on_progress = self._on_progress
-            self._conversation.executor.admit(call)
-            assert self._tasks is not None  # entered: this runs in one of its tasks
-            self._tasks.start_soon(self._execute, call)
+        if call is None or input.outcome is Outcome.INCOMPLETE:
+            return
+        tool = self._conversation.tools.find(input.block)
+        if tool is not None and tool.start == "message" and input.outcome is Outcome.VALID:
+            self._held.append(call)
+        else:
+            self._admit(call)
+
+    def _admit(self, call: ToolCall) -> None:
+        call.on_start = self._on_start
+        call.on_progress = self._on_progress
+        self._conversation.executor.admit(call)
+        assert self._tasks is not None  # entered: this runs in one of its tasks
+        self._tasks.start_soon(self._execute, call)
+
+    def _guard(self, turn: Turn, input: GrowingInput) -> None:
+        """Ask the tool's guard, if it has one, about what has come of an input."""
+        guard = self._guarded.get(input)
+        if guard is None or input.outcome is Outcome.INVALID:
+            return
+        try:
+            verdict = guard(input.partial)
+        except Exception as error:
+            verdict = f"Not executed: the guard of this tool failed: {error_text(error)}"
+        if verdict is None:
+            return
+        del self._guarded[input]
+        call = turn.call_of(input) or self._conversation.add_call(turn, input)
+        if call is not None:
+            reject = verdict if isinstance(verdict, Reject) else Reject(verdict)
+            call.reject(reject.reason)
+            if reject.cut and input.outcome is None:
+                raise _CutByGuard
 
     def _on_start(self, call: ToolCall) -> None:
         self._buffer.put(ToolStart(call))

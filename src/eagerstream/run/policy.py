@@ -10,6 +10,7 @@
 | `model_context_window_exceeded` | not run | its text; whole where something ran | truncated |
 | `refusal` | not run | left out | refused |
 | none, or not known here | not run | left out; whole where something ran | unknown |
+| (cut by a guard) | run | up to the last call, the rejected one included | goes on |
 | (broken off) | run where admitted | left out; up to its last whole call where something ran | error, cancelled |
 
 "Whole" is what the API takes back, each call with its result: the real one where it ran, an error that says why not
@@ -51,6 +52,8 @@ class Keeps(Enum):
     """Nothing; whole where something ran."""
     UP_TO_LAST_CALL = "up_to_last_call"
     """Nothing; up to the last call whose input is finished where something ran."""
+    CUT = "cut"
+    """Up to the last call whose input is finished, or was rejected."""
     NOTHING = "nothing"
 
 
@@ -91,6 +94,10 @@ _TO_REPORT: Final = Ending(RunStatus.TRUNCATED, Then.RESULTS, Begins.ALL, Keeps.
 
 BROKEN_OFF: Final = Ending(RunStatus.ERROR, Then.STOP, Begins.ADMITTED, Keeps.UP_TO_LAST_CALL)
 """The reply did not end, or was not waited for."""
+
+
+CUT_BY_GUARD: Final = Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.ALL, Keeps.CUT)
+"""A guard had the reply cut: it goes on with the results of what there is."""
 
 
 def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, has_begun: bool) -> Ending:

@@ -55,6 +55,10 @@ class Turn:
         """A call has begun to run, or is about to."""
         return any(call.has_begun for call in self.calls)
 
+    def call_of(self, input: GrowingInput) -> ToolCall | None:
+        """The call of an input, where there is one already."""
+        return next((call for call in self.calls if call.input is input), None)
+
     def add(self, input: GrowingInput) -> ToolCall:
         """A call of this turn, for a finished input."""
         call = ToolCall(input, self.number, self._limits)
@@ -158,22 +162,25 @@ def kept_blocks(message: Message, calls: Sequence[ToolCall], keeps: Keeps) -> li
     content: Sequence[Block] = message["content"]
     if keeps is Keeps.TEXT and not ran:
         content = [block for block in content if block.get("type") == "text"]
-    elif keeps is Keeps.UP_TO_LAST_CALL:
+    elif keeps in (Keeps.UP_TO_LAST_CALL, Keeps.CUT):
         content = _up_to_last_call(content, calls)
     return [encodable(block) for block in _sendable(content, message.get("stop_reason"))]
 
 
 def _answer(call: ToolCall) -> None:
     """See that a call has a result; the first answer counts: one that the tool gave stays."""
-    if call.input.outcome is not Outcome.VALID:
-        call.refuse_invalid()
+    if call.ran:
+        call.refuse(CANCELLED)
+    elif call.input.outcome is Outcome.VALID:
+        call.refuse(NOT_RUN)
     else:
-        call.refuse(CANCELLED if call.ran else NOT_RUN)
+        call.refuse_invalid()
 
 
 def _up_to_last_call(content: Sequence[Block], calls: Sequence[ToolCall]) -> list[Block]:
     """What is finished of a reply that broke off: all up to its last whole call, without the calls that are not."""
-    whole = {call.id for call in calls if call.input.outcome in (Outcome.VALID, Outcome.INVALID)}
+    # A call that had begun on its streaming parameters stays although it was cut, and so does one that a guard cut.
+    whole = {call.id for call in calls if call.ran or call.rejected or call.input.outcome is not Outcome.INCOMPLETE}
     kept: list[Block] = []
     end = 0
     for block in content:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from .call import CallState, ToolCall
 from .content import document_bytes, document_text, image_bytes, text_block
-from .definition import Group, Tool, ToolOptions, tool
+from .definition import Group, Reject, Tool, ToolOptions, tool
 from .executor import Executor, InProcessExecutor
 from .foreign import ForeignTool, as_tool
 from .history import HistoryFault, validate_history
 from .response import ToolErrorCode, ToolResponse, ToolStatus
+from .streams import ItemStream, Later, TextStream
+from .toolbox import Toolbox
 
 __all__ = [
     "CallState",
@@ -17,12 +19,17 @@ __all__ = [
     "Group",
     "HistoryFault",
     "InProcessExecutor",
+    "ItemStream",
+    "Later",
+    "Reject",
+    "TextStream",
     "Tool",
     "ToolCall",
     "ToolErrorCode",
     "ToolOptions",
     "ToolResponse",
     "ToolStatus",
+    "Toolbox",
     "as_tool",
     "document_bytes",
     "document_text",

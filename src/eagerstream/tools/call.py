@@ -15,7 +15,7 @@ from ..growing import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
 from ..wire.events import Block
 from .response import ToolErrorCode, ToolResponse
-from .results import error_response, invalid_result, rendered, response_of, result_for
+from .results import begun_result, error_response, invalid_result, rendered, response_of, result_for
 
 
 class CallState(Enum):
@@ -45,6 +45,7 @@ class ToolCall:
         result: The `tool_result` block; None until there is one.
         response: What the tool answered, raised exceptions included; None where it did not run.
         in_history: The history has the call, with its result. False of a call in a turn that was discarded.
+        rejected: A guard rejected the call while it was written: what it is answered with.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
     """
 
@@ -56,6 +57,7 @@ class ToolCall:
     result: Block | None = field(default=None, repr=False)  # may hold what does not belong in a log
     response: ToolResponse | None = field(default=None, repr=False)
     in_history: bool = False
+    rejected: str | None = None
     blocked_s: float = 0.0
     _started_s: float = field(default=0.0, repr=False)
     answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
@@ -114,15 +116,15 @@ class ToolCall:
         Raises:
             TypeError: It has none; the call is still unanswered.
         """
-        self._settle(response_of(returned), include_data=include_data)
+        self.settle(response_of(returned), include_data=include_data)
 
     def fail(self, error: BaseException, *, include_data: bool = False) -> None:
         """What the tool raised: the model is told `Class: message`."""
-        self._settle(error_response(error), raised=True, include_data=include_data)
+        self.settle(error_response(error), raised=True, include_data=include_data)
 
     def refuse(self, text: str, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
         """Answer with an error in these words, without the tool, or in its place."""
-        self._settle(ToolResponse.error(code, text), raised=True)
+        self.settle(ToolResponse.error(code, text), raised=True)
 
     def refuse_invalid(self) -> None:
         """Answer an input that cannot be used: with itself, as `{"INVALID_JSON": raw}`."""
@@ -130,7 +132,31 @@ class ToolCall:
             self.response = ToolResponse.error(ToolErrorCode.INVALID_FORMAT, str(self.input.error))
             self._end(invalid_result(self.input))
 
-    def _settle(self, response: ToolResponse, *, raised: bool = False, include_data: bool = False) -> None:
+    def reject(self, reason: str) -> None:
+        """A guard says no: it does not run. Where it has begun, what it reads raises `InputInterrupted`."""
+        if self.rejected is None and self.result is None:
+            self.rejected = reason
+            self.input.interrupt(reason)
+            if not self.ran:
+                self.refuse(reason, code=ToolErrorCode.PERMISSION_DENIED)
+
+    def end_early(self, response: ToolResponse, *, raised: bool, fault: str | None = None) -> None:
+        """The tool had begun before its input was whole, and the input turned out not to be usable.
+
+        Args:
+            response: What the tool answered, or raised.
+            raised: It raised it.
+            fault: What is wrong with an input that is JSON, and is echoed as it is.
+        """
+        if self.result is None:
+            said = rendered(response, raised=raised)
+            self.response = replace(response, stats=self._stats(response.stats))
+            self._end(
+                begun_result(self.input, said, why=self.rejected or fault, max_chars=self.limits.max_result_chars)
+            )
+
+    def settle(self, response: ToolResponse, *, raised: bool = False, include_data: bool = False) -> None:
+        """What the tool answered, or raised, as a response."""
         if self.result is not None:
             return
         content = rendered(response, raised=raised, include_data=include_data)

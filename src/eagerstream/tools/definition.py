@@ -10,16 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, Self, TypedDict, Unpack, get_type_hints, overload
+from typing import Any, Final, Literal, Protocol, Self, TypedDict, Unpack, get_type_hints, overload
 
 import docstring_parser
 
-from ..errors import UsageError
+from ..errors import InputInterrupted, UsageError
+from ..growing import GrowingInput
 from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
 from .call import ToolCall
+from .faults import InputError
 from .invoke import invoke
 from .raw_schema import RawSchema
 from .schema import Parameters
+from .streams import repeated_key
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +45,19 @@ class Group:
     skipped: str = "Not executed: the preceding {name} call failed."
 
 
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """What a guard says of a call that must not run.
+
+    Attributes:
+        reason: The model's answer.
+        cut: End the reply here: what the model is still writing costs, and will not be used.
+    """
+
+    reason: str
+    cut: bool = False
+
+
 class ToolOptions(TypedDict, total=False):
     """What can be said about a tool beside its function. What goes into the definition is left out where it is None.
 
@@ -61,6 +77,16 @@ class ToolOptions(TypedDict, total=False):
             an automatic error answer. Its function takes that key as a parameter, which the model never sees, and has
             defaults for all others; or it is a tool with a `definition`.
         include_data: The `data` of its responses is sent too, as JSON behind the text.
+        start: When a call may begin: `"input"` (by default) at the end of its own input, `"message"` once the reply has
+            ended and asks for it, for what must not run before a refusal or a cut can be ruled out. A tool with
+            streaming parameters begins earlier still, while its input is being written.
+        approve: Asked with the call before it runs; a function or an async one. True lets it run; False, or a text that
+            says why, answers it as refused, and so does an exception.
+        approve_timeout_s: Seconds that `approve` may take, 600 by default; over it, the call is refused.
+        guard: Asked with the partial input while it grows, and once more when it is whole; a text rejects the call,
+            which is answered with it and does not run; `Reject(text, cut=True)` also ends the reply there, to save its
+            tokens.
+        idempotent: A call may be run a second time where it is not known whether the first came to its end.
     """
 
     name: str | None
@@ -76,6 +102,11 @@ class ToolOptions(TypedDict, total=False):
     timeout_s: float | None
     accepts_invalid_input: bool
     include_data: bool
+    start: Literal["input", "message"]
+    approve: Callable[[ToolCall], Any] | None
+    approve_timeout_s: float
+    guard: Callable[[JSONObject], str | Reject | None] | None
+    idempotent: bool
 
 
 _IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")
@@ -111,10 +142,19 @@ class Tool:
         self.timeout_s = options.get("timeout_s")
         self.accepts_invalid_input = options.get("accepts_invalid_input", False)
         self.include_data = options.get("include_data", False)
+        self.start = options.get("start", "input")
+        self.approve = options.get("approve")
+        self.approve_timeout_s = options.get("approve_timeout_s", 600.0)
+        self.guard = options.get("guard")
+        self.idempotent = options.get("idempotent", False)
         given = options.get("definition")
         faults = _function_faults(function)
-        if self.timeout_s is not None and not self.timeout_s > 0:
-            faults.append(f"timeout_s must be a positive number, not {self.timeout_s!r}")
+        for limit in ("timeout_s", "approve_timeout_s"):
+            seconds = getattr(self, limit)
+            if seconds is not None and not seconds > 0:
+                faults.append(f"{limit} must be a positive number, not {seconds!r}")
+        if self.start not in ("input", "message"):
+            faults.append(f'start must be "input" or "message", not {self.start!r}')
         if not faults:
             faults += self._define(function, options) if given is None else self._take(function, given, options)
         if faults:
@@ -156,6 +196,10 @@ class Tool:
             faults.append(
                 f"with accepts_invalid_input it needs a parameter {INVALID_JSON}, and defaults for all the others"
             )
+        if parameters.is_streaming and self.start == "message":
+            faults.append('a tool with streaming parameters begins before its message ends: start cannot be "message"')
+        if parameters.is_streaming and self.eager is False:
+            _log.warning("the tool %s streams its parameters, and eager=False holds them back", self.name)
         faults += _option_faults(self._definition)
         if not faults and not self.description:
             _log.warning("the tool %s has no description: the model will not know when to call it", self.name)
@@ -213,6 +257,37 @@ class Tool:
     def is_unbound(self) -> bool:
         """It is a method that was not taken from an object, and cannot be run."""
         return self.is_method and self._bound_to is None
+
+    @property
+    def is_streaming(self) -> bool:
+        """It has streaming parameters: a call begins while its input is being written."""
+        return isinstance(self._parameters, Parameters) and self._parameters.is_streaming
+
+    async def begin(self, input: GrowingInput) -> JSONObject | None:
+        """What a streaming tool is called with, as soon as the parameters that it needs to begin are finished.
+
+        None where that never happens, or they do not fit: then the whole input is to be looked at.
+        """
+        assert isinstance(self._parameters, Parameters)
+        try:
+            await input.begun()
+            for name in self._parameters.first:
+                await input.field(name)
+            return self._parameters.begin(input)
+        except (KeyError, InputInterrupted, InputError):
+            return None
+
+    def fault_of(self, input: GrowingInput) -> str | None:
+        """What is wrong with a whole input on which a call has begun, in words for the model; None if nothing is."""
+        if input.value is None:
+            return None
+        try:
+            self.check(input.value)
+        except InputError as error:
+            return str(error)
+        if (name := repeated_key(input.raw)) is not None:
+            return f"Error: Parameter {name!r} was written twice, and the tool had begun with the first"
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """The definition as the API takes it."""

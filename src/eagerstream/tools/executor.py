@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -15,16 +16,19 @@ from ..wire import Outcome
 from .call import CallState, ToolCall
 from .definition import Group, Tool
 from .faults import InputError
-from .response import ToolErrorCode
+from .invoke import invoke
+from .response import ToolErrorCode, ToolResponse
+from .results import error_response, error_text, response_of
+from .toolbox import Toolbox
 
 
 class Executor(Protocol):
     """Runs calls: in this process, or wherever their tools are.
 
-    It is given every call whose input is finished, valid or not, and sees to it that each is answered: it tells the
-    call when its tool starts (`call.start()`), how far it is (`call.progress(...)`), and how it ended (`call.answer`,
-    `fail`, `refuse` or `refuse_invalid`). `call.id` is unique, and is the key by which a remote side can tell a call
-    that it has seen.
+    It is given every call whose input is finished, valid or not, and those of streaming tools when their input begins.
+    It sees to it that each is answered: it tells the call when its tool starts (`call.start()`), how far it is
+    (`call.progress(...)`), and how it ended (`call.answer`, `fail`, `refuse` or `refuse_invalid`). `call.id` is unique,
+    and is the key by which a remote side can tell a call that it has seen.
     """
 
     def admit(self, call: ToolCall) -> None:
@@ -72,12 +76,12 @@ class _Slots:
 class _Place:
     """Where a call waits for its turn: first in its tool's group, then for one of the slots that all share."""
 
-    def __init__(self, slots: _Slots, group: _Slots | None) -> None:
+    def __init__(self, slots: _Slots, group: _Slots | None, *, at_once: bool) -> None:
         self._slots = slots
         self._group = group
         self._group_ticket = group.reserve() if group else None
-        # A call that waits for its group does not keep a slot from others.
-        self._ticket = slots.reserve() if self._is_next_of_group else None
+        # A call that waits for its group, its input or an approval does not keep a slot from others.
+        self._ticket = slots.reserve() if at_once and self._is_next_of_group else None
 
     @property
     def _is_next_of_group(self) -> bool:
@@ -99,10 +103,15 @@ class _Place:
             self._ticket = self._slots.reserve()
         await self._ticket.wait()
 
-    def leave(self) -> None:
-        """Make room for the next."""
+    def leave_slot(self) -> None:
+        """The tool has ended: others may run."""
         if self._ticket is not None:
             self._slots.give_back(self._ticket)
+            self._ticket = None
+
+    def leave(self) -> None:
+        """Make room for the next."""
+        self.leave_slot()
         if self._group is not None and self._group_ticket is not None:
             self._group.give_back(self._group_ticket)
 
@@ -120,17 +129,11 @@ class InProcessExecutor:
     """
 
     def __init__(
-        self, tools: Iterable[Tool] = (), *, limits: Limits = DEFAULT_LIMITS, max_concurrency: int = 16
+        self, tools: Toolbox | Iterable[Tool] = (), *, limits: Limits = DEFAULT_LIMITS, max_concurrency: int = 16
     ) -> None:
         if max_concurrency < 1:
             raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency}")
-        self._tools: dict[str, Tool] = {}
-        self._toolsets: dict[object, Tool] = {}
-        for tool in tools:
-            known, name = (self._toolsets, tool.toolset) if tool.toolset else (self._tools, tool.name)
-            if name in known:
-                raise UsageError(f"more than one tool is named {name!r}")
-            known[name] = tool
+        self._tools = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         self._limits = limits
         self._slots = _Slots(max_concurrency)
         self._groups: dict[str, _Slots] = {}
@@ -140,13 +143,14 @@ class InProcessExecutor:
     def admit(self, call: ToolCall) -> None:
         """See `Executor.admit`."""
         place = self._places[call] = self._place(call)
-        if place.is_free and call.input.outcome is Outcome.VALID and self._find(call) is not None:
+        if place.is_free:
             call.state = CallState.ADMITTED
 
     def _place(self, call: ToolCall) -> _Place:
         tool = self._find(call)
         group = tool.group if tool else None
-        return _Place(self._slots, self._groups.setdefault(group.name, _Slots(1)) if group else None)
+        at_once = tool is not None and tool.approve is None and call.input.outcome is Outcome.VALID
+        return _Place(self._slots, self._groups.setdefault(group.name, _Slots(1)) if group else None, at_once=at_once)
 
     async def execute(self, call: ToolCall) -> None:
         """See `Executor.execute`.
@@ -177,10 +181,24 @@ class InProcessExecutor:
         failed = self._failed.get((group.name, call.turn)) if group and group.stop_on_error else None
         if group and failed is not None:
             call.refuse(group.skipped.replace("{name}", failed))
-        elif (arguments := self._arguments(call, tool)) is not None and tool is not None:
-            await place.in_slot()
-            if call.result is None:
-                await self._run(call, tool, arguments)
+            return
+        early = await tool.begin(call.input) if tool is not None and tool.is_streaming else None
+        if early is None:
+            await call.input.finished()
+        is_early = early is not None and call.input.outcome is None
+        arguments = early if is_early else self._arguments(call, tool)
+        if arguments is None or tool is None or call.result is not None or not await _approved(call, tool):
+            return
+        await place.in_slot()
+        if is_early and call.input.outcome is not None:  # it was whole before its turn came: nothing need be risked
+            is_early = False
+            arguments = self._arguments(call, tool)
+        if arguments is None or call.result is not None:
+            return
+        if is_early:
+            await self._run_early(call, tool, arguments, place)
+        else:
+            await self._run(call, tool, arguments)
 
     def _arguments(self, call: ToolCall, tool: Tool | None) -> dict[str, object] | None:
         """What the tool is called with; None where the call was answered without it."""
@@ -191,7 +209,7 @@ class InProcessExecutor:
             call.refuse_invalid()
             return None
         if tool is None:
-            known = ", ".join(sorted(self._tools)) or "none"
+            known = ", ".join(self._tools.names) or "none"
             text = f"Error: Tool '{call.name}' not found. Available tools: {known}"
             call.refuse(text, code=ToolErrorCode.NOT_FOUND)
             return None
@@ -202,7 +220,7 @@ class InProcessExecutor:
             return None
 
     async def _run(self, call: ToolCall, tool: Tool, arguments: dict[str, object]) -> None:
-        timeout_s = self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+        timeout_s = self._timeout_s(tool)
         call.start()
         with anyio.move_on_after(timeout_s) as scope:
             try:
@@ -211,9 +229,63 @@ class InProcessExecutor:
             except Exception as error:
                 call.fail(error, include_data=tool.include_data)
         if scope.cancelled_caught:
-            text = f"TimeoutError: the tool did not finish within {timeout_s:g} seconds"
-            call.refuse(text, code=ToolErrorCode.TIMEOUT)
+            _refuse_late(call, timeout_s)
+
+    async def _run_early(self, call: ToolCall, tool: Tool, arguments: dict[str, object], place: _Place) -> None:
+        """Run a tool whose input is still written; the time that it has counts from the end of the input."""
+        timeout_s = self._timeout_s(tool)
+        call.start()
+        response = ToolResponse.success("")
+        raised = False
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_limit_from_the_end, call, scope, timeout_s)
+                try:
+                    response = response_of(await tool.invoke(arguments, call))
+                except Exception as error:
+                    response, raised = error_response(error), True
+                place.leave_slot()
+                # Whether what it was given is what the model meant shows only when the input is whole.
+                await call.input.finished()
+                tasks.cancel_scope.cancel()
+        if scope.cancelled_caught:
+            _refuse_late(call, timeout_s)
+            return
+        fault = tool.fault_of(call.input)
+        if call.rejected is None and fault is None and call.input.outcome is Outcome.VALID:
+            call.settle(response, raised=raised, include_data=tool.include_data)
+        else:
+            call.end_early(response, raised=raised, fault=fault)
+
+    def _timeout_s(self, tool: Tool) -> float:
+        return self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
 
     def _find(self, call: ToolCall) -> Tool | None:
-        toolset = call.block.get("toolset_name")
-        return self._tools.get(call.name) if toolset is None else self._toolsets.get(toolset)
+        return self._tools.find(call.block)
+
+
+async def _limit_from_the_end(call: ToolCall, scope: anyio.CancelScope, timeout_s: float) -> None:
+    await call.input.finished()
+    scope.deadline = anyio.current_time() + timeout_s
+
+
+def _refuse_late(call: ToolCall, timeout_s: float) -> None:
+    text = f"TimeoutError: the tool did not finish within {timeout_s:g} seconds"
+    call.refuse(text, code=ToolErrorCode.TIMEOUT)
+
+
+async def _approved(call: ToolCall, tool: Tool) -> bool:
+    """Ask whether the call may run; one that may not is answered."""
+    if tool.approve is None:
+        return True
+    answer: object = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
+    with anyio.move_on_after(tool.approve_timeout_s):
+        try:
+            answer = await invoke(partial(tool.approve, call), None)
+        except Exception as error:
+            answer = f"Not executed: the call could not be approved: {error_text(error)}"
+    if answer is True:
+        return call.result is None
+    refused = answer if isinstance(answer, str) and answer else "Not executed: the call was not approved."
+    call.refuse(refused, code=ToolErrorCode.PERMISSION_DENIED)
+    return False

@@ -71,6 +71,25 @@ def invalid_result(input: ToolInput) -> Block:
     return tool_result(input.id, text, is_error=True, toolset_name=input.block.get("toolset_name"))
 
 
+def begun_result(input: ToolInput, said: str | list[Block], *, why: str | None, max_chars: int) -> Block:
+    """The answer to a call whose tool had begun on an input that then turned out not to be usable.
+
+    Args:
+        input: The input, settled.
+        said: What the tool answered, or raised.
+        why: What was wrong, where the input's own text does not show it.
+        max_chars: As for `result_for`.
+    """
+    text = str(invalid_result(input)["content"]).removesuffix(CUT_OFF).rstrip() if why is None else why
+    if input.outcome is not Outcome.VALID:
+        cut = input.outcome is Outcome.INCOMPLETE and why is None
+        text += "\nThe input of this call was cut off." if cut else ""
+    text += "\nThe tool had begun with what had come by then"
+    text += ", and says:" if said else "."
+    content = [text_block(text), *said] if isinstance(said, list) else f"{text}\n{said}".rstrip()
+    return result_for(input, content, is_error=True, max_chars=max_chars)
+
+
 # --- from what a tool did to a response -------------------------------------------------------------------------------
 
 

@@ -6,14 +6,16 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, NotRequired, Required, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, Required, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
-from ..wire import JSONObject, copy_json, encodable
+from ..growing import GrowingInput
+from ..wire import JSON, JSONObject, copy_json, encodable
 from .faults import InputError, InputFaults
+from .streams import Later, stream_kind, value_type
 
 
 class Parameters:
@@ -31,6 +33,7 @@ class Parameters:
         schema: The JSON schema of the input.
         injected: Names of the parameters of the type `injected`.
         faults: What is wrong with the signature; with one, the rest is not to be used.
+        first: Of a tool that streams: the parameters that it needs to begin.
     """
 
     def __init__(
@@ -45,25 +48,33 @@ class Parameters:
         self.schema: JSONObject = {"type": "object", "properties": {}}
         self.injected: list[str] = []
         self.faults: list[str] = []
-        self.names: list[str] = []
+        self._streams: dict[str, _Stream] = {}
         fields: dict[str, Any] = {}
         for parameter, hint in _annotated_parameters(function, self.faults, is_method=is_method):
             if injected is not None and isinstance(hint, type) and issubclass(hint, injected):
                 self.injected.append(parameter.name)
             elif parameter.name not in hidden:
+                if (kind := stream_kind(hint)) is not None:
+                    self._streams[parameter.name] = _Stream(kind, parameter, hint)
                 fields[parameter.name] = _field(parameter, hint, descriptions.get(parameter.name))
-        self.names = list(fields)
+        self.faults += _stream_faults(self._streams, fields)
         if not self.faults:
             self._build(fields)
 
+    @property
+    def is_streaming(self) -> bool:
+        """A parameter is read while the model is still writing it."""
+        return bool(self._streams)
+
     def _build(self, fields: dict[str, Any]) -> None:
-        # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that
-        # the function's own default counts.
-        config = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
-        shape = config(TypedDict("Input", fields))  # type: ignore[operator]  # mypy reads only TypedDicts written out
+        self.first = [name for name in fields if name not in self._streams]
         try:
-            self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
+            self._adapter = _adapter(fields, extra="forbid")
             self.schema |= _without_titles(self._adapter.json_schema())
+            if self._streams:
+                self._first_adapter = _adapter({name: fields[name] for name in self.first}, extra="ignore")
+                for stream in self._streams.values():
+                    stream.build()
         except Exception as error:
             self.faults.append(str(error))
 
@@ -73,16 +84,102 @@ class Parameters:
         Raises:
             InputError: Every fault of the input, in one message for the model.
         """
+        arguments = _checked(self._adapter, input)
+        return {
+            name: self._streams[name].of(value) if name in self._streams else value for name, value in arguments.items()
+        }
+
+    def begin(self, input: GrowingInput) -> dict[str, Any]:
+        """The arguments with which a tool begins while its input is still written, once `first` are finished.
+
+        Raises:
+            InputError: One of these does not fit.
+        """
+        found = {name: input.partial[name] for name in self.first}
+        arguments: dict[str, Any] = _checked(self._first_adapter, found)
+        return arguments | {name: stream.over(input) for name, stream in self._streams.items()}
+
+
+class _Stream:
+    """A streaming parameter: how what arrives becomes what the tool reads."""
+
+    def __init__(self, kind: Any, parameter: inspect.Parameter, hint: Any) -> None:
+        self.kind = kind
+        self.name = parameter.name
+        self.has_default = parameter.default is not parameter.empty
+        self._default = parameter.default
+        self._hint = hint
+
+    @property
+    def default_is_fit(self) -> bool:
+        """It has none, or one that can be waited for."""
+        return not self.has_default or isinstance(self._default, Later)
+
+    def build(self) -> None:
+        """Make what checks the values."""
+        self._adapter: TypeAdapter[Any] = TypeAdapter(value_type(self._hint))
+
+    def convert(self, value: JSON) -> Any:
+        """A finished value (an item, of an `ItemStream`), checked and converted.
+
+        Raises:
+            ValueError: It does not fit.
+        """
         try:
-            try:
-                return self._adapter.validate_json(json.dumps(encodable(input)), strict=True)
-            except ValidationError as error:
-                if error.errors(include_url=False)[0]["type"] != "json_invalid":
-                    raise
-            # Deeper than pydantic's JSON parser goes. By way of Python values it accepts no strings for dates or enums.
-            return self._adapter.validate_python(copy_json(encodable(input)), strict=True)
+            return _checked(self._adapter, value)
+        except InputError as error:
+            raise ValueError(str(error).removeprefix("Error: ")) from None
+
+    def over(self, input: GrowingInput) -> Any:
+        """What the tool reads, of an input that is still written."""
+        if self.kind is Later:
+            return Later(input, self.name, self.convert, self._default if self.has_default else None)
+        return self.kind(input, self.name, self.convert)
+
+    def of(self, value: Any) -> Any:
+        """What the tool reads, of an input that has come whole."""
+        return self.kind.of(value)
+
+
+def _stream_faults(streams: Mapping[str, _Stream], fields: Mapping[str, Any]) -> list[str]:
+    faults: list[str] = []
+    if not any(stream.kind is not Later for stream in streams.values()):
+        return [f"parameter {name!r} is Later, and there is no streaming parameter beside it" for name in streams]
+    for name, stream in streams.items():
+        if stream.kind is not Later and stream.has_default:
+            faults.append(f"parameter {name!r} streams, and cannot have a default")
+        elif not stream.default_is_fit:
+            faults.append(f"the default of parameter {name!r} must be Later.of(...)")
+    for name, field in fields.items():
+        if name not in streams and get_origin(field) is NotRequired:
+            faults.append(f"parameter {name!r} is optional beside a streaming one: it must be Later[...]")
+    return faults
+
+
+def _adapter(fields: dict[str, Any], *, extra: Literal["forbid", "ignore"]) -> TypeAdapter[dict[str, Any]]:
+    # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that the
+    # function's own default counts.
+    config = with_config(ConfigDict(extra=extra, allow_inf_nan=False))
+    shape = config(TypedDict("Input", fields))  # type: ignore[operator]  # mypy reads only TypedDicts written out
+    return TypeAdapter(shape)
+
+
+def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
+    """A JSON value as what it stands for: checked without coercing JSON types, then converted; a fresh copy.
+
+    Raises:
+        InputError: Every fault of it.
+    """
+    try:
+        try:
+            return adapter.validate_json(json.dumps(encodable(value)), strict=True)
         except ValidationError as error:
-            raise InputError(_describe(error, input)) from None
+            if error.errors(include_url=False)[0]["type"] != "json_invalid":
+                raise
+        # Deeper than pydantic's JSON parser goes. By way of Python values it accepts no strings for dates or enums.
+        return adapter.validate_python(copy_json(encodable(value)), strict=True)
+    except ValidationError as error:
+        raise InputError(_describe(error, value)) from None
 
 
 def _annotated_parameters(
@@ -111,8 +208,9 @@ def _annotated_parameters(
 def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> Any:
     extra: dict[str, Any] = {}
     if parameter.default is not parameter.empty:
+        given = parameter.default.given if isinstance(parameter.default, Later) else parameter.default
         try:
-            default = to_jsonable_python(parameter.default)
+            default = to_jsonable_python(given)
             json.dumps(default, allow_nan=False)
             extra["default"] = default
         except (ValueError, TypeError):

@@ -1,0 +1,36 @@
+"""`Toolbox`: which tool a call is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import UsageError
+from .definition import Tool
+
+
+class Toolbox:
+    """Tools by name, and toolsets by theirs, whose members the model calls by names of their own.
+
+    Raises:
+        UsageError: Two tools share a name.
+    """
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._toolsets: dict[object, Tool] = {}
+        for tool in tools:
+            known, name = (self._toolsets, tool.toolset) if tool.toolset else (self._tools, tool.name)
+            if name in known:
+                raise UsageError(f"more than one tool is named {name!r}")
+            known[name] = tool
+
+    @property
+    def names(self) -> list[str]:
+        """The names that a call can have, sorted; those of toolsets' members are not known here."""
+        return sorted(self._tools)
+
+    def find(self, block: Mapping[str, Any]) -> Tool | None:
+        """The tool that a `tool_use` block calls; None where there is none."""
+        toolset = block.get("toolset_name")
+        return self._tools.get(str(block.get("name"))) if toolset is None else self._toolsets.get(toolset)

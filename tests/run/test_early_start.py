@@ -1,0 +1,641 @@
+"""When calls begin: inside their own input, at its end, at the end of the message, with an approval, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import eagerstream
+from eagerstream import (
+    InputInterrupted,
+    ItemStream,
+    Limits,
+    Outcome,
+    Reject,
+    RunStatus,
+    TextStream,
+    ToolCall,
+    ToolResponse,
+    ToolStart,
+    ToolStop,
+    tool,
+    validate_history,
+)
+from eagerstream.replay import reply, text
+from eagerstream.run import Run
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    Gate,
+    LocalAPI,
+    Piece,
+    block_start,
+    block_stop,
+    check_history,
+    input_delta,
+    message_delta,
+    message_start,
+    tool_start,
+)
+
+SLOWLY_S = 20
+DONE = reply(text("Done."), message_id="msg_done")
+
+
+class Scribe:
+    """A streaming tool that remembers what it got, and when its reading ended how."""
+
+    def __init__(self) -> None:
+        self.got: list[str] = []
+        self.has: dict[int, anyio.Event] = {}
+        self.begun = anyio.Event()
+        self.interrupted: InputInterrupted | None = None
+
+    def after(self, count: int) -> anyio.Event:
+        """Set when so many lines have been read."""
+        return self.has.setdefault(count, anyio.Event())
+
+    @tool
+    async def make_file(self, filename: str, lines: ItemStream[str]) -> str:
+        """Write a file."""
+        self.begun.set()
+        try:
+            async for line in lines:
+                self.got.append(line)
+                self.after(len(self.got)).set()
+        except InputInterrupted as error:
+            self.interrupted = error
+            return f"kept {len(self.got)} lines of {filename}"
+        return f"wrote {len(self.got)} lines to {filename}"
+
+
+def opened(name: str, *fragments: str, index: int = 0) -> list[Piece]:
+    return [tool_start(index, name), *(input_delta(index, fragment) for fragment in fragments)]
+
+
+def ended(reason: str = "tool_use", index: int = 0) -> list[Piece]:
+    return [block_stop(index), message_delta(reason), MESSAGE_STOP]
+
+
+async def finished(api: LocalAPI, tools: Sequence[Any], **options: Any) -> Run:
+    """A run that went to its end, with a history that can be sent."""
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **{**REQUEST, "tools": tools, **options}) as run:
+            await run.finish()
+    check_history(run.result.messages)
+    assert validate_history(run.result.messages) == []
+    return run
+
+
+def only_result(run: Run) -> Mapping[str, Any]:
+    (result,) = run.result.messages[2]["content"]
+    found: Mapping[str, Any] = result
+    return found
+
+
+# --- inside the input -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_streaming_tool_begins_inside_its_input() -> None:
+    """Its items are handled while the model is still writing, and its result is ready with the input's end."""
+    scribe = Scribe()
+    gates = [Gate(), Gate()]
+    body = [
+        message_start(),
+        *opened("make_file", '{"filename": "poem.txt", '),
+        gates[0],
+        input_delta(0, '"lines": ["one", "tw'),
+        gates[1],
+        input_delta(0, 'o"]}'),
+        *ended(),
+    ]
+    api = LocalAPI(body, [DONE])
+    starts: list[Outcome | None] = []
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[scribe.make_file]) as run:
+            async with anyio.create_task_group() as tasks:
+
+                async def consume() -> None:
+                    async for event in run:
+                        if isinstance(event, ToolStart):
+                            starts.append(event.call.input.outcome)
+
+                tasks.start_soon(consume)
+                await scribe.begun.wait()
+                assert scribe.got == []
+                gates[0].opened.set()
+                await scribe.after(1).wait()
+                assert scribe.got == ["one"]
+                gates[1].opened.set()
+    assert starts == [None]
+    assert scribe.got == ["one", "two"]
+    assert only_result(run) == {"type": "tool_result", "tool_use_id": "toolu_0", "content": "wrote 2 lines to poem.txt"}
+    assert run.result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+async def test_the_file_grows_on_disk(tmp_path: Path) -> None:
+    """The main example: a line that the model has finished stands in the file, while the next is being written."""
+    path = tmp_path / "poem.txt"
+    wrote = anyio.Event()
+
+    @tool
+    async def make_file(lines: ItemStream[str]) -> str:
+        """Write a file."""
+        async with await anyio.open_file(path, "w") as file:
+            async for line in lines:
+                await file.write(f"{line}\n")
+                await file.flush()
+                wrote.set()
+        return "written"
+
+    gate = Gate()
+    api = LocalAPI(
+        [message_start(), *opened("make_file", '{"lines": ["one", "t'), gate, input_delta(0, 'wo"]}'), *ended()], [DONE]
+    )
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[make_file]) as run:
+            await wrote.wait()
+            assert await anyio.to_thread.run_sync(path.read_text) == "one\n"
+            gate.opened.set()
+            await run.finish()
+    assert path.read_text() == "one\ntwo\n"
+
+
+async def _broken(scribe: Scribe, *rest: Piece, tools: Sequence[Any] = (), **options: Any) -> Run:
+    """A run whose first reply goes on with `rest` once a line of it has been read."""
+    gate = Gate()
+    body = [message_start(), *opened("make_file", '{"filename": "a", "lines": ["one", '), gate, *rest]
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(
+            api.transport(), **{**REQUEST, "tools": [scribe.make_file, *tools], **options}
+        ) as run:
+            await scribe.after(1).wait()
+            gate.opened.set()
+            try:
+                await run.finish()
+            except eagerstream.EagerStreamError:
+                pass
+    check_history(run.result.messages)
+    assert validate_history(run.result.messages) == []
+    return run
+
+
+@pytest.mark.anyio
+async def test_the_input_turns_invalid() -> None:
+    """The tool is interrupted at the wrong character; the call is echoed wrapped, and answered with what it said."""
+    scribe = Scribe()
+    raw = '{"filename": "a", "lines": ["one", two]}'
+    run = await _broken(scribe, input_delta(0, "two]}"), *ended())
+    assert scribe.interrupted is not None
+    assert run.result.messages[1]["content"][0]["input"] == {"INVALID_JSON": raw}
+    result = only_result(run)
+    assert result["is_error"] is True
+    assert json.dumps({"INVALID_JSON": raw}) in result["content"]
+    assert result["content"].endswith("kept 1 lines of a")
+    assert run.result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("on_truncated", ["stop", "report", "retry"])
+async def test_the_input_is_cut(on_truncated: str) -> None:
+    """The call stays in the turn, with what the tool had done; what has begun is never sent again."""
+    scribe = Scribe()
+    cut = [input_delta(0, '"tw'), message_delta("max_tokens"), MESSAGE_STOP]
+    run = await _broken(scribe, *cut, on_truncated=on_truncated)
+    assert scribe.got == ["one"]
+    assert run.result.status is (RunStatus.TRUNCATED if on_truncated == "stop" else RunStatus.COMPLETED)
+    result = only_result(run)
+    assert "cut off" in result["content"]
+    assert result["content"].endswith("kept 1 lines of a")
+    (call,) = run.result.calls
+    assert (call.ran, call.in_history, call.input.outcome) == (True, True, Outcome.INCOMPLETE)
+
+
+@pytest.mark.anyio
+async def test_the_connection_is_lost() -> None:
+    """The call that had begun is kept, closed with what its tool said or that it was cancelled."""
+    scribe = Scribe()
+    run = await _broken(scribe, b"")
+    assert run.result.status is RunStatus.ERROR
+    assert scribe.got == ["one"]
+    assert only_result(run)["is_error"] is True
+    assert run.result.calls[0].in_history
+
+
+@pytest.mark.anyio
+async def test_a_refusal_after_it_had_begun() -> None:
+    """The turn is left out; what the tool did is in `calls`, marked as not in the history."""
+    scribe = Scribe()
+    run = await _broken(scribe, input_delta(0, '"two"]}'), *ended("refusal"))
+    assert run.result.status is RunStatus.REFUSED
+    assert len(run.result.messages) == 1
+    (call,) = run.result.calls
+    assert (call.ran, call.in_history) == (True, False)
+    assert call.response is not None
+    assert call.response.text == "wrote 2 lines to a"
+
+
+@pytest.mark.anyio
+async def test_an_item_that_does_not_fit() -> None:
+    """The input is JSON, but not what the schema says: the model is told, and what the tool made of it."""
+    scribe = Scribe()
+    run = await _broken(scribe, input_delta(0, "2]}"), *ended())
+    result = only_result(run)
+    assert result["is_error"] is True
+    assert result["content"].startswith("Error: Invalid parameter 'lines[1]': Input should be a valid string, got 2")
+    assert result["content"].endswith("kept 1 lines of a")
+    assert run.result.messages[1]["content"][0]["input"] == {"filename": "a", "lines": ["one", 2]}
+
+
+@pytest.mark.anyio
+async def test_a_parameter_that_is_written_twice() -> None:
+    """The tool had begun with the first value, the input has the second: that is told, not passed over."""
+    scribe = Scribe()
+    run = await _broken(scribe, input_delta(0, '"two"], "filename": "b"}'), *ended())
+    result = only_result(run)
+    assert result["is_error"] is True
+    assert "'filename' was written twice" in result["content"]
+
+
+@pytest.mark.anyio
+async def test_a_tool_that_ends_before_its_input() -> None:
+    """It is answered once the input is whole: only then is it known that what it was given was right."""
+
+    @tool
+    async def first_word(words: TextStream) -> str:
+        """Say the first word."""
+        async for piece in words:
+            return piece
+        return ""
+
+    gate = Gate()
+    ran = anyio.Event()
+    body = [message_start(), *opened("first_word", '{"words": "Good'), gate, input_delta(0, ' day"}'), *ended()]
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[first_word]) as run:
+            async for event in run:
+                if isinstance(event, ToolStart):
+                    call = event.call
+                    ran.set()
+                    await anyio.wait_all_tasks_blocked()
+                    assert call.result is None
+                    gate.opened.set()
+    assert only_result(run)["content"] == "Good"
+    assert not only_result(run).get("is_error")
+
+
+@pytest.mark.anyio
+async def test_a_tool_that_is_slower_than_the_model() -> None:
+    """Reading goes on: the next call begins while the slow one is still at its first item."""
+    release = anyio.Event()
+    read: list[int] = []
+
+    @tool
+    async def slow(items: ItemStream[int]) -> int:
+        """Sum."""
+        async for item in items:
+            read.append(item)
+            await release.wait()
+        return sum(read)
+
+    @tool
+    async def now() -> str:
+        """The time."""
+        release.set()
+        return "noon"
+
+    gate = Gate()
+    body = [
+        message_start(),
+        *opened("slow", '{"items": [1, '),
+        gate,
+        input_delta(0, "2, 3]}"),
+        block_stop(0),
+        *opened("now", index=1),
+        *ended(index=1),
+    ]
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[slow, now], buffer="wait") as run:
+            async for event in run:
+                if isinstance(event, ToolStart) and event.call.name == "slow":
+                    gate.opened.set()
+    contents = [result["content"] for result in run.result.messages[2]["content"]]
+    assert contents == ["6", "noon"]
+
+
+@pytest.mark.anyio
+async def test_what_came_at_once_is_not_risked() -> None:
+    """Where the whole input is there before the tool could begin, it is judged first: nothing of a wrong one runs."""
+    scribe = Scribe()
+    whole = reply(eagerstream.replay.tool_use("make_file", '{"filename": "a", "lines": ["x", y]}', id="toolu_0"))
+    run = await finished(LocalAPI([whole], [DONE]), [scribe.make_file])
+    assert not scribe.begun.is_set()
+    assert not run.result.calls[0].ran
+
+
+@pytest.mark.anyio
+async def test_the_time_limit_counts_from_the_end_of_the_input() -> None:
+    """A model that takes its time does not cost the tool its own."""
+    release = anyio.Event()
+
+    @tool(timeout_s=0.05)
+    async def endless(items: ItemStream[int]) -> None:
+        """Never end."""
+        async for _ in items:
+            pass
+        await release.wait()
+
+    body = [message_start(), *opened("endless", '{"items": [1, '), 0.2, input_delta(0, "2]}"), *ended()]
+    run = await finished(LocalAPI(body, [DONE]), [endless])
+    assert only_result(run)["content"].startswith("TimeoutError")
+
+
+@pytest.mark.anyio
+async def test_streaming_calls_of_a_group() -> None:
+    """One at a time, in call order: the second begins when the first has ended, and misses nothing."""
+    order: list[str] = []
+
+    @tool(group="files")
+    async def write(name: str, lines: ItemStream[str]) -> str:
+        """Write."""
+        order.append(f"{name} begins")
+        count = len(await lines)
+        order.append(f"{name} ends")
+        return str(count)
+
+    body = [
+        message_start(),
+        *opened("write", '{"name": "a", "lines": ["x"', index=0),
+        *opened("write", '{"name": "b", "lines": ["y", "z"]}', index=1),
+        block_stop(1),
+        input_delta(0, "]}"),
+        *ended(index=0),
+    ]
+    run = await finished(LocalAPI(body, [DONE]), [write])
+    assert order == ["a begins", "a ends", "b begins", "b ends"]
+    assert [result["content"] for result in run.result.messages[2]["content"]] == ["1", "2"]
+
+
+# --- start rules ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("reason", "runs"),
+    [
+        ("tool_use", True),
+        ("end_turn", True),
+        ("max_tokens", False),
+        ("stop_sequence", False),
+        ("refusal", False),
+        ("model_context_window_exceeded", False),
+        ("something_new", False),
+    ],
+)
+async def test_start_at_the_end_of_the_message(reason: str, runs: bool) -> None:
+    """A tool that must not run in vain waits until the reply has ended, and for the right reason."""
+    ran = anyio.Event()
+
+    @tool(start="message")
+    async def pay() -> str:
+        """Pay."""
+        ran.set()
+        return "paid"
+
+    gate = Gate()
+    body = [message_start(), *opened("pay", "{}"), block_stop(0), gate, message_delta(reason), MESSAGE_STOP]
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
+            await gate.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert not ran.is_set()
+            gate.opened.set()
+            await run.finish()
+    check_history(run.result.messages)
+    assert ran.is_set() is runs
+    assert run.result.calls[0].ran is runs
+
+
+@pytest.mark.anyio
+async def test_a_fallback_before_the_message_ends() -> None:
+    """Another model takes over: a held call of the first is neither run nor answered."""
+
+    @tool(start="message")
+    async def pay() -> str:
+        """Pay."""
+        raise AssertionError("must not run")
+
+    body = [
+        message_start(),
+        *opened("pay", "{}"),
+        block_stop(0),
+        block_start(1, "fallback", **{"from": "a", "to": "b"}),
+        block_stop(1),
+        block_start(2, "text", text="So."),
+        *ended("end_turn", index=2),
+    ]
+    run = await finished(LocalAPI(body), [pay])
+    assert [block["type"] for block in run.result.messages[1]["content"]] == ["fallback", "text"]
+    assert len(run.result.messages) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["async", "sync"])
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (True, None),
+        (False, "Not executed: the call was not approved."),
+        ("Ask the treasurer.", "Ask the treasurer."),
+        (None, "Not executed: the call was not approved."),
+        (LookupError("nobody there"), "Not executed: the call could not be approved: LookupError: nobody there"),
+    ],
+)
+async def test_approval(kind: str, answer: Any, told: str | None) -> None:
+    """Asked with the call; only True lets it run, anything else is the model's answer."""
+    asked: list[ToolCall] = []
+
+    def decide(call: ToolCall) -> Any:
+        asked.append(call)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def decide_async(call: ToolCall) -> Any:
+        return decide(call)
+
+    @tool(approve=decide if kind == "sync" else decide_async)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    call = eagerstream.replay.tool_use("pay", {"amount": 3}, id="toolu_0")
+    run = await finished(LocalAPI([reply(call)], [DONE]), [pay])
+    assert [call.input.value for call in asked] == [{"amount": 3}]
+    result = only_result(run)
+    assert result["content"] == (told or "paid 3")
+    assert result.get("is_error", False) is (told is not None)
+    assert run.result.calls[0].ran is (told is None)
+
+
+@pytest.mark.anyio
+async def test_an_approval_that_does_not_come() -> None:
+    """It has a time limit, keeps no slot from others, and is no obstacle to the end of the run."""
+
+    async def never(_: ToolCall) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    @tool(approve=never, approve_timeout_s=0.05)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    @tool
+    async def now() -> str:
+        """The time."""
+        return "noon"
+
+    calls = [eagerstream.replay.tool_use(name, {}) for name in ("pay", "now")]
+    run = await finished(LocalAPI([reply(*calls)], [DONE]), [pay, now], max_concurrency=1)
+    first, second = run.result.messages[2]["content"]
+    assert first["content"] == "Not executed: nobody approved the call within 0.05 seconds."
+    assert second["content"] == "noon"
+
+
+# --- guards -----------------------------------------------------------------------------------------------------------
+
+
+def in_root(partial: Mapping[str, Any]) -> str | None:
+    """A guard: no absolute paths."""
+    return "Only paths inside the root." if str(partial.get("filename", "")).startswith("/") else None
+
+
+@pytest.mark.anyio
+async def test_a_guard_rejects_a_call_while_it_is_written() -> None:
+    """The call never runs and is answered with the reason; the rest of the reply goes on."""
+    scribe = Scribe()
+
+    @tool(guard=in_root)
+    async def remove(filename: str) -> str:
+        """Remove a file."""
+        raise AssertionError("must not run")
+
+    rejected = anyio.Event()
+    gate = Gate()
+    body = [
+        message_start(),
+        *opened("remove", '{"filename": "/et'),
+        gate,
+        input_delta(0, 'c"}'),
+        block_stop(0),
+        *opened("make_file", '{"filename": "a", "lines": []}', index=1),
+        *ended(index=1),
+    ]
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[remove, scribe.make_file]) as run:
+            await gate.reached.wait()
+            (call,) = run.result.calls
+            assert call.is_error
+            rejected.set()
+            gate.opened.set()
+            await run.finish()
+    check_history(run.result.messages)
+    refused, written = run.result.messages[2]["content"]
+    assert refused["content"] == "Only paths inside the root."
+    assert refused["is_error"] is True
+    assert written["content"] == "wrote 0 lines to a"
+    assert run.result.messages[1]["content"][0]["input"] == {"filename": "/etc"}
+    assert run.result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+async def test_a_guard_has_the_reply_cut() -> None:
+    """The connection is closed there; what was whole before is kept and answered, and the run goes on."""
+
+    @tool(guard=lambda partial: Reject("No.", cut=True) if "bad" in partial.get("text", "") else None)
+    async def post(text: str) -> str:
+        """Post."""
+        return f"posted {text}"
+
+    unreachable = Gate()
+    body = [
+        message_start(),
+        *opened("post", '{"text": "good"}'),
+        block_stop(0),
+        *opened("post", '{"text": "bad w', index=1),
+        unreachable,
+    ]
+    api = LocalAPI(body, [DONE])
+    run = await finished(api, [post])
+    assert run.result.status is RunStatus.COMPLETED
+    assert api.exchanges[0].closed
+    assert len(api.exchanges) == 2
+    whole, cut = run.result.messages[1]["content"]
+    assert whole["input"] == {"text": "good"}
+    assert cut["input"] == {"INVALID_JSON": '{"text": "bad w'}
+    assert [result["content"] for result in run.result.messages[2]["content"]] == ["posted good", "No."]
+    assert [call.ran for call in run.result.calls] == [True, False]
+
+
+@pytest.mark.anyio
+async def test_a_guard_interrupts_a_tool_that_has_begun() -> None:
+    """A streaming tool gets `InputInterrupted`, may clean up, and the model is told both."""
+    told: list[str] = []
+
+    @tool(guard=lambda partial: "No swearing." if "damn" in partial.get("words", "") else None)
+    async def say(words: TextStream) -> str:
+        """Say."""
+        try:
+            async for piece in words:
+                told.append(piece)
+        except InputInterrupted as error:
+            return f"stopped: {error.reason}"
+        return "said"
+
+    gate = Gate()
+    body = [message_start(), *opened("say", '{"words": "Well, '), gate, input_delta(0, 'damn"}'), *ended()]
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[say]) as run:
+            async for event in run:
+                if isinstance(event, ToolStart):
+                    await anyio.wait_all_tasks_blocked()
+                    gate.opened.set()
+                if isinstance(event, ToolStop):
+                    assert event.call.is_error
+    check_history(run.result.messages)
+    content = only_result(run)["content"]
+    assert content.startswith("No swearing.")
+    assert content.endswith("stopped: No swearing.")
+    assert told == ["Well, "]
+
+
+@pytest.mark.anyio
+async def test_a_guard_that_fails() -> None:
+    """It was to keep something out: a call that it could not judge does not run."""
+
+    def broken(partial: Mapping[str, Any]) -> str | None:
+        raise LookupError(len(partial))
+
+    @tool(guard=broken)
+    async def pay() -> ToolResponse:
+        """Pay."""
+        raise AssertionError("must not run")
+
+    call = eagerstream.replay.tool_use("pay", {}, id="toolu_0")
+    run = await finished(LocalAPI([reply(call)], [DONE]), [pay], limits=Limits())
+    assert "the guard of this tool failed: LookupError" in only_result(run)["content"]

@@ -1,0 +1,322 @@
+"""Streaming parameters: what a tool may declare, and what it reads of an input that is still written."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import anyio
+import pytest
+
+from eagerstream.errors import InputInterrupted, UsageError
+from eagerstream.growing import GrowingInput
+from eagerstream.tools import ItemStream, Later, TextStream, Tool, tool
+from eagerstream.tools.streams import repeated_key
+from eagerstream.wire import InputAccumulator
+from tests.support import block_stop, input_delta, message_delta, tool_start
+
+
+@tool
+async def make_file(filename: str, lines: ItemStream[str], mode: Later[str] = Later.of("w")) -> list[str]:
+    """Write a file."""
+    return [filename, *[line async for line in lines], await mode]
+
+
+@tool
+async def say(words: TextStream) -> str:
+    """Say something."""
+    return await words
+
+
+class Written:
+    """An input that a test writes piece by piece."""
+
+    def __init__(self, raw: str = "") -> None:
+        self._accumulator = InputAccumulator(input_type=GrowingInput)
+        self._accumulator.feed(tool_start(0, "tool"))
+        self.input = self._accumulator.inputs[0]
+        self.write(raw)
+
+    def write(self, raw: str) -> None:
+        self._accumulator.feed(input_delta(0, raw))
+
+    def end(self, raw: str = "") -> None:
+        self.write(raw)
+        self._accumulator.feed(block_stop(0))
+        self._accumulator.feed(message_delta("tool_use"))
+
+    def cut(self) -> None:
+        self._accumulator.close()
+
+
+# --- definitions ------------------------------------------------------------------------------------------------------
+
+
+def test_the_schema_is_that_of_the_values() -> None:
+    """The model sees a string, an array and an optional value: how they are read is nobody's business but ours."""
+
+    @tool
+    async def f(days: ItemStream[dt.date], text: TextStream, n: Later[int] = Later.of(3)) -> None:
+        """F."""
+
+    assert f.is_streaming
+    assert f.input_schema == {
+        "type": "object",
+        "properties": {
+            "days": {"type": "array", "items": {"type": "string", "format": "date"}},
+            "text": {"type": "string"},
+            "n": {"type": "integer", "default": 3},
+        },
+        "required": ["days", "text"],
+        "additionalProperties": False,
+    }
+    assert f.to_dict()["eager_input_streaming"] is True
+
+
+def test_all_faults_of_streaming_definitions() -> None:
+    """What cannot be kept is refused when it is defined, all of it together."""
+
+    async def odd(body: TextStream = TextStream.of(""), n: int = 1, m: Later[int] = 2) -> None:  # type: ignore[assignment]
+        """Odd."""
+
+    with pytest.raises(UsageError) as caught:
+        tool(start="message")(odd)
+    for told in ("'body' streams", "'n' is optional beside", "'m' must be Later.of(...)", 'cannot be "message"'):
+        assert told in str(caught.value)
+
+
+def test_later_needs_a_stream_beside_it() -> None:
+    """Without a streaming parameter nothing begins early, and there is nothing to wait for."""
+
+    async def odd(n: Later[int] = Later.of(1)) -> None:
+        """Odd."""
+
+    with pytest.raises(UsageError, match="no streaming parameter beside it"):
+        tool(odd)
+
+
+@pytest.mark.anyio
+async def test_called_with_a_whole_input() -> None:
+    """Outside a stream it is a tool like any other: checked, converted, run."""
+    assert await make_file.call({"filename": "a", "lines": ["x", "y"]}) == ["a", "x", "y", "w"]
+    assert await make_file.call({"filename": "a", "lines": [], "mode": "a"}) == ["a", "a"]
+
+
+@pytest.mark.anyio
+async def test_called_by_hand() -> None:
+    """The function itself takes streams made of values: for tests of one's own tools."""
+    assert await make_file("a", ItemStream.of(["x"]), Later.of("b")) == ["a", "x", "b"]
+    assert await say(TextStream.of("Hi")) == "Hi"
+    assert [piece async for piece in TextStream.of("Hi")] == ["Hi"]
+    assert await ItemStream.of([1, 2]) == [1, 2]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+async def _begin(used: Tool, written: Written) -> dict[str, Any]:
+    with anyio.fail_after(10):
+        arguments = await used.begin(written.input)
+    assert arguments is not None
+    return arguments
+
+
+@pytest.mark.anyio
+async def test_it_begins_when_what_it_needs_is_finished() -> None:
+    """Not before, whatever else is there already; and without needs, as soon as anything is written."""
+    written = Written('{"lines": ["x"], "filename": "a.tx')
+    begun: list[Any] = []
+
+    async def begin() -> None:
+        begun.append(await make_file.begin(written.input))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(begin)
+            await anyio.wait_all_tasks_blocked()
+            assert not begun
+            written.write('t"')
+    assert begun[0]["filename"] == "a.txt"
+
+    written = Written()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(say.begin, written.input)
+            await anyio.wait_all_tasks_blocked()
+            written.write("{")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("raw", ['{"filename": 3, ', '{"lines": [], "filename": ["a"]'])
+async def test_it_does_not_begin_with_what_does_not_fit(raw: str) -> None:
+    """A wrong parameter is told when the input is whole, like that of any tool."""
+    written = Written(raw)
+    assert await make_file.begin(written.input) is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["invalid", "cut", "missing"])
+async def test_it_never_begins(how: str) -> None:
+    """What it needs can no longer come: nobody waits for it in vain."""
+    written = Written('{"lines": [')
+    found: list[Any] = []
+
+    async def begin() -> None:
+        found.append(await make_file.begin(written.input))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(begin)
+            await anyio.wait_all_tasks_blocked()
+            if how == "invalid":
+                written.write("]]")
+            elif how == "cut":
+                written.cut()
+            else:
+                written.end("]}")
+    assert found == [None]
+
+
+@pytest.mark.anyio
+async def test_items_come_one_by_one() -> None:
+    """Each as soon as it is finished, converted; the end of the array ends the iteration, before the input ends."""
+
+    @tool
+    async def plan(days: ItemStream[dt.date]) -> None:
+        """Plan."""
+
+    written = Written('{"days": ["2026-01-0')
+    days = (await _begin(plan, written))["days"].__aiter__()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            got: list[Any] = []
+
+            async def read() -> None:
+                async for day in days:
+                    got.append(day)
+                got.append("end")
+
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            assert got == []
+            written.write('1", "2026-01-02"')
+            await anyio.wait_all_tasks_blocked()
+            assert got == [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
+            written.write("]")
+            await anyio.wait_all_tasks_blocked()
+            assert got[-1] == "end"
+    assert written.input.outcome is None
+
+
+@pytest.mark.anyio
+async def test_text_comes_in_pieces() -> None:
+    """Joined they are the string; each iteration begins at its start, and a late one misses nothing."""
+    written = Written('{"words": "Good ')
+    words = (await _begin(say, written))["words"]
+    first = words.__aiter__()
+    assert await anext(first) == "Good "
+    written.write("mor")
+    assert await anext(first) == "mor"
+    written.end('ning"}')
+    assert [piece async for piece in first] == ["ning"]
+    assert "".join([piece async for piece in words]) == "Good morning"
+    assert await words == "Good morning"
+
+
+@pytest.mark.anyio
+async def test_an_item_that_does_not_fit() -> None:
+    """It interrupts the reading, with its place and what was expected."""
+    written = Written('{"filename": "a", "lines": ["x", 3, "y"')
+    lines = (await _begin(make_file, written))["lines"].__aiter__()
+    assert await anext(lines) == "x"
+    with pytest.raises(InputInterrupted, match=r"\['lines'\]\[1\].*valid string, got 3"):
+        await anext(lines)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("rest", "told"),
+    [
+        ("3}", "not an array"),
+        ('["x" "y"', "expected ',' or ']'"),
+        ("}", "expected a value"),
+    ],
+)
+async def test_what_cannot_be_read(rest: str, told: str) -> None:
+    """Another type, broken JSON: the tool is interrupted where it reads."""
+    written = Written('{"filename": "a", "lines": ')
+    lines = (await _begin(make_file, written))["lines"]
+    written.end(rest)
+    with anyio.fail_after(10), pytest.raises(InputInterrupted) as caught:
+        await lines
+    assert told in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_what_never_comes() -> None:
+    """A parameter that the whole input does not have; an optional one then has its default."""
+    written = Written('{"filename": "a"')
+    arguments = await _begin(make_file, written)
+    written.end("}")
+    with anyio.fail_after(10):
+        with pytest.raises(InputInterrupted, match="missing"):
+            await arguments["lines"]
+        assert await arguments["mode"] == "w"
+
+
+@pytest.mark.anyio
+async def test_later_waits_for_its_value() -> None:
+    """It is there when it is finished, checked like the others."""
+    written = Written('{"filename": "a", "mode": "a')
+    arguments = await _begin(make_file, written)
+    got: list[str] = []
+
+    async def wait() -> None:
+        got.append(await arguments["mode"])
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert got == []
+            written.write('b"')
+    assert got == ["ab"]
+
+    written = Written('{"filename": "a", "mode": 3, ')
+    with pytest.raises(InputInterrupted, match="valid string, got 3"):
+        await (await _begin(make_file, written))["mode"]
+
+
+@pytest.mark.anyio
+async def test_an_input_that_is_not_wanted_any_more() -> None:
+    """Whoever reads is interrupted, also in the middle of waiting, with the reason."""
+    written = Written('{"words": "Good ')
+    words = (await _begin(say, written))["words"]
+    caught: list[InputInterrupted] = []
+
+    async def read() -> None:
+        try:
+            await words
+        except InputInterrupted as error:
+            caught.append(error)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            written.input.interrupt("not allowed")
+    assert caught[0].reason == "not allowed"
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ('{"a": 1, "b": {"a": 2}, "c": [{"a": 1, "a": 2}]}', None),
+        ('{"a": 1, "b": 2, "a": 3}', "a"),
+        ('{"a": 1, "\\u0061": {"b": 1}}', "a"),
+        ("{}", None),
+    ],
+)
+def test_repeated_keys(raw: str, found: str | None) -> None:
+    """Of the object itself, however they are written; what is inside it is its own affair."""
+    assert repeated_key(raw) == found
