@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.tools import Tool, as_tool, tool
+from eagerstream.tools import Group, InProcessExecutor, Tool, ToolCall, as_tool, tool
+from tests.tools.test_executor import a_call
 
 
 @tool
@@ -54,7 +56,7 @@ def test_a_definition_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize(("eager", "expected"), [(True, {True}), (False, {False}), (None, set())])
-def test_eager(eager: bool | None, expected: set[bool]) -> None:  # noqa: FBT001
+def test_eager(eager: bool | None, expected: set[bool]) -> None:
     """Tri-state: on, off whatever a header says, or left to the API."""
 
     @tool(eager=eager)
@@ -353,3 +355,445 @@ def test_an_annotation_without_a_schema() -> None:
 def test_tools_are_the_same_each_time() -> None:
     """A definition is stable: the same tool gives the same text, so that it can be cached."""
     assert json.dumps(get_weather.to_dict()) == json.dumps(get_weather.to_dict())
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+async def plain(a: int = 0) -> str:
+    """Plain."""
+    return str(a)
+
+
+_EPHEMERAL = {"type": "ephemeral"}
+
+
+@pytest.mark.parametrize(
+    ("options", "added"),
+    [
+        ({}, {}),
+        ({"strict": True}, {"strict": True}),
+        ({"strict": False}, {"strict": False}),
+        ({"cache_control": _EPHEMERAL}, {"cache_control": _EPHEMERAL}),
+        ({"defer_loading": True}, {"defer_loading": True}),
+        ({"defer_loading": False, "cache_control": _EPHEMERAL}, {"defer_loading": False, "cache_control": _EPHEMERAL}),
+        ({"allowed_callers": ["direct"]}, {"allowed_callers": ["direct"]}),
+        ({"input_examples": [{"a": 1}]}, {"input_examples": [{"a": 1}]}),
+        ({"eager": False}, {"eager_input_streaming": False}),
+        ({"name": "other"}, {"name": "other"}),
+        ({"description": "Other."}, {"description": "Other."}),
+        (dict.fromkeys(["strict", "cache_control", "defer_loading", "allowed_callers", "input_examples"]), {}),
+        ({"group": "g", "timeout_s": 3.5, "include_data": True, "definition": None, "name": None}, {}),
+    ],
+    ids=repr,
+)
+def test_options_in_the_definition(options: Any, added: dict[str, Any]) -> None:
+    """Golden: what the API knows stands in the definition, None is left out, and nothing else is there."""
+    expected = {
+        "name": "plain",
+        "description": "Plain.",
+        "input_schema": {
+            "type": "object",
+            "properties": {"a": {"type": "integer", "default": 0}},
+            "additionalProperties": False,
+        },
+        "eager_input_streaming": True,
+    }
+    assert tool(plain, **options).to_dict() == expected | added
+
+
+def test_options_beside_the_definition() -> None:
+    """What is ours is an attribute of the tool."""
+    made = tool(plain, group="g", timeout_s=3.5, include_data=True)
+    assert (made.group, made.timeout_s, made.include_data) == (Group("g"), 3.5, True)
+    assert not made.accepts_invalid_input
+    group = Group("g", stop_on_error=True)
+    assert tool(plain, group=group).group is group
+    made = tool(plain)
+    assert (made.group, made.timeout_s, made.include_data, made.toolset) == (None, None, False, None)
+
+
+def test_unknown_options() -> None:
+    """A misspelt option is a mistake, not an option that is left out; all of them are named."""
+    misspelt: Any = {"timeout": 3, "egaer": True}
+    with pytest.raises(UsageError, match=r"no option 'timeout'.*no option 'egaer'"):
+        tool(plain, **misspelt)
+    with pytest.raises(UsageError, match=r"no option 'timeout'.*no option 'egaer'"):
+        tool(**misspelt)(plain)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"timeout_s": 0}, "timeout_s"),
+        ({"timeout_s": -1}, "timeout_s"),
+        ({"timeout_s": float("nan")}, "timeout_s"),
+        ({"allowed_callers": "direct"}, "allowed_callers"),
+        ({"cache_control": "ephemeral"}, "cache_control"),
+        ({"cache_control": _EPHEMERAL, "defer_loading": True}, "defer_loading"),
+        ({"input_examples": [1]}, "input_examples"),
+        ({"input_examples": {"a": 1}}, "input_examples"),
+        ({"accepts_invalid_input": True}, "INVALID_JSON"),
+    ],
+    ids=repr,
+)
+def test_options_that_cannot_be(options: Any, fault: str) -> None:
+    """What the API or the executor could not use is refused when the tool is defined."""
+    with pytest.raises(UsageError, match=fault):
+        tool(plain, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"timeout_s": "5"},
+        {"group": 3},
+        {"name": 3},
+        {"description": 3},
+        {"eager": "yes"},
+        {"strict": "yes"},
+        {"input_examples": 3},
+        {"allowed_callers": 3, "strict": True},
+        {"definition": "f"},
+    ],
+    ids=repr,
+)
+def test_options_of_the_wrong_type(options: Any) -> None:
+    """Without a type checker these are as easy to get wrong as the others; a wrong group ends the run in admit."""
+    with pytest.raises(UsageError):
+        tool(plain, **options)
+
+
+def test_strict_and_calls_from_code(caplog: pytest.LogCaptureFixture) -> None:
+    """The API refuses the two together today: a warning that names the tool, since it may not do so tomorrow."""
+    callers = ["direct", "code_execution_20260120"]
+    tool(plain, strict=True, allowed_callers=["direct"])
+    tool(plain, allowed_callers=callers)
+    assert "strict" not in caplog.text
+    tool(plain, strict=True, allowed_callers=callers)
+    assert "the tool plain: strict cannot be combined" in caplog.text
+
+
+def test_faults_of_function_and_options_at_once() -> None:
+    """Golden: everything that is wrong, in one message."""
+
+    async def f(a, *args: int) -> None: ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(UsageError) as caught:
+        tool(f, name="a b", cache_control="x", allowed_callers="direct", input_examples=[1])  # type: ignore[call-overload]
+    assert str(caught.value) == (
+        "a b cannot be a tool: cache_control: Input should be a valid dictionary; "
+        "allowed_callers: 'str' instances are not allowed as a Sequence value; "
+        "input_examples: Input should be a valid dictionary; "
+        "parameter 'a' has no type annotation; parameter 'args' cannot be given by name; "
+        "a tool's name must match [a-zA-Z0-9_-]{1,64}, not 'a b'"
+    )
+
+
+@pytest.mark.parametrize("option", [{"timeout_s": -1}, {"timeout": 1}], ids=repr)
+def test_really_all_faults_at_once(option: Any) -> None:
+    """Whatever the first fault is, the others are told with it."""
+    with pytest.raises(UsageError) as caught:
+        tool(plain, name="a b", **option)
+    assert "timeout" in str(caught.value)
+    assert "name must match" in str(caught.value)
+
+
+def test_accepts_invalid_input() -> None:
+    """The model never sees the parameter; all others need a default, since they are not there then."""
+
+    async def fits(a: int = 0, INVALID_JSON: str = "") -> None:
+        """F."""
+
+    async def needs(a: int, INVALID_JSON: str = "") -> None: ...
+
+    assert set(tool(fits, accepts_invalid_input=True).to_dict()["input_schema"]["properties"]) == {"a"}
+    assert set(tool(fits).to_dict()["input_schema"]["properties"]) == {"a", "INVALID_JSON"}
+    with pytest.raises(UsageError, match="defaults for all the others"):
+        tool(needs, accepts_invalid_input=True)
+
+
+def test_a_definition_is_a_copy_all_the_way_down() -> None:
+    """What a caller changes deep in one definition does not change the tool either."""
+    made = tool(plain)
+    made.to_dict()["input_schema"]["properties"].clear()
+    assert "a" in made.to_dict()["input_schema"]["properties"]
+
+
+# --- definitions that are given ---------------------------------------------------------------------------------------
+
+_SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+_GIVEN: dict[str, Any] = {"name": "given", "description": "Given.", "input_schema": _SCHEMA}
+
+
+async def echo(input: dict[str, Any]) -> dict[str, Any]:
+    """Not this description."""
+    return input
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("extra", "options", "eager"),
+    [
+        ({}, {}, True),
+        ({}, {"eager": False}, False),
+        ({}, {"eager": None}, None),
+        ({"eager_input_streaming": False}, {}, False),
+        ({"eager_input_streaming": False}, {"eager": True}, True),
+        ({"eager_input_streaming": True}, {"eager": None}, None),
+        ({"type": "custom", "strict": True}, {}, True),
+        ({"something_new": [1]}, {}, True),
+    ],
+    ids=repr,
+)
+async def test_a_given_definition(extra: dict[str, Any], options: Any, eager: bool | None) -> None:
+    """Verbatim, but for eager streaming; the function takes the input as one dict, checked against the schema."""
+    given = _GIVEN | extra
+    made = tool(echo, definition=given, **options)
+    expected = {name: value for name, value in given.items() if name != "eager_input_streaming"}
+    if eager is not None:
+        expected["eager_input_streaming"] = eager
+    assert made.to_dict() == expected
+    assert given == _GIVEN | extra, "what was given is not changed"
+    assert (made.name, made.description, made.eager, made.toolset) == ("given", "Given.", eager, None)
+    assert await made.call({"a": 1, "b": [2]}) == {"a": 1, "b": [2]}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 100},
+        {"type": "memory_20250818", "name": "memory", "cache_control": _EPHEMERAL},
+        {"type": "computer_20251124", "name": "computer", "display_width_px": 1, "display_height_px": 1},
+        {"type": "computer_toolset_20260801"},
+    ],
+    ids=lambda definition: definition["type"],
+)
+async def test_tools_whose_schema_the_api_knows(definition: dict[str, Any]) -> None:
+    """They never carry eager streaming; asking for it is a mistake. Their inputs go to the function as they are."""
+    made = tool(echo, definition=definition)
+    assert made.to_dict() == definition
+    assert made.eager is None
+    assert made.name == definition.get("name", "computer")
+    assert made.toolset == ("computer" if "toolset" in definition["type"] else None)
+    assert await made.call({"anything": [1]}) == {"anything": [1]}
+    for eager in (True, False):
+        with pytest.raises(UsageError, match="only user-defined tools take eager_input_streaming"):
+            tool(echo, definition=definition, eager=eager)
+    with pytest.raises(UsageError, match="only user-defined tools"):
+        tool(echo, definition=definition | {"eager_input_streaming": True})
+
+
+def test_faults_of_a_given_definition() -> None:
+    """All of them together, those of the options included."""
+    with pytest.raises(UsageError) as caught:
+        tool(echo, definition={"name": "a b", "cache_control": 1}, description="x", strict=True)
+    text = str(caught.value)
+    assert text.startswith("a b cannot be a tool: ")
+    for part in (
+        "description belongs into the definition",
+        "strict belongs into the definition",
+        "needs an input_schema",
+        "name must match",
+        "cache_control: Input should be a valid dictionary",
+    ):
+        assert part in text
+    with pytest.raises(UsageError, match="not a JSON schema"):
+        tool(echo, definition=_GIVEN | {"input_schema": {"type": "strin"}})
+
+
+@pytest.mark.parametrize("function", [lambda: 1, lambda a, b: (a, b), lambda *, a: a], ids=["none", "two", "by name"])
+def test_a_function_that_cannot_take_the_input(function: Callable[..., Any]) -> None:
+    """With a definition of its own a function takes one dict: another signature is a fault of the tool."""
+    with pytest.raises(UsageError):
+        tool(function, definition=_GIVEN)
+
+
+# --- functions of other kinds -----------------------------------------------------------------------------------------
+
+
+async def answer_of(used: Tool, raw: str) -> Any:
+    """What the model reads."""
+    call = a_call(used.name, raw)
+    await InProcessExecutor([used]).execute(call)
+    assert call.result is not None
+    return call.result.get("content")
+
+
+class Counter:
+    """A class whose methods are tools."""
+
+    def __init__(self, start: int) -> None:
+        self.count = start
+
+    @tool(name="count", timeout_s=5)
+    async def add(self, n: int, call: ToolCall) -> str:
+        """Add to the count.
+
+        Args:
+            n: How much.
+        """
+        self.count += n
+        return f"{call.name} {self.count}"
+
+    @tool
+    def peek(self) -> int:
+        """Look at the count."""
+        return self.count
+
+    @staticmethod
+    @tool
+    def twice(n: int) -> int:
+        """Double."""
+        return 2 * n
+
+    @tool(definition=_GIVEN)
+    async def raw(self, input: dict[str, Any]) -> int:
+        """Take it."""
+        return self.count + int(input["a"])
+
+
+class LoudCounter(Counter):
+    """Another description, the same place."""
+
+    @tool
+    def peek(self) -> str:
+        """Look, loudly."""
+        return f"{self.count}!"
+
+
+@pytest.mark.anyio
+async def test_methods_with_state() -> None:
+    """Each object has tools of its own, which know its state; the class has none that could run."""
+    one, two = Counter(1), Counter(100)
+    assert one.add.to_dict()["input_schema"]["properties"] == {"n": {"type": "integer", "description": "How much."}}
+    assert await answer_of(one.add, '{"n": 2}') == "count 3"
+    assert await answer_of(one.add, '{"n": 2}') == "count 5"
+    assert await answer_of(two.peek, "{}") == "100"
+    assert await answer_of(two.raw, '{"a": 1}') == "101"
+    assert await answer_of(one.twice, '{"n": 4}') == "8"
+    assert await answer_of(Counter.twice, '{"n": 4}') == "8"
+    assert await answer_of(LoudCounter(7).peek, "{}") == "7!"
+    assert await answer_of(LoudCounter(7).add, '{"n": 1}') == "count 8"
+    assert one.peek() == 5
+    assert (one.add.timeout_s, one.add.is_unbound, Counter.add.is_unbound) == (5, False, True)
+    with pytest.raises(UsageError, match="count is a method"):
+        as_tool(Counter.add)
+
+
+class Caller:
+    """An object that can be called, with a docstring on its class only."""
+
+    async def __call__(self, n: int, call: ToolCall) -> str:
+        return f"{call.name} {n}"
+
+
+@pytest.mark.anyio
+async def test_callable_objects() -> None:
+    """Named and described by their class, with or without a definition; the call is injected as in functions."""
+    made = tool(Caller())
+    assert (made.name, made.description) == ("Caller", Caller.__doc__)
+    assert await answer_of(made, '{"n": 3}') == "Caller 3"
+
+    class Raw:
+        async def __call__(self, input: dict[str, Any], call: ToolCall) -> str:
+            return f"{call.name} {input}"
+
+    assert await answer_of(tool(Raw(), definition=_GIVEN), '{"a": 3}') == "given {'a': 3}"
+
+
+async def _find(library: str, title: str, call: ToolCall) -> str:
+    """Find a book.
+
+    Args:
+        title: Of the book.
+    """
+    return f"{title} in {library} by {call.name}"
+
+
+def test_a_one_line_description() -> None:
+    """The commonest docstring of all: what the model reads has no line end that nobody wrote."""
+    assert tool(_find).to_dict()["description"] == "Find a book."
+
+
+@pytest.mark.anyio
+async def test_partials_of_functions_with_a_call() -> None:
+    """What is filled in is not asked of the model, nor is the call."""
+    made = tool(functools.partial(_find, "Oslo"))
+    assert (made.name, made.description.strip()) == ("_find", "Find a book.")
+    assert made.to_dict()["input_schema"]["properties"] == {"title": {"type": "string", "description": "Of the book."}}
+    assert await answer_of(made, '{"title": "Growth"}') == "Growth in Oslo by _find"
+
+
+async def _take(prefix: str, input: dict[str, Any], call: ToolCall) -> str:
+    return f"{prefix} {call.name} {input}"
+
+
+@pytest.mark.anyio
+async def test_a_partial_with_a_definition_and_a_call() -> None:
+    """The call is injected here as well."""
+    made = tool(functools.partial(_take, "got"), definition=_GIVEN)
+    assert await answer_of(made, '{"a": 3}') == "got given {'a': 3}"
+
+
+@pytest.mark.anyio
+async def test_a_partial_of_a_callable_object() -> None:
+    """A partial of anything that is a tool itself is one."""
+
+    class Times:
+        async def __call__(self, a: int, b: int) -> int:
+            return a * b
+
+    assert await answer_of(tool(functools.partial(Times(), 2), name="times"), '{"b": 3}') == "6"
+
+
+def test_an_optional_call() -> None:
+    """`Tool.call` runs a tool without a call: `ToolCall | None` is its honest type, and no parameter of the model's."""
+
+    async def f(n: int, call: ToolCall | None = None) -> None:
+        """F."""
+
+    async def g(n: int, call: Annotated[ToolCall, "whatever"]) -> None:
+        """G."""
+
+    assert set(tool(f).to_dict()["input_schema"]["properties"]) == {"n"}
+    assert set(tool(g).to_dict()["input_schema"]["properties"]) == {"n"}
+
+
+@pytest.mark.anyio
+async def test_an_injected_call_is_not_the_model_s() -> None:
+    """The parameter is not in the schema, and the model cannot fill it in."""
+
+    @tool
+    async def f(n: int, own: ToolCall) -> str:
+        """F."""
+        return own.id
+
+    assert f.to_dict()["input_schema"]["required"] == ["n"]
+    assert await answer_of(f, '{"n": 1}') == "toolu_0"
+    assert await answer_of(f, '{"n": 1, "own": 2}') == "Error: Unknown parameter 'own'"
+    seen = []
+
+    @tool
+    async def g(own: ToolCall) -> None:
+        """G."""
+        seen.append(own)
+
+    await g.call({})
+    assert seen == [None]
+
+
+def test_a_field_as_default() -> None:
+    """As FastAPI and MCP servers write it: its description and bounds count, or it is refused; it is never passed on."""
+    from pydantic import Field
+
+    async def f(n: int = Field(ge=3, description="At least 3.")) -> None:
+        """F."""
+
+    try:
+        properties = tool(f).to_dict()["input_schema"]["properties"]
+    except UsageError:
+        return
+    assert properties == {"n": {"type": "integer", "minimum": 3, "description": "At least 3."}}

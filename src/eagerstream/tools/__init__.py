@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from .call import CallState, ToolCall
 from .content import document_bytes, document_text, image_bytes, text_block
-from .definition import Group, Reject, Tool, ToolOptions, tool
+from .definition import Tool, tool
 from .executor import Executor, InProcessExecutor
 from .foreign import ForeignTool, as_tool
 from .history import HistoryFault, validate_history
+from .options import Group, Reject, ToolOptions
 from .response import ToolErrorCode, ToolResponse, ToolStatus
 from .streams import ItemStream, Later, TextStream
 from .toolbox import Toolbox

@@ -14,7 +14,7 @@ import anyio.lowlevel
 from ..growing import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
 from ..wire.events import Block
-from .response import ToolErrorCode, ToolResponse
+from .response import ToolErrorCode, ToolResponse, ToolStatus
 from .results import begun_result, error_response, invalid_result, rendered, response_of, result_for
 
 
@@ -43,9 +43,12 @@ class ToolCall:
         turn: Number of the turn that it belongs to, from 1.
         ran: The tool was called.
         result: The `tool_result` block; None until there is one.
-        response: What the tool answered, raised exceptions included; None where it did not run.
+        response: What the tool answered, or what the call was answered in its place; None until then, and of a call
+            that was cut off with its turn.
         in_history: The history has the call, with its result. False of a call in a turn that was discarded.
+        error: What the tool raised; the model is told its class and message only.
         rejected: A guard rejected the call while it was written: what it is answered with.
+        withdrawn: It was answered without being run because the reply ended as it did.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
     """
 
@@ -57,8 +60,17 @@ class ToolCall:
     result: Block | None = field(default=None, repr=False)  # may hold what does not belong in a log
     response: ToolResponse | None = field(default=None, repr=False)
     in_history: bool = False
+    error: BaseException | None = field(default=None, repr=False)
     rejected: str | None = None
     blocked_s: float = 0.0
+    withdrawn: bool = False
+    failed_groups: dict[str, ToolCall] = field(default_factory=dict, repr=False)
+    """Shared by the calls of a turn: by the group's name, the first call that failed."""
+    given_up: bool = field(default=False, repr=False)
+    """Nobody waits for the tool any more: a thread that still runs may stop."""
+    in_thread: bool = field(default=False, repr=False)
+    """Its tool runs in a thread, maybe longer than it was waited for."""
+    on_thread_end: Callable[[], object] = field(default=lambda: None, repr=False)
     _started_s: float = field(default=0.0, repr=False)
     answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
     on_start: Callable[[ToolCall], object] = field(default=lambda _: None, repr=False)
@@ -110,21 +122,33 @@ class ToolCall:
         if self.result is None:
             self.on_progress(self, value)
 
+    def leave_thread(self) -> None:
+        """The tool's thread has ended."""
+        self.in_thread = False
+        self.on_thread_end()
+
     def answer(self, returned: Any, *, include_data: bool = False) -> None:
         """What the tool returned: text, content blocks, a `ToolResponse`, or anything that has a JSON form.
 
         Raises:
             TypeError: It has none; the call is still unanswered.
         """
-        self.settle(response_of(returned), include_data=include_data)
+        is_response = isinstance(returned, ToolResponse)  # the data of anything else is its text
+        self.settle(response_of(returned), include_data=include_data and is_response)
 
     def fail(self, error: BaseException, *, include_data: bool = False) -> None:
         """What the tool raised: the model is told `Class: message`."""
+        self.error = self.error or error
         self.settle(error_response(error), raised=True, include_data=include_data)
 
     def refuse(self, text: str, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
         """Answer with an error in these words, without the tool, or in its place."""
         self.settle(ToolResponse.error(code, text), raised=True)
+
+    def withdraw(self, text: str) -> None:
+        """The reply ended in a way in which the call may not begin any more."""
+        self.withdrawn = self.result is None
+        self.refuse(text)
 
     def refuse_invalid(self) -> None:
         """Answer an input that cannot be used: with itself, as `{"INVALID_JSON": raw}`."""
@@ -156,14 +180,18 @@ class ToolCall:
             )
 
     def settle(self, response: ToolResponse, *, raised: bool = False, include_data: bool = False) -> None:
-        """What the tool answered, or raised, as a response."""
+        """What the tool answered, or raised, as a response.
+
+        Raises:
+            TypeError: Its content is none that the API takes; the call is still unanswered.
+        """
         if self.result is not None:
             return
         content = rendered(response, raised=raised, include_data=include_data)
         result = result_for(
             self.input,
             content,
-            is_error=response.error_info is not None,
+            is_error=response.status is ToolStatus.ERROR,
             max_chars=self.limits.max_result_chars,
         )
         self.response = replace(response, stats=self._stats(response.stats))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, Protocol, Self, TypedDict, Unpack, get_type_hints, overload
+from typing import Any, Final, Protocol, Self, Unpack, cast, get_type_hints, overload
 
 import docstring_parser
 
@@ -20,93 +18,15 @@ from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
 from .call import ToolCall
 from .faults import InputError
 from .invoke import invoke
+from .options import Group, ToolOptions, option_faults
 from .raw_schema import RawSchema
-from .schema import Parameters
+from .schema import Parameters, annotated, is_of
 from .streams import repeated_key
 
 _log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Tools that run one at a time, in call order.
-
-    Attributes:
-        name: Tools that name the same group belong together.
-        stop_on_error: After a call of the group that failed, the later ones of the same turn are not run.
-        skipped: What these are answered with; `{name}` stands for the tool that failed.
-    """
-
-    name: str
-    stop_on_error: bool = False
-    skipped: str = "Not executed: the preceding {name} call failed."
-
-
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """What a guard says of a call that must not run.
-
-    Attributes:
-        reason: The model's answer.
-        cut: End the reply here: what the model is still writing costs, and will not be used.
-    """
-
-    reason: str
-    cut: bool = False
-
-
-class ToolOptions(TypedDict, total=False):
-    """What can be said about a tool beside its function. What goes into the definition is left out where it is None.
-
-    Attributes:
-        name: Instead of the function's name.
-        description: Instead of the docstring's text.
-        definition: The definition verbatim, as the API takes it; the function then takes the input as one `dict`.
-        eager: `eager_input_streaming`; True by default, False for a buffered input, None to leave it out.
-        strict: The API holds the model to the schema while it writes.
-        cache_control: A cache breakpoint behind this definition.
-        defer_loading: The model finds the tool by tool search only.
-        allowed_callers: Who may call it: `"direct"`, or code that the API runs.
-        input_examples: Inputs to learn from.
-        group: Tools that name the same group run one at a time, in call order.
-        timeout_s: Seconds that a call may run, instead of `Limits.tool_timeout_s`.
-        accepts_invalid_input: The tool is called with `{"INVALID_JSON": raw}` where an input is not JSON, instead of
-            an automatic error answer. Its function takes that key as a parameter, which the model never sees, and has
-            defaults for all others; or it is a tool with a `definition`.
-        include_data: The `data` of its responses is sent too, as JSON behind the text.
-        start: When a call may begin: `"input"` (by default) at the end of its own input, `"message"` once the reply has
-            ended and asks for it, for what must not run before a refusal or a cut can be ruled out. A tool with
-            streaming parameters begins earlier still, while its input is being written.
-        approve: Asked with the call before it runs; a function or an async one. True lets it run; False, or a text that
-            says why, answers it as refused, and so does an exception.
-        approve_timeout_s: Seconds that `approve` may take, 600 by default; over it, the call is refused.
-        guard: Asked with the partial input while it grows, and once more when it is whole; a text rejects the call,
-            which is answered with it and does not run; `Reject(text, cut=True)` also ends the reply there, to save its
-            tokens.
-        idempotent: A call may be run a second time where it is not known whether the first came to its end.
-    """
-
-    name: str | None
-    description: str | None
-    definition: Mapping[str, Any] | None
-    eager: bool | None
-    strict: bool | None
-    cache_control: Mapping[str, Any] | None
-    defer_loading: bool | None
-    allowed_callers: Sequence[str] | None
-    input_examples: Sequence[Mapping[str, Any]] | None
-    group: str | Group | None
-    timeout_s: float | None
-    accepts_invalid_input: bool
-    include_data: bool
-    start: Literal["input", "message"]
-    approve: Callable[[ToolCall], Any] | None
-    approve_timeout_s: float
-    guard: Callable[[JSONObject], str | Reject | None] | None
-    idempotent: bool
 
 
 _IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")
@@ -134,11 +54,13 @@ class Tool:
     """
 
     def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
-        _refuse_unknown(options)
+        wrong = option_faults(options)
+        options = cast("ToolOptions", {name: value for name, value in options.items() if name not in wrong})
         self._function = function
         self._bound_to: object = None
         self.is_method = _is_method(function)
-        self.group = _as_group(options.get("group"))
+        group = options.get("group")
+        self.group = Group(group) if isinstance(group, str) else group
         self.timeout_s = options.get("timeout_s")
         self.accepts_invalid_input = options.get("accepts_invalid_input", False)
         self.include_data = options.get("include_data", False)
@@ -148,14 +70,8 @@ class Tool:
         self.guard = options.get("guard")
         self.idempotent = options.get("idempotent", False)
         given = options.get("definition")
-        faults = _function_faults(function)
-        for limit in ("timeout_s", "approve_timeout_s"):
-            seconds = getattr(self, limit)
-            if seconds is not None and not seconds > 0:
-                faults.append(f"{limit} must be a positive number, not {seconds!r}")
-        if self.start not in ("input", "message"):
-            faults.append(f'start must be "input" or "message", not {self.start!r}')
-        if not faults:
+        faults = list(wrong.values()) + _function_faults(function)
+        if not _function_faults(function):
             faults += self._define(function, options) if given is None else self._take(function, given, options)
         if faults:
             name = options.get("name") or (given or {}).get("name") or _name_of(function)
@@ -178,8 +94,8 @@ class Tool:
         self._parameters: Parameters | RawSchema | None = parameters
         self._injected = parameters.injected
         self.toolset: str | None = None
-        self.name = _first(options.get("name"), _name_of(function)) or ""
-        self.description = _first(options.get("description"), docstring.description) or ""
+        self.name = _first(options.get("name"), _name_of(function))
+        self.description = _first(options.get("description"), docstring.description or "").strip()
         self.input_schema: JSONObject = parameters.schema
         self.eager = options.get("eager", True)
         self._definition: dict[str, Any] = {"name": self.name}
@@ -200,7 +116,8 @@ class Tool:
             faults.append('a tool with streaming parameters begins before its message ends: start cannot be "message"')
         if parameters.is_streaming and self.eager is False:
             _log.warning("the tool %s streams its parameters, and eager=False holds them back", self.name)
-        faults += _option_faults(self._definition)
+        faults += _definition_faults(self._definition)
+        faults += self._example_faults() if not faults else []
         if not faults and not self.description:
             _log.warning("the tool %s has no description: the model will not know when to call it", self.name)
         return faults
@@ -212,13 +129,18 @@ class Tool:
             for name in ("name", "description", *_IN_DEFINITION)
             if options.get(name) is not None
         ]
-        definition = dict(given)
+        definition: dict[str, Any] = cast("dict[str, Any]", copy_json(dict(given)))
         kind = str(definition.get("type") or "custom")
         matched = _TOOLSET.fullmatch(kind)
         self.toolset = matched[1] if matched else None
         self.name = str(definition.get("name") or self.toolset or "")
         self.description = str(definition.get("description") or "")
         schema = definition.get("input_schema")
+        if self.toolset is not None and self.group is None:
+            # The API's rule for actions of one turn: in order, and none after one that failed.
+            what = "computer action" if self.toolset == "computer" else "action"
+            skipped = f"Not executed: an earlier {what} in this turn failed."
+            self.group = Group(f"{self.toolset} toolset", stop_on_error=True, skipped=skipped)
         if kind == "custom":
             if "eager" in options or "eager_input_streaming" not in definition:
                 definition.pop("eager_input_streaming", None)
@@ -235,8 +157,22 @@ class Tool:
         self.input_schema = self._parameters.schema if self._parameters else {}
         faults += self._parameters.faults if self._parameters else []
         self._definition = definition
-        self._injected = _injected(function)
-        return faults + _option_faults(definition)
+        self._injected = _raw_parameters(function, faults, is_method=self.is_method)
+        in_definition: dict[str, Any] = {name: definition[name] for name in _IN_DEFINITION if name in definition}
+        if wrong := option_faults(in_definition):
+            return [*faults, *wrong.values()]
+        return faults + _definition_faults(definition) + self._example_faults()
+
+    def _example_faults(self) -> list[str]:
+        """The API refuses examples that do not fit the schema."""
+        faults: list[str] = []
+        examples = self._definition.get("input_examples") or ()
+        for number, example in enumerate(examples if self._parameters and not self._parameters.faults else ()):
+            try:
+                self.check(dict(example))
+            except InputError as error:
+                faults.append(f"input_examples[{number}]: {str(error).removeprefix('Error: ')}")
+        return faults
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         """The tool of an object, where this is a method of its class."""
@@ -290,8 +226,10 @@ class Tool:
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition as the API takes it."""
-        return dict(self._definition)
+        """The definition as the API takes it, in a copy of its own."""
+        definition = copy_json(self._definition)
+        assert isinstance(definition, dict)
+        return definition
 
     def check(self, input: JSONObject) -> dict[str, Any]:
         """What the function is called with for a whole input: checked, converted, and a copy of its own.
@@ -321,6 +259,7 @@ class Tool:
         """
         injected = dict.fromkeys(self._injected, call)
         if isinstance(self._parameters, Parameters):
+            arguments = self._parameters.with_field_defaults(arguments)
             function = partial(self._function, **arguments, **injected)
         else:
             function = partial(self._function, arguments, **injected)
@@ -362,19 +301,14 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
     return decorate if function is None else decorate(function)
 
 
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    if unknown := sorted(set(options) - set(ToolOptions.__annotations__)):
-        raise UsageError(f"a tool has no option {', '.join(map(repr, unknown))}")
-
-
 def _function_faults(function: object) -> list[str]:
     if inspect.isclass(function):
         return ["a class is no function: make an object of it"]
     return [] if callable(function) else [f"{function!r} cannot be called"]
 
 
-def _first(*values: str | None) -> str | None:
-    return next((value for value in values if value is not None), None)
+def _first(given: str | None, otherwise: str) -> str:
+    return otherwise if given is None else given
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -399,16 +333,17 @@ def _is_method(function: Callable[..., Any]) -> bool:
     return next(iter(inspect.signature(function).parameters), None) == "self"
 
 
-def _as_group(group: str | Group | None) -> Group | None:
-    return Group(group) if isinstance(group, str) else group
-
-
-def _injected(function: Callable[..., Any]) -> list[str]:
+def _raw_parameters(function: Callable[..., Any], faults: list[str], *, is_method: bool) -> list[str]:
+    """The parameters of the type `ToolCall` of a function that takes its input as one dict."""
+    found: list[str] = []
     try:
-        hints = get_type_hints(function if inspect.isroutine(function) else type(function).__call__)
-    except (NameError, TypeError, AttributeError):
-        return []
-    return [name for name, hint in hints.items() if hint is ToolCall and name != "return"]
+        hints = get_type_hints(annotated(function), include_extras=True)
+        found = [name for name, hint in hints.items() if name != "return" and is_of(hint, ToolCall)]
+        signature = inspect.signature(function)
+        signature.bind(*([None] if is_method else []), {}, **dict.fromkeys(found))
+    except (NameError, TypeError, ValueError, AttributeError) as error:
+        faults.append(f"with a definition, its function takes the input as one dict: {error}")
+    return found
 
 
 def _takes_only(function: Callable[..., Any], name: str, parameters: Parameters) -> bool:
@@ -416,20 +351,12 @@ def _takes_only(function: Callable[..., Any], name: str, parameters: Parameters)
     return name in signature.parameters and not parameters.schema.get("required")
 
 
-def _option_faults(definition: Mapping[str, Any]) -> list[str]:
-    faults: list[str] = []
+def _definition_faults(definition: Mapping[str, Any]) -> list[str]:
+    """What does not go together in a definition."""
     callers = definition.get("allowed_callers") or ()
-    if isinstance(callers, str):
-        faults.append(f"allowed_callers must be a list, not {callers!r}")
-    elif definition.get("strict") and any(caller != "direct" for caller in callers):
+    if definition.get("strict") and any(caller != "direct" for caller in callers):
         # The API refuses it today; a warning does not stand in the way the day it does not.
-        warnings.warn("strict cannot be combined with calls from code", UserWarning, stacklevel=4)
-    control = definition.get("cache_control")
-    if control is not None and not isinstance(control, Mapping):
-        faults.append('cache_control must be an object, for example {"type": "ephemeral"}')
-    if definition.get("defer_loading") and control is not None:
-        faults.append("a tool with defer_loading cannot carry cache_control")
-    examples = definition.get("input_examples")
-    if examples is not None and not all(isinstance(example, Mapping) for example in examples):
-        faults.append("input_examples must be a list of objects")
-    return faults
+        _log.warning("the tool %s: strict cannot be combined with calls from code", definition.get("name"))
+    if definition.get("defer_loading") and definition.get("cache_control") is not None:
+        return ["a tool with defer_loading cannot carry cache_control"]
+    return []

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import Outcome
+from ..wire import JSONObject, Outcome
 from .call import CallState, ToolCall
-from .definition import Group, Tool
+from .definition import Tool
 from .faults import InputError
 from .invoke import invoke
+from .options import Group
+from .places import Place, Slots
 from .response import ToolErrorCode, ToolResponse
 from .results import error_response, error_text, response_of
 from .toolbox import Toolbox
@@ -46,74 +50,22 @@ class Executor(Protocol):
         ...
 
 
-class _Slots:
-    """So many at once, first come, first served. Whoever reserves first runs first, whichever task starts first."""
-
-    def __init__(self, count: int) -> None:
-        self._free = count
-        self._waiting: deque[anyio.Event] = deque()
-
-    def reserve(self) -> anyio.Event:
-        """A ticket: set when it is its holder's turn. Each is to be given back."""
-        ticket = anyio.Event()
-        if self._free:
-            self._free -= 1
-            ticket.set()
-        else:
-            self._waiting.append(ticket)
-        return ticket
-
-    def give_back(self, ticket: anyio.Event) -> None:
-        """The holder is done, or does not want its turn any more."""
-        if not ticket.is_set():
-            self._waiting.remove(ticket)
-        elif self._waiting:
-            self._waiting.popleft().set()
-        else:
-            self._free += 1
+_MAX_NAME_CHARS: Final = 128
+_QUICK_CHARS: Final = 16 * 1024
+"""Inputs up to this length are checked on the event loop, in well under a millisecond; larger ones in a thread."""
 
 
-class _Place:
-    """Where a call waits for its turn: first in its tool's group, then for one of the slots that all share."""
+@dataclass(slots=True)
+class _Admission:
+    """A call on its way to its tool; `arguments` are None as long as its input is not checked."""
 
-    def __init__(self, slots: _Slots, group: _Slots | None, *, at_once: bool) -> None:
-        self._slots = slots
-        self._group = group
-        self._group_ticket = group.reserve() if group else None
-        # A call that waits for its group, its input or an approval does not keep a slot from others.
-        self._ticket = slots.reserve() if at_once and self._is_next_of_group else None
+    tool: Tool | None
+    place: Place
+    arguments: JSONObject | None
 
     @property
-    def _is_next_of_group(self) -> bool:
-        return self._group_ticket is None or self._group_ticket.is_set()
-
-    @property
-    def is_free(self) -> bool:
-        """It is the call's turn."""
-        return self._ticket is not None and self._ticket.is_set()
-
-    async def in_group(self) -> None:
-        """Wait until no earlier call of the group is left."""
-        if self._group_ticket is not None:
-            await self._group_ticket.wait()
-
-    async def in_slot(self) -> None:
-        """Wait for a slot."""
-        if self._ticket is None:
-            self._ticket = self._slots.reserve()
-        await self._ticket.wait()
-
-    def leave_slot(self) -> None:
-        """The tool has ended: others may run."""
-        if self._ticket is not None:
-            self._slots.give_back(self._ticket)
-            self._ticket = None
-
-    def leave(self) -> None:
-        """Make room for the next."""
-        self.leave_slot()
-        if self._group is not None and self._group_ticket is not None:
-            self._group.give_back(self._group_ticket)
+    def group(self) -> Group | None:
+        return self.tool.group if self.tool else None
 
 
 class InProcessExecutor:
@@ -131,26 +83,34 @@ class InProcessExecutor:
     def __init__(
         self, tools: Toolbox | Iterable[Tool] = (), *, limits: Limits = DEFAULT_LIMITS, max_concurrency: int = 16
     ) -> None:
-        if max_concurrency < 1:
-            raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency}")
+        if type(max_concurrency) is not int or max_concurrency < 1:
+            raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency!r}")
         self._tools = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         self._limits = limits
-        self._slots = _Slots(max_concurrency)
-        self._groups: dict[str, _Slots] = {}
-        self._failed: dict[tuple[str, int], str] = {}  # by group and turn: the tool whose call failed first
-        self._places: dict[ToolCall, _Place] = {}
+        self._slots = Slots(max_concurrency)
+        self._groups: dict[str, Slots] = {}
+        self._admissions: dict[ToolCall, _Admission] = {}
 
     def admit(self, call: ToolCall) -> None:
-        """See `Executor.admit`."""
-        place = self._places[call] = self._place(call)
+        """See `Executor.admit`; what needs no tool is answered here."""
+        self._admissions[call] = self._admission(call)
+
+    def _admission(self, call: ToolCall) -> _Admission:
+        tool = self._tools.find(call.block)
+        arguments = None
+        if call.result is None and call.input.outcome is not None and call.input.chars <= _QUICK_CHARS:
+            arguments = self._arguments(call, tool)
+        group = tool.group if tool else None
+        if group:
+            _note_failure(call, group)
+        place = Place(
+            self._slots,
+            self._groups.setdefault(group.name, Slots(1)) if group else None,
+            at_once=arguments is not None and tool is not None and tool.approve is None,
+        )
         if place.is_free:
             call.state = CallState.ADMITTED
-
-    def _place(self, call: ToolCall) -> _Place:
-        tool = self._find(call)
-        group = tool.group if tool else None
-        at_once = tool is not None and tool.approve is None and call.input.outcome is Outcome.VALID
-        return _Place(self._slots, self._groups.setdefault(group.name, _Slots(1)) if group else None, at_once=at_once)
+        return _Admission(tool, place, arguments)
 
     async def execute(self, call: ToolCall) -> None:
         """See `Executor.execute`.
@@ -158,49 +118,75 @@ class InProcessExecutor:
         An input that is not valid, an unknown tool, arguments that do not fit, a time-out and an exception are
         answered with an error result.
         """
-        place = self._places.pop(call, None) or self._place(call)
-        tool = self._find(call)
-        group = tool.group if tool else None
+        admission = self._admissions.pop(call, None) or self._admission(call)
+        place = admission.place
         try:
             await place.in_group()
             if call.result is None:
-                await self._execute_in_turn(call, tool, group, place)
-        except Exception as error:
+                await self._execute_in_turn(call, admission)
+        except (Exception, SystemExit) as error:
             call.fail(error)
         except anyio.get_cancelled_exc_class() as error:
             # Where it is the run that is cancelled, this passes it on. Else the tool came by it on its own (on asyncio
             # whoever awaits a cancelled task does), and it is a failure like any other.
+            if _task_is_cancelled():
+                raise
             await anyio.lowlevel.checkpoint_if_cancelled()
             call.fail(error)
         finally:
-            if group and call.is_error:
-                self._failed.setdefault((group.name, call.turn), call.name)
-            place.leave()
+            call.given_up = call.result is None
+            place.leave_slot()
+            if admission.group:
+                _note_failure(call, admission.group)
+            if call.in_thread:  # given up, but still at work: the next of the group waits for it
+                call.on_thread_end = place.leave_group
+            else:
+                place.leave_group()
 
-    async def _execute_in_turn(self, call: ToolCall, tool: Tool | None, group: Group | None, place: _Place) -> None:
-        failed = self._failed.get((group.name, call.turn)) if group and group.stop_on_error else None
-        if group and failed is not None:
-            call.refuse(group.skipped.replace("{name}", failed))
+    async def _execute_in_turn(self, call: ToolCall, admission: _Admission) -> None:
+        tool, group, arguments = admission.tool, admission.group, admission.arguments
+        failed = call.failed_groups.get(group.name) if group and group.stop_on_error else None
+        if group and failed is not None and failed.input.index < call.input.index:
+            call.refuse(group.skipped.replace("{name}", failed.name))
             return
-        early = await tool.begin(call.input) if tool is not None and tool.is_streaming else None
-        if early is None:
+        is_early = False
+        if arguments is None and tool is not None and tool.is_streaming:
+            arguments = await tool.begin(call.input)
+            is_early = arguments is not None and call.input.outcome is None
+        if not is_early and admission.arguments is None:
             await call.input.finished()
-        is_early = early is not None and call.input.outcome is None
-        arguments = early if is_early else self._arguments(call, tool)
+            arguments = await self._arguments_in_time(call, tool)
         if arguments is None or tool is None or call.result is not None or not await _approved(call, tool):
             return
-        await place.in_slot()
+        await admission.place.in_slot()
         if is_early and call.input.outcome is not None:  # it was whole before its turn came: nothing need be risked
             is_early = False
-            arguments = self._arguments(call, tool)
+            arguments = await self._arguments_in_time(call, tool)
         if arguments is None or call.result is not None:
             return
         if is_early:
-            await self._run_early(call, tool, arguments, place)
+            await self._run_early(call, tool, arguments, admission.place)
         else:
             await self._run(call, tool, arguments)
 
-    def _arguments(self, call: ToolCall, tool: Tool | None) -> dict[str, object] | None:
+    async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
+        """As `_arguments`; a large input is checked in a thread, and not for longer than the tool may run."""
+        value = call.input.value
+        if tool is None or value is None or call.input.chars <= _QUICK_CHARS:
+            return self._arguments(call, tool)
+        timeout_s = self._timeout_s(tool)
+        told = f"Error: the input could not be checked within {timeout_s:g} seconds"
+        with anyio.move_on_after(timeout_s):
+            try:
+                return await anyio.to_thread.run_sync(
+                    tool.check, value, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+                )
+            except InputError as error:
+                told = str(error)
+        call.refuse(told, code=ToolErrorCode.INVALID_PARAM)
+        return None
+
+    def _arguments(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         """What the tool is called with; None where the call was answered without it."""
         accepts = tool is not None and tool.accepts_invalid_input and call.input.outcome is Outcome.INVALID
         if accepts:
@@ -209,29 +195,31 @@ class InProcessExecutor:
             call.refuse_invalid()
             return None
         if tool is None:
+            name = call.name if len(call.name) <= _MAX_NAME_CHARS else f"{call.name[:_MAX_NAME_CHARS]}..."
             known = ", ".join(self._tools.names) or "none"
-            text = f"Error: Tool '{call.name}' not found. Available tools: {known}"
-            call.refuse(text, code=ToolErrorCode.NOT_FOUND)
+            call.refuse(f"Error: Tool '{name}' not found. Available tools: {known}", code=ToolErrorCode.NOT_FOUND)
             return None
         try:
             return tool.check(call.input.value)
         except InputError as error:
             call.refuse(str(error), code=ToolErrorCode.INVALID_PARAM)
-            return None
+        except Exception as error:  # a validator of the tool's own
+            call.fail(error)
+        return None
 
-    async def _run(self, call: ToolCall, tool: Tool, arguments: dict[str, object]) -> None:
+    async def _run(self, call: ToolCall, tool: Tool, arguments: JSONObject) -> None:
         timeout_s = self._timeout_s(tool)
         call.start()
         with anyio.move_on_after(timeout_s) as scope:
             try:
                 returned = await tool.invoke(arguments, call)
                 call.answer(returned, include_data=tool.include_data)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 call.fail(error, include_data=tool.include_data)
         if scope.cancelled_caught:
             _refuse_late(call, timeout_s)
 
-    async def _run_early(self, call: ToolCall, tool: Tool, arguments: dict[str, object], place: _Place) -> None:
+    async def _run_early(self, call: ToolCall, tool: Tool, arguments: JSONObject, place: Place) -> None:
         """Run a tool whose input is still written; the time that it has counts from the end of the input."""
         timeout_s = self._timeout_s(tool)
         call.start()
@@ -242,7 +230,8 @@ class InProcessExecutor:
                 tasks.start_soon(_limit_from_the_end, call, scope, timeout_s)
                 try:
                     response = response_of(await tool.invoke(arguments, call))
-                except Exception as error:
+                except (Exception, SystemExit) as error:
+                    call.error = error
                     response, raised = error_response(error), True
                 place.leave_slot()
                 # Whether what it was given is what the model meant shows only when the input is whole.
@@ -260,8 +249,21 @@ class InProcessExecutor:
     def _timeout_s(self, tool: Tool) -> float:
         return self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
 
-    def _find(self, call: ToolCall) -> Tool | None:
-        return self._tools.find(call.block)
+
+def _note_failure(call: ToolCall, group: Group) -> None:
+    """Remember the first call of the group that failed, in call order: one can fail before its turn comes."""
+    if call.is_error and not call.withdrawn:
+        failed = call.failed_groups.get(group.name, call)
+        call.failed_groups[group.name] = min(failed, call, key=lambda each: each.input.index)
+
+
+def _task_is_cancelled() -> bool:
+    """On asyncio: somebody has cancelled this very task, by a scope of anyio or by its own means."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False  # there is no asyncio here
+    return task is not None and task.cancelling() > 0
 
 
 async def _limit_from_the_end(call: ToolCall, scope: anyio.CancelScope, timeout_s: float) -> None:

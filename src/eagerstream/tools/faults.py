@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 _MAX_SHOWN_CHARS: Final = 100
-_MAX_TOLD: Final = 100
+_MAX_LOOKED_AT: Final = 10_000
+MAX_TOLD: Final = 100
 """Faults that are told one by one: more would not help to mend them."""
 
 
@@ -22,28 +24,39 @@ class InputFaults:
         self.missing: list[str] = []
         self.unknown: list[str] = []
         self._wrong: dict[str, list[str]] = {}  # by place: what was expected there, in each branch of a union
-        self._got: dict[str, str] = {}
+        self._got: dict[str, object] = {}
+        self.not_looked_at = 0
+        """Faults that are only counted."""
+        self.stopped = False
+        """There are more, which nobody looked for."""
 
     def add_wrong(self, place: str, expected: str, got: object) -> None:
         """Something else was expected at `place`; the branches of a union come one by one."""
         self._wrong.setdefault(place, []).append(expected)
-        self._got[place] = _shown(got)
+        self._got[place] = got
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.unknown or self._wrong)
 
     def __str__(self) -> str:
-        missing = [repr(place) for place in self.missing]
+        missing = [repr(place) for place in self.missing[:MAX_TOLD]]
+        if len(self.missing) > MAX_TOLD:
+            missing.append(f"and {len(self.missing) - MAX_TOLD} more")
         parts = [f"Missing required {missing[0]} parameter"] if len(missing) == 1 else []
         parts += [f"Missing required parameters: {', '.join(missing)}"] if len(missing) > 1 else []
-        parts += [f"Unknown parameter {place!r}" for place in self.unknown]
+        parts += [f"Unknown parameter {place!r}" for place in self.unknown[:MAX_TOLD]]
         parts += [
-            f"Invalid {f'parameter {place!r}' if place else 'input'}: {' or '.join(said)}, got {self._got[place]}"
-            for place, said in self._wrong.items()
+            f"Invalid {_named(place)}: {' or '.join(said)}, got {_shown(self._got[place])}"
+            for place, said in islice(self._wrong.items(), MAX_TOLD)
         ]
-        if len(parts) > _MAX_TOLD:
-            parts[_MAX_TOLD:] = [f"and {len(parts) - _MAX_TOLD} more faults"]
+        more = max(0, len(self.unknown) - MAX_TOLD) + max(0, len(self._wrong) - MAX_TOLD) + self.not_looked_at
+        if more or self.stopped:
+            parts.append(f"and {more} more faults" if more else "and more faults")
         return "Error: " + "; ".join(parts)
+
+
+def _named(place: str) -> str:
+    return f"parameter {place!r}" if place else "input"
 
 
 def joined(path: Iterable[str | int]) -> str:
@@ -52,5 +65,7 @@ def joined(path: Iterable[str | int]) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, str | list | dict) and len(value) > _MAX_LOOKED_AT:
+        return f"{type(value).__name__} of length {len(value)}"
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:80]}... ({len(text)} characters)"

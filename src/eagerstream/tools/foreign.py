@@ -5,6 +5,7 @@ The anthropic package's `beta_async_tool` and `beta_tool`, its builtin tools and
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -39,8 +40,10 @@ def as_tool(tool: object) -> Tool | None:
         if tool.is_unbound:
             raise UsageError(f"{tool.name} is a method: take the tool from an object of its class")
         return tool
+    if inspect.isclass(tool):
+        raise UsageError(f"{tool.__name__} is a class: make an object of it")
     if isinstance(tool, Mapping):
-        if tool.get("type", "custom") == "custom":
+        if (tool.get("type") or "custom") == "custom":
             name = tool.get("name")
             raise UsageError(f"nothing runs the tool {name!r}: give it a function, tool(function, definition=...)")
         return None

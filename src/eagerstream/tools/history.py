@@ -403,7 +403,7 @@ def count_breakpoints(holders: object) -> int:
         found = pending.pop()
         if isinstance(found, list | tuple):
             pending += found
-        elif isinstance(found, Mapping):
+        elif isinstance(found := as_mapping(found), Mapping):
             count += found.get("cache_control") is not None
             pending.append(found.get("content"))
     return count

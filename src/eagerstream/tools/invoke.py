@@ -6,16 +6,18 @@ still in it.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
+import threading
 import types
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import closing, suppress
 from functools import partial
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
@@ -27,8 +29,9 @@ _log = logging.getLogger(__name__)
 BLOCKED_S: Final = 0.1
 """A tool that keeps the event loop for longer, without an `await`, is told of; asyncio's debug mode says the same."""
 
-_CLEANUP_S: Final = 5.0
-"""How long a generator that was given up may take to clean up."""
+
+_LOOK_S: Final = 0.5
+"""How often a thread that waits looks whether anybody still waits for it."""
 
 
 async def invoke(function: Callable[[], Any], call: ToolCall | None) -> Any:
@@ -43,10 +46,12 @@ async def invoke(function: Callable[[], Any], call: ToolCall | None) -> Any:
         return await _watched(function(), call)
     if inspect.isasyncgenfunction(kind):
         return await _watched(_last_of(function(), call), call)
-    # One at a time of these threads is bounded by who calls this; one that was given up must not take a place.
+    # How many of these threads there are is bounded by who calls this; one that was given up must not take a place.
     limiter = anyio.CapacityLimiter(1)
-    returned = await anyio.to_thread.run_sync(
-        partial(_call_in_thread, function, call), abandon_on_cancel=True, limiter=limiter
+    if call is not None:
+        call.in_thread = True
+    (returned,) = await anyio.to_thread.run_sync(
+        partial(_call_in_thread, function, call, _soon()), abandon_on_cancel=True, limiter=limiter
     )
     if inspect.iscoroutine(returned):
         return await _watched(returned, call)
@@ -63,33 +68,85 @@ def _unwrapped(function: Callable[..., Any]) -> Any:
     return type(function).__call__
 
 
-def _call_in_thread(function: Callable[[], Any], call: ToolCall | None) -> Any:
-    returned = function()
-    return _last_in_thread(returned, call) if inspect.isgenerator(returned) else returned
+_Soon: TypeAlias = Callable[[Callable[[], object]], object]
 
 
-def _last_in_thread(values: Iterator[Any], call: ToolCall | None) -> Any:
-    last: Any = None
-    for last in values:
+def _soon() -> _Soon:
+    """How a thread has something done on this event loop, without waiting for it.
+
+    Waiting, as `anyio.from_thread` does, would never end in a thread that outlives its loop.
+    """
+    try:
+        return asyncio.get_running_loop().call_soon_threadsafe
+    except RuntimeError:
+        import trio  # is there: it runs this
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+
+
+def _call_in_thread(function: Callable[[], Any], call: ToolCall | None, soon: _Soon) -> tuple[Any]:
+    """What the function returns, in a tuple: trio takes no coroutine from a thread."""
+    try:
+        returned = function()
+        return (_last_in_thread(returned, call, soon) if inspect.isgenerator(returned) else returned,)
+    finally:
         if call is not None:
-            if call.result is not None:
+            with suppress(Exception):  # the event loop may be gone by now
+                soon(call.leave_thread)
+
+
+def _last_in_thread(values: Generator[Any, Any, Any], call: ToolCall | None, soon: _Soon) -> Any:
+    last: Any = None
+    with closing(values):
+        for last in values:
+            if call is not None and not _report_from_thread(call, last, soon):
                 return None  # it took too long, or the run is over: nobody wants the rest
-            anyio.from_thread.run_sync(_report, call, last)
     return last
+
+
+def _report_from_thread(call: ToolCall, value: Any, soon: _Soon) -> bool:
+    """Tell of progress, and wait until it has been told; False where nobody wants any more."""
+    told = threading.Event()
+    failures: list[BaseException] = []
+
+    def report() -> None:
+        try:
+            _report(call, value)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            told.set()
+
+    soon(report)
+    while not told.wait(_LOOK_S):
+        if call.result is not None or call.given_up:
+            return False
+    if failures:
+        raise failures[0]
+    return call.result is None and not call.given_up
 
 
 async def _last_of(values: AsyncGenerator[Any, None], call: ToolCall | None) -> Any:
     last: Any = None
-    try:
-        async for last in values:
-            if call is not None:
+    step = values.__anext__()
+    while True:
+        try:
+            last = await step
+        except StopAsyncIteration:
+            return last
+        if call is not None:
+            try:
                 _report(call, last)
-                # A generator need not wait for anything: others must have their turn all the same.
-                await anyio.lowlevel.checkpoint()
-    finally:
-        with anyio.move_on_after(_CLEANUP_S, shield=True):
-            await values.aclose()
-    return last
+            except BaseException:
+                await values.aclose()
+                raise
+        try:
+            await anyio.lowlevel.checkpoint()  # a generator need not wait for anything: others have their turn
+        except anyio.get_cancelled_exc_class() as cancelled:
+            # Its own scopes are open while it rests at its `yield`: only inside it can they be told whose this is.
+            step = values.athrow(cancelled)
+        else:
+            step = values.__anext__()
 
 
 def _report(call: ToolCall, value: Any) -> None:

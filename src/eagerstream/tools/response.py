@@ -59,8 +59,8 @@ class ToolErrorCode:
     @classmethod
     def get_all_codes(cls) -> list[str]:
         """The fifteen codes."""
-        names = [name for name, value in vars(cls).items() if name.isupper() and isinstance(value, str)]
-        return [name for name in names if name not in cls.UPSTREAM_CODES]
+        named = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items() if name.isupper()}
+        return [name for name, value in named.items() if isinstance(value, str) and name not in cls.UPSTREAM_CODES]
 
     @classmethod
     def is_valid_code(cls, code: str) -> bool:
@@ -94,7 +94,9 @@ class ToolResponse:
 
     def __post_init__(self) -> None:
         self.status = ToolStatus(self.status)
-        if self.status is ToolStatus.ERROR and self.error_info is None:
+        if self.status is not ToolStatus.ERROR:
+            self.error_info = None
+        elif not self.error_info:
             self.error_info = {"code": ToolErrorCode.UNKNOWN, "message": self.text}
 
     @classmethod
@@ -148,7 +150,9 @@ class ToolResponse:
     @property
     def code(self) -> str | None:
         """The code of an `ERROR`; None of anything else."""
-        return str(self.error_info.get("code", ToolErrorCode.UNKNOWN)) if self.error_info else None
+        if self.status is not ToolStatus.ERROR:
+            return None
+        return str((self.error_info or {}).get("code") or ToolErrorCode.UNKNOWN)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data: `status`, `text` and `data` always, the rest where there is some."""
@@ -179,7 +183,7 @@ class ToolResponse:
         """
         return cls(
             ToolStatus(plain.get("status", "success")),
-            plain.get("text", ""),
+            plain.get("text") or "",
             dict(plain.get("data") or {}),
             plain.get("error") or plain.get("error_info"),
             plain.get("stats"),
@@ -199,6 +203,8 @@ def _blocks(content: Sequence[Mapping[str, Any]]) -> list[Block]:
 
 def error_code(error: BaseException) -> str:
     """The code that an exception stands for; `EXECUTION_ERROR` where it says nothing more."""
+    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        return error_code(error.exceptions[0])
     code = getattr(error, "code", None)
     if isinstance(error, ToolError):
         return error.code or ToolErrorCode.EXECUTION_ERROR
@@ -215,8 +221,8 @@ def error_code(error: BaseException) -> str:
         (isinstance(error, FileExistsError), ToolErrorCode.ALREADY_EXISTS),
         (isinstance(error, PermissionError), ToolErrorCode.PERMISSION_DENIED),
         # HTTP clients are told by class name: httpx and httpx2 may both be installed, or neither.
-        (isinstance(error, TimeoutError) or "TimeoutException" in names, ToolErrorCode.TIMEOUT),
-        (isinstance(error, ConnectionError) or "TransportError" in names, ToolErrorCode.NETWORK_ERROR),
+        (isinstance(error, TimeoutError) or names & _TIMEOUTS, ToolErrorCode.TIMEOUT),
+        (isinstance(error, ConnectionError) or names & _NETWORK_ERRORS, ToolErrorCode.NETWORK_ERROR),
         (isinstance(error, InputError), ToolErrorCode.INVALID_PARAM),
         (isinstance(error, json.JSONDecodeError), ToolErrorCode.INVALID_FORMAT),
     ):
@@ -225,9 +231,14 @@ def error_code(error: BaseException) -> str:
     return ToolErrorCode.EXECUTION_ERROR
 
 
+_TIMEOUTS: Final = frozenset({"TimeoutException", "APITimeoutError"})
+_NETWORK_ERRORS: Final = frozenset({"TransportError", "APIConnectionError", "URLError"})
+
+
 def _http_status(error: BaseException) -> int | None:
+    status: object = None
     for holder in (error, getattr(error, "response", None)):
-        status = getattr(holder, "status_code", None)
-        if type(status) is int:
-            return status
-    return None
+        status = status or getattr(holder, "status_code", None)
+    if type(error).__name__ == "HTTPError":  # of urllib
+        status = status or getattr(error, "code", None)
+    return status if type(status) is int else None

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from ..errors import ToolError
 from ..wire import INVALID_JSON, JSON, Outcome, ToolInput, encodable
 from ..wire.events import Block
 from .content import block_of_bytes, text_block
-from .response import ToolResponse, ToolStatus, error_code
+from .response import ToolErrorCode, ToolResponse, ToolStatus, error_code
 
-_CONTENT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference", "browser_state"})
 _MAX_RAW_CHARS: Final = 64 * 1024
 """More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
 _TEXT: Final = frozenset({"text"})
@@ -45,8 +43,13 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
 
     Calls made from code that the API runs take text only, members of a toolset text and images, and an error result
     never anything but text.
+
+    Raises:
+        TypeError: A block is none that the API takes.
     """
     call = input.block
+    if not isinstance(content, str):
+        content = [block for block in map(_sound, content) if not _is_empty(block)]
     content, left_out = _of_kinds(content, _kinds_for(call))
     if left_out:
         said = f"Error: the tool returned {', '.join(left_out)}, and this kind of call takes {_taken(call)} only."
@@ -58,6 +61,23 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
             content = [*content, text_block(f"(Left out, since an error takes text only: {', '.join(left_out)}.)")]
         content = content or "Error"  # the API refuses an error without a word
     return tool_result(input.id, _fitted(content, max_chars), is_error=is_error, toolset_name=call.get("toolset_name"))
+
+
+def _sound(block: Any) -> Block:
+    """A copy of a content block, which the tool cannot change any more.
+
+    Raises:
+        TypeError: The API takes no such block.
+    """
+    if not _is_content_block(block):
+        raise TypeError("a tool gave content that is no text, image, document, search result or tool reference block")
+    copied: Block = _to_json(block)
+    return copied
+
+
+def _is_empty(block: Block) -> bool:
+    text = block.get("text", "x")
+    return not text or text.isspace()  # the API refuses text without a word
 
 
 def invalid_result(input: ToolInput) -> Block:
@@ -110,12 +130,14 @@ def response_of(returned: Any) -> ToolResponse:
 
 def error_response(error: BaseException) -> ToolResponse:
     """What a tool raised, as a response; `error_text` is its text."""
-    content: object = getattr(error, "content", None)
+    try:
+        content: object = getattr(error, "content", None)
+        code = error_code(error)
+    except Exception:  # an exception may be of any class, and do anything when it is looked at
+        content, code = None, ToolErrorCode.EXECUTION_ERROR
     # The anthropic package's helpers raise an error that carries blocks (or a text) for the result, as ours does.
     blocks = content if isinstance(content, list | tuple) and all(map(_is_content_block, content)) else ()
-    if isinstance(error, ToolError) or not blocks:
-        return ToolResponse.error(error_code(error), error_text(error), content=blocks)
-    return ToolResponse.error(error_code(error), "", content=blocks)
+    return ToolResponse.error(code, error_text(error), content=blocks)
 
 
 def error_text(error: BaseException) -> str:
@@ -150,15 +172,22 @@ def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool
         text = f"[{response.code}] {text}".rstrip()
     elif response.status is ToolStatus.PARTIAL:
         text = f"[PARTIAL] {response.reason}\n{text}" if response.reason else f"[PARTIAL] {text}"
+        text = text.rstrip()
     if include_data and response.data:
         text = f"{text}\n{_dump(response.data)}" if text else _dump(response.data)
     if not response.content:
         return text
+    if raised and text == _words_of(response.content):
+        text = ""  # the anthropic package's error says in its text what its blocks say
     return [*([text_block(text)] if text else []), *response.content]
 
 
+def _words_of(content: Sequence[Block]) -> str:
+    return " ".join(str(block.get("text") or f"[{block.get('type')}]") for block in content)
+
+
 def content_of(returned: Any) -> str | list[Block]:
-    """What a tool returned, as content: text and lists of content blocks as they are, anything else as JSON.
+    """What a tool returned, as content: text, a content block and lists of them as they are, anything else as JSON.
 
     The bytes of an image or a PDF become a block, alone and in a list. Numbers that JSON does not have (NaN,
     infinities) become null.
@@ -170,6 +199,8 @@ def content_of(returned: Any) -> str | list[Block]:
         return returned
     if returned is None or (isinstance(returned, list | tuple) and not returned):
         return ""
+    if _is_content_block(returned):
+        return [_to_json(returned)]
     if isinstance(returned, bytes | bytearray | memoryview):
         block = block_of_bytes(bytes(returned))
         return [block] if block else _decoded(bytes(returned))
@@ -187,18 +218,33 @@ def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
             if item:
                 blocks.append(text_block(item))
             continue
-        only_texts = False
-        block = block_of_bytes(item) if isinstance(item, bytes) else None
-        if block is None and not _is_content_block(item):
+        if isinstance(item, bytes | bytearray | memoryview):
+            block = block_of_bytes(bytes(item))
+            only_texts = only_texts and block is None
+            blocks.append(block or text_block(_decoded(bytes(item))))
+        elif _is_content_block(item):
+            only_texts = False
+            blocks.append(_to_json(item))
+        else:
             return None
-        # The API refuses text blocks without text.
-        if block is not None or item.get("type") != "text" or item.get("text") != "":
-            blocks.append(block or cast("Block", _to_json(item)))
     return None if only_texts else blocks
 
 
 def _is_content_block(item: Any) -> bool:
-    return isinstance(item, Mapping) and item.get("type") in _CONTENT_BLOCKS
+    """A mapping that the API takes as a block: of its kinds, with what the kind must have."""
+    if not isinstance(item, Mapping):
+        return False
+    match item.get("type"):
+        case "text":
+            return isinstance(item.get("text"), str)
+        case "image" | "document":
+            return isinstance(item.get("source"), Mapping)
+        case "search_result":
+            return isinstance(item.get("content"), list | tuple)
+        case "tool_reference":
+            return isinstance(item.get("tool_name"), str)
+        case kind:
+            return kind == "browser_state"
 
 
 def _decoded(data: bytes) -> str:
@@ -265,9 +311,11 @@ def _fitted(content: str | list[Block], max_chars: int) -> str | list[Block]:
     for block in content:
         text = block.get("text")
         if isinstance(text, str):
+            if room <= 0:
+                continue  # the notice stands in the block that was cut
             if len(text) > room:
                 block = {**block, "text": _cut(text, room)}
-            room = max(0, room - len(text))
+            room -= len(text)
         else:
             size = _size(block)
             if size > media_room:
@@ -279,10 +327,18 @@ def _fitted(content: str | list[Block], max_chars: int) -> str | list[Block]:
 
 
 def _size(block: Block) -> int:
-    """Characters of a block's own strings; those of a whole file stand in one of them."""
-    source = block.get("source")
-    values = source.values() if isinstance(source, Mapping) else block.values()
-    return sum(len(value) for value in values if isinstance(value, str))
+    """Characters of all strings in a block."""
+    size = 0
+    pending: list[Any] = [block]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, str):
+            size += len(found)
+        elif isinstance(found, Mapping):
+            pending += found.values()
+        elif isinstance(found, list | tuple):
+            pending += found
+    return size
 
 
 def _cut(text: str, max_chars: int) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from functools import partial
-from typing import Annotated, Any, Literal, NotRequired, Required, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
-from pydantic_core import to_jsonable_python
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, to_jsonable_python
 from typing_extensions import TypedDict
 
 from ..growing import GrowingInput
 from ..wire import JSON, JSONObject, copy_json, encodable
-from .faults import InputError, InputFaults
+from .faults import MAX_TOLD, InputError, InputFaults
 from .streams import Later, stream_kind, value_type
 
 
@@ -49,13 +52,16 @@ class Parameters:
         self.injected: list[str] = []
         self.faults: list[str] = []
         self._streams: dict[str, _Stream] = {}
+        self._fields: dict[str, FieldInfo] = {}  # defaults that are pydantic's fields
         fields: dict[str, Any] = {}
         for parameter, hint in _annotated_parameters(function, self.faults, is_method=is_method):
-            if injected is not None and isinstance(hint, type) and issubclass(hint, injected):
+            if injected is not None and is_of(hint, injected):
                 self.injected.append(parameter.name)
             elif parameter.name not in hidden:
                 if (kind := stream_kind(hint)) is not None:
                     self._streams[parameter.name] = _Stream(kind, parameter, hint)
+                if isinstance(parameter.default, FieldInfo) and not parameter.default.is_required():
+                    self._fields[parameter.name] = parameter.default
                 fields[parameter.name] = _field(parameter, hint, descriptions.get(parameter.name))
         self.faults += _stream_faults(self._streams, fields)
         if not self.faults:
@@ -76,7 +82,7 @@ class Parameters:
                 for stream in self._streams.values():
                     stream.build()
         except Exception as error:
-            self.faults.append(str(error))
+            self.faults.append(str(getattr(error, "message", error)))  # pydantic's own adds a link to its pages
 
     def check(self, input: JSONObject) -> dict[str, Any]:
         """The arguments that an input stands for: checked without coercing JSON types, then converted; a fresh copy.
@@ -88,6 +94,15 @@ class Parameters:
         return {
             name: self._streams[name].of(value) if name in self._streams else value for name, value in arguments.items()
         }
+
+    def with_field_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, with the defaults that stand in the signature as pydantic's fields."""
+        defaults = {
+            name: field.get_default(call_default_factory=True, validated_data={})
+            for name, field in self._fields.items()
+            if name not in arguments
+        }
+        return arguments | defaults
 
     def begin(self, input: GrowingInput) -> dict[str, Any]:
         """The arguments with which a tool begins while its input is still written, once `first` are finished.
@@ -182,18 +197,33 @@ def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
         raise InputError(_describe(error, value)) from None
 
 
+def annotated(function: Any) -> Any:
+    """What bears the annotations: of a partial its function, of an object that can be called its `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def is_of(hint: Any, kind: type) -> bool:
+    """An annotation says `kind`, alone, annotated, or as one of several types."""
+    if get_origin(hint) is Annotated:
+        return is_of(hint.__origin__, kind)
+    if get_origin(hint) in (Union, UnionType):
+        return any(is_of(part, kind) for part in get_args(hint))
+    return isinstance(hint, type) and issubclass(hint, kind)
+
+
 def _annotated_parameters(
     function: Callable[..., Any], faults: list[str], *, is_method: bool
 ) -> Iterator[tuple[inspect.Parameter, Any]]:
     """The parameters of a function with their types; what is wrong with them goes to `faults`."""
     try:
-        # An object that can be called has its annotations on its class.
-        annotated = (
-            function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
-        )
-        hints = get_type_hints(annotated.func if isinstance(annotated, partial) else annotated, include_extras=True)
+        hints = get_type_hints(annotated(function), include_extras=True)
         parameters = list(inspect.signature(function).parameters.values())
-    except (NameError, TypeError, ValueError, AttributeError) as error:
+    except NameError as error:
+        faults.append(f"{error}: annotations written as text are looked up in its module, not in a function around it")
+        return
+    except (TypeError, ValueError, AttributeError) as error:
         faults.append(str(error))
         return
     for parameter in parameters[1:] if is_method else parameters:
@@ -206,24 +236,48 @@ def _annotated_parameters(
 
 
 def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> Any:
+    default = parameter.default.given if isinstance(parameter.default, Later) else parameter.default
+    if isinstance(default, FieldInfo):
+        # As in a model: `x: int = Field(3, description=...)`.
+        annotated_hint: Any = Annotated[hint, _without_default(default)]
+        given = default.get_default(call_default_factory=True, validated_data={})
+        default = parameter.empty if default.is_required() else given
+    else:
+        annotated_hint = hint
     extra: dict[str, Any] = {}
-    if parameter.default is not parameter.empty:
-        given = parameter.default.given if isinstance(parameter.default, Later) else parameter.default
+    if default is not parameter.empty:
         try:
-            default = to_jsonable_python(given)
-            json.dumps(default, allow_nan=False)
-            extra["default"] = default
+            shown = to_jsonable_python(default)
+            json.dumps(shown, allow_nan=False)
+            extra["default"] = shown
         except (ValueError, TypeError):
             pass  # a default that JSON cannot show is the function's own secret
     options: dict[str, Any] = {"json_schema_extra": extra} if extra else {}
-    if description and not _has_description(hint):
-        options["description"] = description
-    annotated: Any = Annotated[hint, Field(**options)]
-    return Required[annotated] if parameter.default is parameter.empty else NotRequired[annotated]
+    if not _has_description(annotated_hint) and (said := description or _plain_description(hint)):
+        options["description"] = said
+    complete: Any = Annotated[annotated_hint, Field(**options)]
+    return Required[complete] if default is parameter.empty else NotRequired[complete]
+
+
+def _without_default(field: FieldInfo) -> FieldInfo:
+    """The same without its default: a field that is left out stays left out, and the default is filled in later."""
+    bare = copy(field)
+    bare.default = PydanticUndefined
+    bare.default_factory = None
+    return bare
 
 
 def _has_description(hint: Any) -> bool:
     return any(getattr(meta, "description", None) for meta in getattr(hint, "__metadata__", ()))
+
+
+def _plain_description(hint: Any) -> str | None:
+    """The description in `Annotated[int, "how many"]`, or in a `Doc("how many")`."""
+    for meta in getattr(hint, "__metadata__", ()):
+        said = meta if isinstance(meta, str) else getattr(meta, "documentation", None)
+        if isinstance(said, str):
+            return said
+    return None
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +299,9 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _describe(error: ValidationError, input: JSONObject) -> str:
     faults = InputFaults()
-    for fault in error.errors(include_url=False):
+    told = error.errors(include_url=False, include_context=False)
+    faults.not_looked_at = max(0, len(told) - 10 * MAX_TOLD)
+    for fault in told[: 10 * MAX_TOLD]:
         place = _place(fault["loc"], input, absent=fault["type"] == "missing")
         if fault["type"] == "missing":
             faults.missing.append(place)

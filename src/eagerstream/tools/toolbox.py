@@ -18,7 +18,7 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        self._toolsets: dict[object, Tool] = {}
+        self._toolsets: dict[str, Tool] = {}
         for tool in tools:
             known, name = (self._toolsets, tool.toolset) if tool.toolset else (self._tools, tool.name)
             if name in known:
@@ -33,4 +33,4 @@ class Toolbox:
     def find(self, block: Mapping[str, Any]) -> Tool | None:
         """The tool that a `tool_use` block calls; None where there is none."""
         toolset = block.get("toolset_name")
-        return self._tools.get(str(block.get("name"))) if toolset is None else self._toolsets.get(toolset)
+        return self._tools.get(str(block.get("name"))) if toolset is None else self._toolsets.get(str(toolset))

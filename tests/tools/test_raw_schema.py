@@ -1,0 +1,302 @@
+"""`RawSchema`: the check of an input against a schema that was given."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from eagerstream.errors import UsageError
+from eagerstream.tools import Tool, tool
+from eagerstream.tools.faults import InputError
+from eagerstream.tools.raw_schema import RawSchema
+
+
+def fault_of(schema: dict[str, Any], input: dict[str, Any]) -> str:
+    """What the model is told."""
+    checked = RawSchema(schema)
+    assert checked.faults == []
+    with pytest.raises(InputError) as caught:
+        checked.check(input)
+    return str(caught.value)
+
+
+def an_object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
+    """A schema of an object that takes nothing else."""
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+async def by_function(location: str, unit: str = "c") -> None:
+    """The same tool, made from a function."""
+
+
+BY_FUNCTION = tool(by_function)
+BY_SCHEMA = an_object(("location",), location={"type": "string"}, unit={"type": "string"})
+
+
+@pytest.mark.parametrize(
+    ("input", "expected"),
+    [
+        ({}, "Error: Missing required 'location' parameter"),
+        ({"location": "Oslo", "wind": 1}, "Error: Unknown parameter 'wind'"),
+        (
+            {"wind": 1},
+            "Error: Missing required 'location' parameter; Unknown parameter 'wind'",
+        ),
+    ],
+    ids=["missing", "unknown", "both"],
+)
+def test_wording(input: dict[str, Any], expected: str) -> None:
+    """One wording, whether a schema was given or made from a function."""
+    assert fault_of(BY_SCHEMA, input) == expected
+    with pytest.raises(InputError) as caught:
+        BY_FUNCTION.check(input)
+    assert str(caught.value) == expected
+
+
+def test_wording_of_wrong_types() -> None:
+    """Which parameter, what was expected, what came: of a given schema and of a function."""
+    text = fault_of(BY_SCHEMA, {"location": "Oslo", "unit": 3})
+    assert text == "Error: Invalid parameter 'unit': expected string, got 3"
+    with pytest.raises(InputError) as caught:
+        BY_FUNCTION.check({"location": "Oslo", "unit": 3})
+    assert str(caught.value).startswith("Error: Invalid parameter 'unit': ")
+    assert str(caught.value).endswith(", got 3")
+    assert fault_of(an_object(("a", "b")), {}).startswith("Error: Missing required parameters: 'a', 'b'")
+
+
+def test_all_faults_at_once() -> None:
+    """Golden: every fault with its path, in one line."""
+    schema = an_object(
+        ("location",),
+        location={"type": "string"},
+        unit={"enum": ["c", "f"]},
+        days={"type": "integer", "minimum": 1},
+        four={"const": 4},
+        code={"type": "string", "pattern": "^[A-Z]+$"},
+        spots={"type": "array", "items": an_object(("name",), name={"type": "string"}, height={"type": "number"})},
+    )
+    spots = [{"name": "a"}, {"height": "high", "wide": 1}, 7]
+    text = fault_of(schema, {"unit": "k", "days": 0, "four": 5, "code": "x", "spots": spots, "wind": None})
+    assert text.startswith("Error: Missing required parameters: ")
+    told = set(text.removeprefix("Error: ").split("; "))
+    first = next(part for part in told if part.startswith("Missing"))
+    assert {"'location'", "'spots[1].name'"} == set(first.removeprefix("Missing required parameters: ").split(", "))
+    assert told - {first} == {
+        "Unknown parameter 'wind'",
+        "Unknown parameter 'spots[1].wide'",
+        'Invalid parameter \'unit\': expected ["c", "f"], got "k"',
+        "Invalid parameter 'days': the value is less than the minimum of 1, got 0",
+        "Invalid parameter 'four': expected 4, got 5",
+        "Invalid parameter 'code': the value does not match '^[A-Z]+$', got \"x\"",
+        "Invalid parameter 'spots[1].height': expected number, got \"high\"",
+        "Invalid parameter 'spots[2]': expected object, got 7",
+    }
+
+
+def test_names_that_look_like_something_else() -> None:
+    """A missing name with quotes in it, a pattern that allows one, a property that is called like a keyword."""
+    assert "it's" in fault_of({"type": "object", "required": ["it's"]}, {})
+    schema = {
+        "type": "object",
+        "properties": {"required": {"type": "string"}},
+        "patternProperties": {"^x-": {}},
+        "additionalProperties": False,
+    }
+    assert fault_of(schema, {"x-a": 1, "y": 2}) == "Error: Unknown parameter 'y'"
+    assert fault_of(schema, {"required": 1}) == "Error: Invalid parameter 'required': expected string, got 1"
+
+
+def test_a_missing_name_is_told_once() -> None:
+    """Schemas that are put together say things twice; the model needs it once."""
+    schema = {"type": "object", "required": ["a"], "allOf": [{"required": ["a"]}]}
+    assert fault_of(schema, {}) == "Error: Missing required 'a' parameter"
+
+
+def test_expected_values_are_told_as_json() -> None:
+    """The model writes JSON: it is told of `null` and `true`, as the rest of the message does."""
+    text = fault_of(an_object(a={"enum": ["x", None, True]}), {"a": "y"})
+    assert "null" in text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("value", [True, "1", 1.5, None, [1], {"a": 1}])
+def test_nothing_is_coerced(value: Any) -> None:
+    """Also `true` is no integer."""
+    assert "'a'" in fault_of(an_object(a={"type": "integer"}), {"a": value})
+
+
+def test_long_values_are_not_repeated() -> None:
+    """A fault in a large input, or with a large schema, is told in a few words."""
+    assert len(fault_of(an_object(a={"type": "integer"}), {"a": "x" * 1_000_000})) < 400
+    assert len(fault_of(an_object(a={"anyOf": [{"type": "integer"}]}), {"a": ["x" * 1_000_000]})) < 1000
+    assert len(fault_of(an_object(a={"enum": [str(n) for n in range(10_000)]}), {"a": 1})) < 1000
+
+
+def test_many_faults() -> None:
+    """A hundred are told, and that there are more: to look for them all may cost more than they are worth."""
+    schema = an_object(a={"type": "array", "items": {"type": "integer"}})
+    text = fault_of(schema, {"a": ["x"] * 5000})
+    assert text.count("expected integer") == 100
+    assert text.endswith("; and more faults")
+
+
+def test_arguments_are_a_copy() -> None:
+    """What a tool changes never reaches the input that is echoed; the values stay as they are."""
+    input: dict[str, Any] = {"a": {"b": [1, 2.0, "x", None, True]}}
+    arguments = RawSchema({"type": "object"}).check(input)
+    assert arguments == input
+    arguments["a"]["b"].clear()
+    assert input == {"a": {"b": [1, 2.0, "x", None, True]}}
+    assert RawSchema({"type": "object"}).check({"a": "\ud83d"}) == {"a": "\ufffd"}
+
+
+def test_deep_inputs() -> None:
+    """As deep as the limits allow: taken, or explained."""
+    recursive = {"type": "object", "properties": {"a": {"$ref": "#"}}}
+    deep: dict[str, Any] = {}
+    for _ in range(511):
+        deep = {"a": deep}
+    try:
+        assert RawSchema(recursive).check(deep) == deep
+    except InputError as error:
+        assert "nested too deeply" in str(error)
+
+
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=5), values, max_size=3),
+    max_leaves=8,
+)
+_CHECKED = RawSchema(
+    {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"type": "array", "items": {"type": "string"}},
+            "c": {"oneOf": [{"type": "integer"}, {"type": "object", "required": ["x"]}]},
+            "d": {"not": {"type": "null"}},
+        },
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+)
+
+
+@given(input=st.dictionaries(st.sampled_from("abcd") | st.text(max_size=2), _ANY))
+def test_any_input_is_taken_or_explained(input: dict[str, Any]) -> None:
+    """Whatever the model writes: the same input, or one text that starts as all do."""
+    try:
+        assert _CHECKED.check(input) == input
+    except InputError as error:
+        assert str(error).startswith("Error: ")
+
+
+# --- the schema itself ------------------------------------------------------------------------------------------------
+
+
+def with_schema(schema: Any, **options: Any) -> Tool:
+    """A tool with a given schema."""
+
+    async def f(input: dict[str, Any]) -> dict[str, Any]:
+        return input
+
+    return tool(f, definition={"name": "f", "description": "F.", "input_schema": schema}, **options)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "strin"},
+        {"type": "object", "properties": {"a": {"type": 3}}},
+        {"type": "object", "required": "a"},
+        {"type": "object", "properties": []},
+    ],
+    ids=repr,
+)
+def test_what_is_no_schema(schema: Any) -> None:
+    """Said when the tool is defined."""
+    with pytest.raises(UsageError, match="not a JSON schema"):
+        with_schema(schema)
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "array"}, {"properties": {}}, {"type": ["object", "null"]}], ids=repr)
+def test_a_schema_of_something_else(schema: Any) -> None:
+    """The input of a tool is an object: the API refuses a schema that does not say so."""
+    with pytest.raises(UsageError, match="object"):
+        with_schema(schema)
+
+
+def test_a_dialect_that_is_no_text() -> None:
+    """A mistake in our words, as all others of a definition."""
+    with pytest.raises(UsageError):
+        with_schema({"type": "object", "$schema": ["2020-12"]})
+
+
+def test_a_pattern_that_python_does_not_know() -> None:
+    """Servers written in JavaScript have such patterns: no reason to refuse a tool that the API takes."""
+    assert with_schema({"type": "object", "properties": {"a": {"type": "string", "pattern": "^\\p{L}+$"}}}).name == "f"
+
+
+def test_dialects() -> None:
+    """Draft 2020-12, unless the schema says otherwise; an unknown one is no reason to fail."""
+    pair = {"type": "array", "prefixItems": [{"type": "integer"}], "items": False}
+    fault_of({"type": "object", "properties": {"a": pair}}, {"a": [1, 2]})
+    old = {"type": "array", "items": [{"type": "integer"}], "additionalItems": False}
+    draft_7 = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": old}}
+    fault_of(draft_7, {"a": [1, 2]})
+    assert RawSchema({"$schema": "http://local/own", "type": "object"}).check({"a": 1}) == {"a": 1}
+
+
+def test_local_references() -> None:
+    """References inside the schema are followed, circles too."""
+    schema = {
+        "type": "object",
+        "properties": {"tree": {"$ref": "#/$defs/Tree"}},
+        "$defs": {
+            "Tree": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "children": {"items": {"$ref": "#/$defs/Tree"}}},
+            }
+        },
+    }
+    text = fault_of(schema, {"tree": {"name": "a", "children": [{"name": "b"}, {"name": 1}]}})
+    assert text == "Error: Invalid parameter 'tree.children[1].name': expected string, got 1"
+
+
+_REMOTE = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}
+
+
+def test_remote_references_are_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema comes from others: checking an input must not send anything anywhere."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        pytest.fail("a connection was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    checked = RawSchema(_REMOTE)
+    with pytest.raises(Exception, match=r"schema\.json"):
+        checked.check({"a": 1})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [_REMOTE, {"type": "object", "properties": {"a": {"$ref": "#/$defs/Missing"}}}],
+    ids=["remote", "missing"],
+)
+def test_references_that_cannot_be_followed(schema: dict[str, Any]) -> None:
+    """A fault of the definition, told when it is made; nothing that the model could mend."""
+    with pytest.raises(UsageError, match=r"\$ref|reference"):
+        with_schema(schema)
+
+
+def test_a_definition_that_changes_afterwards() -> None:
+    """Whoever gave the definition may use it for something else: the tool stays what it is."""
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    made = with_schema(schema)
+    schema["properties"]["a"]["type"] = "string"
+    assert made.to_dict()["input_schema"] == {"type": "object", "properties": {"a": {"type": "integer"}}}
+    assert made.check({"a": 1}) == {"a": 1}
