@@ -145,6 +145,11 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._assembler.stop_reason
 
     @property
+    def is_whole(self) -> bool:
+        """The message has come to its end."""
+        return self._assembler.state is MessageState.STOPPED
+
+    @property
     def inputs(self) -> Mapping[int, GrowingInput]:
         """Block index to tool input."""
         return self._assembler.inputs

@@ -25,6 +25,8 @@ def with_breakpoints(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     marked = dict(request)
     free = _MAX_BREAKPOINTS - sum(count_breakpoints(request.get(part)) for part in ("tools", "system", "messages"))
+    if request.get("cache_control") is not None:
+        free -= 1  # the API places one itself
     messages = list(request["messages"])
     of_users = [index for index, message in enumerate(messages) if message.get("role") == "user"]
     for index in of_users[:-3:-1]:

@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from ..errors import HistoryError, LimitError, ProtocolError, UsageError
@@ -32,7 +32,7 @@ from ..wire.events import Message
 from .cache import with_breakpoints
 from .policy import BROKEN_OFF, Ending, OnTruncated, Then, ending_of
 from .result import RunResult, RunStatus, add_usage
-from .turn import Turn
+from .turn import Turn, is_whole_call
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,6 @@ class Conversation:
 
     Attributes:
         result: As of now.
-        ended: There is nothing more to send.
     """
 
     def __init__(
@@ -84,10 +83,20 @@ class Conversation:
         max_concurrency: int = 16,
         **parameters: Any,
     ) -> None:
-        _check_count("max_turns", max_turns, least=1)
+        if misplaced := sorted({"buffer", "parser", "min_interval_s", "min_chars"} & set(parameters)):
+            raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
+        if not isinstance(limits, Limits):
+            raise UsageError(f"limits must be a Limits, not {limits!r}")
+        if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+            raise UsageError(f"tools must be a list of tools, not {tools!r}")
+        _check_count("max_tokens", max_tokens, least=0)
+        if max_turns is not None:
+            _check_count("max_turns", max_turns, least=1)
         _check_count("max_continuations", max_continuations, least=0)
-        _check_count("max_consecutive_tool_errors", max_consecutive_tool_errors, least=1)
-        _check_count("max_tokens_cap", max_tokens_cap, least=1)
+        if max_consecutive_tool_errors is not None:
+            _check_count("max_consecutive_tool_errors", max_consecutive_tool_errors, least=1)
+        if max_tokens_cap is not None:
+            _check_count("max_tokens_cap", max_tokens_cap, least=1)
         if on_truncated not in get_args(OnTruncated):
             raise UsageError(f"on_truncated must be one of {', '.join(get_args(OnTruncated))}, not {on_truncated!r}")
         if cache not in (None, "auto"):
@@ -98,7 +107,9 @@ class Conversation:
             self.tools, limits=limits, max_concurrency=max_concurrency
         )
         self.result = RunResult(RunStatus.CANCELLED, None, list(messages))
-        self.ended = False
+        self._has_ended = False
+        self._awaits_reply = False
+        self._container: Any = None  # that the last reply named
         self.failure: LimitError | None = None
         """What the run is to raise once its last turn is closed."""
         self._request = request_parameters(model, max_tokens, tools, parameters)
@@ -117,6 +128,13 @@ class Conversation:
         self._ids = _call_ids(messages)
         self._check_history()
 
+    @property
+    def ended(self) -> bool:
+        """There is nothing more to send. A turn whose calls all have their answers is closed for it."""
+        if self._turn is not None and self._turn.ending and all(call.result for call in self._turn.calls):
+            self._turn.close()
+        return self._has_ended
+
     def request(self) -> dict[str, Any]:
         """The body of the next request; the turn before it, if any, is closed.
 
@@ -124,24 +142,32 @@ class Conversation:
             UsageError: There is nothing more to send.
             HistoryError: The API would refuse it.
         """
+        if self._turn is not None and self._turn.ending is None:
+            raise UsageError("the reply to the last request has not been taken in")
         self.close_turn()
-        if self.ended:
+        if self._has_ended:
             raise UsageError(f"the conversation has ended: {self.result.status.value}")
         self._check_history()
+        self._awaits_reply = True
         request = {**self._request, "messages": list(self.result.messages)}
         if self._retry_max_tokens is not None:
             request["max_tokens"] = self._retry_max_tokens
-        if self.result.message and (container := self.result.message.get("container")):
-            request["container"] = _with_container(request.get("container"), container)
+        if self._container is not None:
+            request["container"] = _with_container(request.get("container"), self._container)
         return with_breakpoints(request) if self._caches else request
 
     def take(self, stream: MessageStream) -> Turn:
         """The turn that a whole reply makes, for those who drive the conversation by hand.
 
         Raises:
+            UsageError: The reply has not been read to its end, or no request was made for it.
             ProtocolError: Two calls have the same id.
             LimitError: The reply was cut, with `on_truncated="raise"`; none of its calls was run.
         """
+        if not self._awaits_reply:
+            raise UsageError("no request has been made that this could be the reply to")
+        if not stream.is_whole:
+            raise UsageError("the stream has not been read to its end: iterate over it, or await stream.finish()")
         turn = self.begin()
         try:
             for index in sorted(stream.inputs):
@@ -152,30 +178,37 @@ class Conversation:
             turn.close()
             raise
         self.end(turn, stream.message)
-        if self.failure is not None:
+        if self.failure is not None or not turn.calls:
             turn.close()
+        if self.failure is not None:
             raise self.failure
         return turn
 
     def begin(self) -> Turn:
         """A turn whose request is about to be sent, or has been."""
         self.close_turn()
+        self._awaits_reply = False
         if not self.retries:
             self._turns += 1
         self._turn = Turn(self._turns, executor=self.executor, limits=self._limits, on_close=self._closed)
         return self._turn
 
     def add_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
-        """A new call of the turn, for a finished input; None where it is one that is under way already.
+        """A new call of the turn, for a finished input.
+
+        None where it is under way already, and where it has no id or no name: it cannot be answered, and is left out.
 
         Raises:
             ProtocolError: Another call of the conversation has the same id.
         """
+        if not is_whole_call(input.block):
+            _log.warning("a call without an id or a name is left out: it could not be answered")
+            return None
         if (earlier := turn.voided.pop(input.id, None)) is not None:
             # The peer began its reply anew, and repeats a call: what has begun must not run a second time.
             if not earlier.has_begun:
                 self._ids.discard(input.id)
-            elif earlier.input.raw == input.raw:
+            elif (earlier.name, earlier.input.raw) == (input.name, input.raw):
                 earlier.input = input
                 turn.calls.append(earlier)
                 return None
@@ -200,14 +233,17 @@ class Conversation:
         result.message = message
         result.turns += 1
         add_usage(result.usage, message.get("usage") or {})
+        self._container = message.get("container") or self._container
         reason = message.get("stop_reason")
-        if ending is None:
-            ending = ending_of(reason, on_truncated=self._on_truncated, has_begun=turn.has_begun)
-        turn.end(message, ending)
+        turn.end(message, ending or self.ending_of(turn, reason))
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
             self._end_truncated(turn)
         if not turn.is_discarded:
             self._decide(turn, reason)
+
+    def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
+        """How a reply with this stop reason ends the turn."""
+        return ending_of(stop_reason, on_truncated=self._on_truncated, has_begun=turn.has_begun)
 
     def abandon(self, message: Message, status: RunStatus) -> None:
         """The reply under way broke off, or nobody waits for it any more: nothing more is sent.
@@ -217,7 +253,7 @@ class Conversation:
         if self._turn is not None and self._turn.ending is None:
             self._turn.end(message, BROKEN_OFF)
         self.result.status = status
-        self.ended = True
+        self._has_ended = True
 
     def close_turn(self) -> None:
         """Settle the turn under way, if any; what stays of it is added to the history."""
@@ -246,11 +282,12 @@ class Conversation:
         ending = turn.ending
         assert ending is not None
         self._retry_max_tokens = None
-        has_results = any(block.get("type") == "tool_use" for block in turn.kept)
+        kept = turn.kept
+        has_results = any(block.get("type") == "tool_use" for block in kept)
         wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
-        if not wants_more or not turn.kept:
+        if not wants_more or not kept:
             self.result.status = ending.status
-            self.ended = True
+            self._has_ended = True
             if reason == "tool_use":
                 _log.warning("the reply stopped for tools and calls none: the run ends")
             return
@@ -258,10 +295,10 @@ class Conversation:
         self._continuations = self._continuations + 1 if is_continuation else 0
         if self._continuations > self._max_continuations:
             self.result.status = ending.status
-            self.ended = True
+            self._has_ended = True
         elif turn.number == self._max_turns:
             self.result.status = RunStatus.LIMIT
-            self.ended = True
+            self._has_ended = True
 
     def _closed(self, turn: Turn) -> None:
         """A turn is settled: it joins the history."""
@@ -269,9 +306,9 @@ class Conversation:
         results = [call for call in turn.calls if call.in_history]
         if results:
             self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
-            if self._failed_turns == self._max_consecutive_tool_errors and not self.ended:
+            if self._failed_turns == self._max_consecutive_tool_errors and not self._has_ended:
                 self.result.status = RunStatus.LIMIT
-                self.ended = True
+                self._has_ended = True
 
     def _check_history(self) -> None:
         faults = validate_history(self.result.messages, self._request.get("tools"))
@@ -279,9 +316,9 @@ class Conversation:
             raise HistoryError(faults)
 
 
-def _check_count(name: str, count: int | None, *, least: int) -> None:
-    if count is not None and count < least:
-        raise UsageError(f"{name} must be at least {least}, not {count}")
+def _check_count(name: str, count: object, *, least: int) -> None:
+    if type(count) is not int or count < least:
+        raise UsageError(f"{name} must be a whole number, at least {least}, not {count!r}")
 
 
 def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..stream import StreamEvent
@@ -29,7 +29,7 @@ class TurnStop:
     """
 
     turn: int
-    message: Message
+    message: Message = field(repr=False)  # what models write does not belong in a log
     calls: Sequence[ToolCall]
 
 

@@ -11,9 +11,9 @@ from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
 from ..stream import StreamEvent, read_reply
 from ..tools.call import ToolCall
-from ..tools.definition import Reject
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
+from ..tools.options import Reject
 from ..tools.results import error_text
 from ..transports import Reply, Transport, as_transport
 from ..wire import (
@@ -23,15 +23,16 @@ from ..wire import (
     InputStop,
     MessageAssembler,
     MessageStart,
+    MessageStop,
     Outcome,
     ParserFactory,
     PartialJSON,
 )
 from .conversation import MAX_CONTINUATIONS, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
-from .policy import BROKEN_OFF, CUT_BY_GUARD, Begins, Ending, OnTruncated
+from .policy import BROKEN_OFF, CUT_BY_GUARD, Ending, OnTruncated
 from .result import RunResult, RunStatus
-from .turn import Turn
+from .turn import Turn, execute
 
 
 def run(
@@ -136,6 +137,7 @@ class Run(EventFeed[RunEvent]):
         self._limits = limits
         self._parser = parser
         self._turn: Turn | None = None
+        self._admitted: set[ToolCall] = set()
         self._held: list[ToolCall] = []  # of this turn, until its reply has ended
         self._guarded: dict[GrowingInput, Callable[[dict[str, Any]], str | Reject | None]] = {}
         self._assembler: MessageAssembler[GrowingInput] | None = None
@@ -228,8 +230,11 @@ class Run(EventFeed[RunEvent]):
                     self._start(turn, input)
                 case MessageStart(restarted=True):
                     turn.void()
+                case MessageStop(stop_reason=reason):
+                    # At once: the end of the body may be some time in coming, and nothing may begin in it.
+                    turn.withdraw(self._conversation.ending_of(turn, reason).begins)
                 case BlockStart(block={"type": "fallback"}):
-                    turn.withdraw(Begins.NONE)  # another model takes over: these calls are not in its reply
+                    turn.take_over()
                 case _:
                     pass
 
@@ -245,10 +250,11 @@ class Run(EventFeed[RunEvent]):
 
     def _start(self, turn: Turn, input: GrowingInput) -> None:
         """A call's input is settled: run it, beside everything else. What was cut off is answered at the end."""
-        if turn.call_of(input) is not None:
-            return  # it has begun, or was rejected
-        call = self._conversation.add_call(turn, input)
-        if call is None or input.outcome is Outcome.INCOMPLETE:
+        call = turn.call_of(input)
+        if call is not None and call.rejected is None:
+            return  # it has begun
+        call = call or self._conversation.add_call(turn, input)
+        if call is None or call in self._admitted:
             return
         tool = self._conversation.tools.find(input.block)
         if tool is not None and tool.start == "message" and input.outcome is Outcome.VALID:
@@ -257,6 +263,7 @@ class Run(EventFeed[RunEvent]):
             self._admit(call)
 
     def _admit(self, call: ToolCall) -> None:
+        self._admitted.add(call)
         call.on_start = self._on_start
         call.on_progress = self._on_progress
         self._conversation.executor.admit(call)
@@ -289,5 +296,5 @@ class Run(EventFeed[RunEvent]):
         self._buffer.put(ToolProgress(call, value))
 
     async def _execute(self, call: ToolCall) -> None:
-        await self._conversation.executor.execute(call)
+        await execute(self._conversation.executor, call)
         self._buffer.put(ToolStop(call))

@@ -108,7 +108,7 @@ def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, has_begun: 
         on_truncated: The user's choice.
         has_begun: A call of the turn has been admitted.
     """
-    ending = _TABLE.get(stop_reason or "", _UNKNOWN)
+    ending = _TABLE.get(stop_reason, _UNKNOWN) if isinstance(stop_reason, str) else _UNKNOWN
     if ending.then is Then.TRUNCATED and (on_truncated == "report" or (on_truncated == "retry" and has_begun)):
         return _TO_REPORT
     return ending

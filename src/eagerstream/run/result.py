@@ -32,7 +32,8 @@ class RunResult:
     Attributes:
         status: How it ended.
         message: The last assistant message, its `stop_reason` and `stop_details` included; None where no reply came.
-        messages: The history to go on from: it can be sent as it is, or with a further user message.
+        messages: The history to go on from: it can be sent as it is, or with a further user message. Only as it is
+            where the API has yet to run a call of its own, as after a pause.
         turns: Replies received whole.
         usage: The counts of all replies, summed, nested ones too: what the API bills. Of what is no count (the service
             tier, say) the last.
@@ -40,8 +41,8 @@ class RunResult:
     """
 
     status: RunStatus
-    message: Message | None
-    messages: list[Mapping[str, Any]]
+    message: Message | None = field(repr=False)  # what models and tools say does not belong in a log
+    messages: list[Mapping[str, Any]] = field(repr=False)
     turns: int = 0
     usage: dict[str, Any] = field(default_factory=dict)
     calls: list[ToolCall] = field(default_factory=list)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import anyio
 
@@ -12,6 +13,7 @@ from ..tools.call import CallState, ToolCall
 from ..tools.executor import Executor
 from ..tools.results import CANCELLED, NOT_RUN
 from ..wire import Outcome, encodable
+from ..wire.accumulator import TOOL_BLOCKS
 from ..wire.events import Block, Message
 from .policy import Begins, Ending, Keeps
 
@@ -42,6 +44,8 @@ class Turn:
         """Calls of a reply that the peer began anew, by id; some of them may have run."""
         self._executor = executor
         self._limits = limits
+        self._failed_groups: dict[str, ToolCall] = {}
+        self._begun: set[ToolCall] = set()  # by `execute`
         self._on_close = on_close
 
     @property
@@ -61,7 +65,7 @@ class Turn:
 
     def add(self, input: GrowingInput) -> ToolCall:
         """A call of this turn, for a finished input."""
-        call = ToolCall(input, self.number, self._limits)
+        call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
         self.calls.append(call)
         return call
 
@@ -74,20 +78,30 @@ class Turn:
             if call.input.outcome is Outcome.INCOMPLETE or (waits and call.input.outcome is not Outcome.VALID):
                 call.refuse_invalid()
             elif waits:
-                call.refuse(NOT_RUN)
+                call.withdraw(NOT_RUN)
 
     async def execute(self) -> None:
         """Run every call that has no answer yet, beside one another, where the way in which the reply ended allows it.
 
-        Cancelling it cancels the tools; their calls stay without an answer.
+        Then the turn is closed. Cancelling it cancels the tools, whose calls are answered as cancelled; those that had
+        not begun can still be run.
         """
         if self.ending is not None and self.ending.begins is not Begins.ALL:
             self.withdraw(Begins.NONE)
-        async with anyio.create_task_group() as tasks:
+        try:
+            async with anyio.create_task_group() as tasks:
+                for call in self.calls:
+                    if call not in self._begun:
+                        self._begun.add(call)
+                        self._executor.admit(call)
+                        tasks.start_soon(execute, self._executor, call)
+        finally:
             for call in self.calls:
-                if call.result is None:
-                    self._executor.admit(call)
-                    tasks.start_soon(self._executor.execute, call)
+                if call.ran:
+                    call.refuse(CANCELLED)  # where it was cancelled: it must not run a second time
+        for call in self.calls:
+            await call.answered.wait()
+        self.close()
 
     def results(self) -> list[Block]:
         """The `tool_result` blocks of the turn, in call order; a call without an answer gets one that says so.
@@ -110,12 +124,25 @@ class Turn:
         self.withdraw(Begins.ADMITTED)
         self.voided |= {call.id: call for call in self.calls}
         self.calls.clear()
+        self._failed_groups = {}
+
+    def take_over(self) -> None:
+        """Another model takes over: what the first one has called so far is not in its reply."""
+        self.withdraw(Begins.NONE)
+        self._failed_groups = {}
 
     def end(self, message: Message, ending: Ending) -> None:
         """The reply has ended, or broke off."""
         self.message = message
         self.ending = ending
         self.calls.sort(key=lambda call: call.input.index)
+        taken_over = _taken_over(message["content"])
+        given_up = {block.get("id") for block in message["content"][:taken_over]}
+        for call in self.calls:
+            if call.id in given_up:
+                call.failed_groups = {}
+                if not call.ran:
+                    call.withdraw(NOT_RUN)
 
     def close(self) -> None:
         """Settle the turn: afterwards `history` is what stays of it."""
@@ -123,7 +150,24 @@ class Turn:
             assert self.ending is not None
             self.is_closed = True
             self.history = settle(self.message, self.calls, self.ending.keeps)
+            for call in self.voided.values():
+                _answer(call)
             self._on_close(self)
+
+
+def is_whole_call(block: Mapping[str, Any]) -> bool:
+    """It says which tool, and what to answer to."""
+    return all(isinstance(block.get(name), str) and block[name] for name in ("id", "name"))
+
+
+async def execute(executor: Executor, call: ToolCall) -> None:
+    """Have a call executed and see that it is answered, whatever the executor does."""
+    try:
+        await executor.execute(call)
+    except Exception as error:
+        call.fail(error)
+    if call.result is None:
+        call.refuse("Error: the executor gave this call no answer")
 
 
 def settle(message: Message, calls: Sequence[ToolCall], keeps: Keeps = Keeps.WHOLE) -> list[Message]:
@@ -199,17 +243,18 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
     Left out are: text without a word; thinking at the end; calls of a model that gave up; and calls that the API was to
     run itself and did not, except where it will do so in the next reply.
     """
-    kinds = [block.get("type") for block in content]
-    # A `fallback` block says that another model took over: calls before it may be cut off, and do not count.
-    taken_over = len(kinds) - kinds[::-1].index("fallback") if "fallback" in kinds else 0
-    has_calls = "tool_use" in kinds[taken_over:]
+    content = [block for block in map(_mended, content) if block is not None]
+    taken_over = _taken_over(content)
+    has_calls = any(block["type"] == "tool_use" for block in content[taken_over:])
     goes_on = stop_reason in ("pause_turn", "compaction") or (stop_reason == "tool_use" and has_calls)
     lost = set() if goes_on else _without_result(content)
     kept = [
         block
         for place, block in enumerate(content)
         if not (
-            _is_empty_text(block) or (place < taken_over and block.get("type") == "tool_use") or block.get("id") in lost
+            _is_empty_text(block)
+            or (place < taken_over and block["type"] == "tool_use")
+            or str(block.get("id")) in lost
         )
     ]
     while kept and kept[-1].get("type") in ("thinking", "redacted_thinking"):
@@ -217,16 +262,35 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
     return kept
 
 
+def _taken_over(content: Sequence[Block]) -> int:
+    """How many blocks do not count because another model took over: a `fallback` block says so, and is one of them."""
+    kinds = [block.get("type") for block in content]
+    return len(kinds) - kinds[::-1].index("fallback") if "fallback" in kinds else 0
+
+
+def _mended(block: Block) -> Block | None:
+    """A block that a peer may have got wrong, in a form that the API takes; None where there is none."""
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return None
+    if kind == "text" and not isinstance(block.get("text"), str):
+        return None
+    if kind in TOOL_BLOCKS and not is_whole_call(block):
+        return None
+    if kind == "thinking" and not isinstance(block.get("signature"), str):
+        return {**block, "signature": ""}
+    return block
+
+
 def _without_result(content: Sequence[Block]) -> set[object]:
     """Ids of the calls for the API to run that have no result; not those that code of a kept call goes on in."""
-    results = {block.get("tool_use_id") for block in content}
+    results = {str(block.get("tool_use_id")) for block in content}
     callers = [block.get("caller") for block in content if block.get("type") == "tool_use"]
-    needed = {caller.get("tool_id") for caller in callers if isinstance(caller, dict)}
-    calls = {block.get("id") for block in content if block.get("type") in ("server_tool_use", "mcp_tool_use")}
+    needed = {str(caller.get("tool_id")) for caller in callers if isinstance(caller, dict)}
+    calls = {block["id"] for block in content if block["type"] in ("server_tool_use", "mcp_tool_use")}
     return calls - results - needed
 
 
 def _is_empty_text(block: Block) -> bool:
     # The API refuses to take back what it sent: a text block of nothing, or of white space.
-    text = block.get("text") or ""
-    return block.get("type") == "text" and (not text or text.isspace())
+    return block["type"] == "text" and (not block["text"] or block["text"].isspace())
