@@ -5,6 +5,7 @@ Needs ANTHROPIC_API_KEY. Usage: python make_file.py [MODEL]
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anthropic import AsyncAnthropic
@@ -18,8 +19,8 @@ async def make_file(filename: str, lines_of_text: ItemStream[str]) -> str:
     """Write text to a file.
 
     Args:
-        filename: The filename to write text to.
-        lines_of_text: The lines of text to write to the file.
+        filename: A plain file name.
+        lines_of_text: The lines of text.
     """
     if Path(filename).name != filename:
         raise eagerstream.ToolError("Only a plain file name is allowed.", hint="Leave the folders out.")
@@ -39,16 +40,10 @@ async def make_file(filename: str, lines_of_text: ItemStream[str]) -> str:
 
 async def main(model: str) -> None:
     question = "Can you write a long poem and make a file called poem.txt?"
+    options: Any = {"model": model, "max_tokens": 65_536, "max_turns": 10, "tools": [make_file]}
     async with (
         AsyncAnthropic() as client,
-        eagerstream.run(
-            client,
-            model=model,
-            max_tokens=65_536,
-            max_turns=10,
-            tools=[make_file],
-            messages=[{"role": "user", "content": question}],
-        ) as run,
+        eagerstream.run(client, messages=[{"role": "user", "content": question}], **options) as run,
     ):
         async for event in run:
             match event:
