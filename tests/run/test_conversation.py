@@ -448,3 +448,65 @@ async def test_an_id_of_the_history_again() -> None:
             await run.finish()
     assert run.result.messages == messages
     assert run.result.calls == []
+
+
+@pytest.mark.anyio
+async def test_execution_that_is_cancelled_and_done_again() -> None:
+    """What was running is answered as cancelled, and does not run a second time; what had not begun is run."""
+    begun: list[int] = []
+    started = anyio.Event()
+
+    @tool
+    async def work(n: int) -> int:
+        """Work."""
+        begun.append(n)
+        if n == 1:
+            started.set()
+            await anyio.sleep_forever()
+        return n
+
+    calls = [tool_use("work", {"n": n}, id=f"c{n}") for n in (1, 2)]
+    api = LocalAPI([reply(*calls)], [DONE])
+    conversation = Conversation(**REQUEST, tools=[work], max_concurrency=1)
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+            await stream.finish()
+        turn = conversation.take(stream)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn.execute)
+            await started.wait()
+            tasks.cancel_scope.cancel()
+        assert [call.result is not None for call in turn.calls] == [True, False]
+        await turn.execute()
+        await turn.execute()
+    assert begun == [1, 2]
+    first, second = turn.results()
+    assert first["is_error"] is True
+    assert "cancelled" in first["content"]
+    assert second["content"] == "2"
+
+
+@pytest.mark.anyio
+async def test_execution_by_two_tasks() -> None:
+    """Each call runs once, and both wait for all of them."""
+    begun: list[int] = []
+
+    @tool
+    async def work(n: int) -> int:
+        """Work."""
+        begun.append(n)
+        await anyio.lowlevel.checkpoint()
+        return n
+
+    calls = [tool_use("work", {"n": n}, id=f"c{n}") for n in (1, 2)]
+    api = LocalAPI([reply(*calls)], [DONE])
+    conversation = Conversation(**REQUEST, tools=[work])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+            await stream.finish()
+        turn = conversation.take(stream)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn.execute)
+            tasks.start_soon(turn.execute)
+    assert sorted(begun) == [1, 2]
+    assert [result["content"] for result in turn.results()] == ["1", "2"]

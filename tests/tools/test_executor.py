@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,6 +26,8 @@ from eagerstream.tools.call import CallState, ToolCall
 from eagerstream.tools.executor import InProcessExecutor
 from eagerstream.wire import InputAccumulator
 from tests.support import block_stop, input_delta, message_delta, tool_start
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def a_call(name: str, raw: str = "", *, index: int = 0, closed: bool = True, turn: int = 1, **fields: Any) -> ToolCall:
@@ -993,3 +998,58 @@ def test_executors_that_cannot_be() -> None:
         InProcessExecutor([double, double])
     with pytest.raises(UsageError, match="max_concurrency"):
         InProcessExecutor([double], max_concurrency=0)
+
+
+@pytest.mark.anyio
+async def test_a_thread_that_is_given_up_keeps_its_group() -> None:
+    """A plain function cannot be stopped: the next of its group waits until it really has ended."""
+    release = threading.Event()
+    log: list[str] = []
+
+    @tool(group="g", timeout_s=0.05)
+    def work(n: int) -> int:
+        """Work."""
+        log.append(f"begin {n}")
+        if n == 1:
+            release.wait(10)
+        log.append(f"end {n}")
+        return n
+
+    executor = InProcessExecutor([work])
+    first, second = (a_call("work", f'{{"n": {n}}}', index=n) for n in (1, 2))
+    with anyio.fail_after(10):
+        executor.admit(first)
+        executor.admit(second)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(executor.execute, first)
+            tasks.start_soon(executor.execute, second)
+            await first.answered.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert log == ["begin 1"]
+            release.set()
+    assert log == ["begin 1", "end 1", "begin 2", "end 2"]
+    assert contents([first, second])[0].startswith("TimeoutError")
+
+
+def test_a_thread_that_outlives_its_event_loop() -> None:
+    """It tells nobody any more, and holds up nothing: the process ends when the thread does."""
+    program = """
+import anyio, sys, threading
+from eagerstream.tools import InProcessExecutor, tool
+from tests.tools.test_executor import a_call
+release = threading.Event()
+
+@tool(timeout_s=0.05)
+def work():
+    yield 1
+    release.wait(10)
+    yield 2
+
+async def main():
+    await InProcessExecutor([work]).execute(a_call("work"))
+
+anyio.run(main, backend=sys.argv[1])
+release.set()
+"""
+    for backend in ("asyncio", "trio"):
+        subprocess.run([sys.executable, "-c", program, backend], check=True, timeout=15, cwd=ROOT)

@@ -99,6 +99,8 @@ class Turn:
             for call in self.calls:
                 if call.ran:
                     call.refuse(CANCELLED)  # where it was cancelled: it must not run a second time
+                elif call.result is None:
+                    self._begun.discard(call)
         for call in self.calls:
             await call.answered.wait()
         self.close()

@@ -106,6 +106,7 @@ class ToolCall:
         self._started_s = monotonic()
         self.state = CallState.RUNNING
         self.ran = True
+        self.given_up = False
         self.on_start(self)
 
     async def progress(self, value: Any) -> None:
