@@ -69,6 +69,23 @@ def test_what_happened_when() -> None:
     assert (call.tool_start_s, call.tool_stop_s) == (8, 9)
 
 
+def test_a_tool_that_runs_while_its_input_is_written() -> None:
+    """It is shown as running from its start to its end, whatever its input does meanwhile."""
+    observer = RunObserver()
+    *written, stopped = events_of('{"lines": ["one", ', '"two"]}')
+    for event in written:
+        observer.feed(event)
+    (call,) = observer.calls
+    tool_call = ToolCall(call.input, turn=1)
+    phases = []
+    for event in (ToolStart(tool_call), stopped):
+        observer.feed(event)
+        phases.append(call.phase)
+    tool_call.answer("wrote 2 lines")
+    observer.feed(ToolStop(tool_call))
+    assert [*phases, call.phase] == [CallPhase.RUNNING, CallPhase.RUNNING, CallPhase.DONE]
+
+
 @pytest.mark.parametrize(
     ("fragment", "phase"),
     [('{"a": 1}', CallPhase.WAITING), ('{"a": Dave}', CallPhase.INVALID), ('{"a": "cut', CallPhase.CUT)],

@@ -639,3 +639,33 @@ async def test_a_guard_that_fails() -> None:
     call = eagerstream.replay.tool_use("pay", {}, id="toolu_0")
     run = await finished(LocalAPI([reply(call)], [DONE]), [pay], limits=Limits())
     assert "the guard of this tool failed: LookupError" in only_result(run)["content"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_what_may_run_twice(idempotent: bool) -> None:
+    """A call that has begun keeps a cut reply from being sent for again, unless running it twice does no harm."""
+    ran: list[str] = []
+
+    @tool(idempotent=idempotent)
+    async def look(call: ToolCall) -> str:
+        """Look."""
+        ran.append(call.id)
+        return "seen"
+
+    def body(*rest: Piece) -> list[Piece]:
+        return [message_start(), *opened("look", "{}"), block_stop(0), *rest]
+
+    gate = Gate()
+    cut = body(gate, *opened("look", "{", index=1), message_delta("max_tokens"), MESSAGE_STOP)
+    api = LocalAPI(cut, body(message_delta("tool_use"), MESSAGE_STOP) if idempotent else [DONE], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[look], on_truncated="retry") as run:
+            async for event in run:
+                if isinstance(event, ToolStop):
+                    gate.opened.set()
+    check_history(run.result.messages)
+    assert run.result.status is RunStatus.COMPLETED
+    assert ran == (["toolu_0", "toolu_0"] if idempotent else ["toolu_0"])
+    assert api.exchanges[1].body["max_tokens"] == REQUEST["max_tokens"] * (2 if idempotent else 1)
+    assert [call.in_history for call in run.result.calls if call.ran] == ([False, True] if idempotent else [True])

@@ -123,7 +123,8 @@ class RunObserver:
             case InputStop(input=input):
                 call = self._by_input[input]
                 call.input_stop_s = now_s
-                call.phase = _AFTER_INPUT[input.outcome]
+                if call.tool_start_s is None:  # a streaming tool runs already
+                    call.phase = _AFTER_INPUT[input.outcome]
                 _note_finished(call, now_s)
             case ToolStart(call=tool_call):
                 call = self._by_input[tool_call.input]

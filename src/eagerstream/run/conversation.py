@@ -206,9 +206,10 @@ class Conversation:
             return None
         if (earlier := turn.voided.pop(input.id, None)) is not None:
             # The peer began its reply anew, and repeats a call: what has begun must not run a second time.
-            if not earlier.has_begun:
+            is_same = (earlier.name, earlier.input.raw) == (input.name, input.raw)
+            if not earlier.has_begun or (earlier.idempotent and not is_same):
                 self._ids.discard(input.id)
-            elif (earlier.name, earlier.input.raw) == (input.name, input.raw):
+            elif is_same:
                 earlier.input = input
                 turn.calls.append(earlier)
                 return None
@@ -216,6 +217,8 @@ class Conversation:
             raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
         self._ids.add(input.id)
         call = turn.add(input)
+        tool = self.tools.find(input.block)
+        call.idempotent = tool is not None and tool.idempotent
         self.result.calls.append(call)
         return call
 

@@ -56,8 +56,8 @@ class Turn:
 
     @property
     def has_begun(self) -> bool:
-        """A call has begun to run, or is about to."""
-        return any(call.has_begun for call in self.calls)
+        """A call that must not run twice has begun to run, or is about to."""
+        return any(call.has_begun and not call.idempotent for call in self.calls)
 
     def call_of(self, input: GrowingInput) -> ToolCall | None:
         """The call of an input, where there is one already."""

@@ -42,6 +42,7 @@ class ToolCall:
         input: The call's input, finished.
         turn: Number of the turn that it belongs to, from 1.
         ran: The tool was called.
+        idempotent: Its tool says that running it twice does no harm.
         result: The `tool_result` block; None until there is one.
         response: What the tool answered, or what the call was answered in its place; None until then, and of a call
             that was cut off with its turn.
@@ -57,6 +58,7 @@ class ToolCall:
     limits: Limits = field(default=DEFAULT_LIMITS, repr=False)
     state: CallState = CallState.WAITING
     ran: bool = False
+    idempotent: bool = False
     result: Block | None = field(default=None, repr=False)  # may hold what does not belong in a log
     response: ToolResponse | None = field(default=None, repr=False)
     in_history: bool = False

@@ -70,7 +70,8 @@ class ToolOptions(TypedDict, total=False):
         guard: Asked with the partial input while it grows, and once more when it is whole; a text rejects the call,
             which is answered with it and does not run; `Reject(text, cut=True)` also ends the reply there, to save its
             tokens.
-        idempotent: A call may be run a second time where it is not known whether the first came to its end.
+        idempotent: Running a call twice does no harm: one that has begun does not keep a reply that was cut from being
+            sent for again (`on_truncated="retry"`), and then it may run again.
     """
 
     name: str | None
