@@ -19,6 +19,7 @@ from ..growing import GrowingInput
 from ..wire import JSON, JSONObject, copy_json, encodable
 from .faults import MAX_TOLD, InputError, InputFaults
 from .streams import Later, stream_kind, value_type
+from .typed_dicts import readable
 
 
 class Parameters:
@@ -219,6 +220,7 @@ def _annotated_parameters(
     """The parameters of a function with their types; what is wrong with them goes to `faults`."""
     try:
         hints = get_type_hints(annotated(function), include_extras=True)
+        hints = {name: readable(hint) for name, hint in hints.items()}
         parameters = list(inspect.signature(function).parameters.values())
     except NameError as error:
         faults.append(f"{error}: annotations written as text are looked up in its module, not in a function around it")

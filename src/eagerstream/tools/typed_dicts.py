@@ -1,0 +1,50 @@
+"""`typing.TypedDict` on Python 3.11, which pydantic takes only as `typing_extensions` makes it."""
+
+from __future__ import annotations
+
+import sys
+import typing
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typing_extensions
+
+
+def readable(hint: Any) -> Any:
+    """An annotation with every `typing.TypedDict` in it replaced by its twin of `typing_extensions`.
+
+    One that contains itself is left as it is, and pydantic says that it cannot read it.
+    """
+    return hint if sys.version_info >= (3, 12) else _readable(hint, ())
+
+
+def _readable(hint: Any, within: tuple[Any, ...]) -> Any:
+    if typing.is_typeddict(hint) and hint not in within:
+        return _twin(hint, (*within, hint))
+    arguments = get_args(hint)
+    if not arguments or get_origin(hint) is typing.Literal:
+        return hint
+    if get_origin(hint) is Annotated:
+        return Annotated[(_readable(hint.__origin__, within), *hint.__metadata__)]
+    replaced = tuple(_readable(argument, within) for argument in arguments)
+    if replaced == arguments:
+        return hint
+    if hasattr(hint, "copy_with"):
+        return hint.copy_with(replaced)
+    origin = get_origin(hint)
+    return typing.Union[replaced] if origin is typing.get_origin(int | str) else origin[replaced]  # noqa: UP007 - a value
+
+
+def _twin(typed_dict: Any, within: tuple[Any, ...]) -> Any:
+    fields: dict[str, Any] = {}
+    for name, hint in get_type_hints(typed_dict, include_extras=True).items():
+        is_required = name in typed_dict.__required_keys__
+        if get_origin(hint) in (typing.Required, typing.NotRequired):
+            is_required = get_origin(hint) is typing.Required  # not among the keys where annotations are texts
+            hint = get_args(hint)[0]
+        kind = typing_extensions.Required if is_required else typing_extensions.NotRequired
+        fields[name] = kind[_readable(hint, within)]
+    make: Any = typing_extensions.TypedDict  # mypy reads only TypedDicts written out
+    twin = make(typed_dict.__name__, fields)
+    twin.__doc__ = typed_dict.__doc__
+    twin.__module__ = typed_dict.__module__
+    return twin
