@@ -220,11 +220,13 @@ class Run(EventFeed[RunEvent]):
         assert turn is not None
         for event in events:
             self.put(event)
+            if type(event) is InputDelta:  # nearly every event of a stream
+                if self._guarded:
+                    self._guard(turn, event.input)
+                continue
             match event:
                 case InputStart(input=input) if input.kind == "tool_use":
                     self._begin(turn, input)
-                case InputDelta(input=input) if self._guarded:
-                    self._guard(turn, input)
                 case InputStop(input=input) if input.kind == "tool_use":
                     self._guard(turn, input)
                     self._start(turn, input)
