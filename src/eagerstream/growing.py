@@ -24,6 +24,7 @@ class GrowingInput(ToolInput):
     def __init__(self, index: int, block: Mapping[str, Any], *, parser: Parser, limits: Limits) -> None:
         super().__init__(index, block, parser=parser, limits=limits)
         self._waiting: list[anyio.Event] = []
+        self._end: anyio.Event | None = None
         self.interrupted: str | None = None
         """Why nothing more of it is wanted; see `interrupt`."""
         self.on_wait: Callable[[int], object] = lambda _: None
@@ -37,10 +38,17 @@ class GrowingInput(ToolInput):
             InputInterrupted: The input was cut off or is not JSON, and the value had not finished.
         """
         finished: list[Any] = []
-        self.watch(*path, callback=finished.append)
-        while not finished:
-            self._raise_if_never(path)
-            await self._change()
+        watcher = (path, finished.append)
+        self._watchers.append(watcher)
+        self._tell()
+        try:
+            while not finished:
+                self._raise_if_never(path)
+                await self._change()
+        finally:
+            if watcher in self._watchers:
+                self._watchers.remove(watcher)
+        self._raise_if_interrupted(path)
         return finished[0]
 
     async def text(self, *path: str | int) -> AsyncGenerator[str, None]:
@@ -103,7 +111,7 @@ class GrowingInput(ToolInput):
 
     async def begun(self) -> None:
         """Wait until the input's object is open, or the input is settled."""
-        while self.outcome is None and self.error is None and not self.chars:
+        while self.outcome is None and self.error is None and type(self._parser.value) is not dict:
             await self._change()
 
     async def finished(self) -> Outcome:
@@ -111,6 +119,12 @@ class GrowingInput(ToolInput):
         while self.outcome is None:
             await self._change()
         return self.outcome
+
+    async def settled(self) -> None:
+        """As `finished`, for who needs to know of the end and of nothing before it: the reader may take its time."""
+        while self.outcome is None:
+            self._end = self._end or anyio.Event()
+            await self._end.wait()
 
     def interrupt(self, reason: str) -> None:
         """Nothing more of this input is wanted, although it may still come: whoever waits gets `InputInterrupted`."""
@@ -134,6 +148,10 @@ class GrowingInput(ToolInput):
         self.on_wait(1)
         try:
             await event.wait()
+        except BaseException:
+            if event in self._waiting:
+                self._waiting.remove(event)
+            raise
         finally:
             self.on_wait(-1)
 
@@ -150,3 +168,5 @@ class GrowingInput(ToolInput):
     def _settle(self, *, whole: bool) -> None:
         super()._settle(whole=whole)
         self._wake()
+        if self._end is not None:
+            self._end.set()

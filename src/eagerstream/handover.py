@@ -128,7 +128,7 @@ class EventBuffer(Generic[E]):
         """Add an event; never waits."""
         if self._discards or self._closed:
             return
-        has_room = len(self._ready) < self._capacity or (self._waits and not hasattr(event, "newest_of"))
+        has_room = len(self._ready) < self._capacity or (self._keeps_apart and not hasattr(event, "newest_of"))
         if has_room and not self._thins and not self._held:
             self._ready.append(event)
         else:
@@ -153,11 +153,15 @@ class EventBuffer(Generic[E]):
         if key is not None:
             self._held_deltas[key] = entry
 
+    @property
+    def _keeps_apart(self) -> bool:
+        """It is the reader that waits for room; but not while somebody needs more of the input from it."""
+        return self._waits and not self._waits_for_input
+
     def _merges(self, event: E) -> bool:
         if self._thins and isinstance(event, InputDelta):
             return True
-        # With mode="wait" it is the reader that waits, for whom text is kept apart; nobody else does.
-        keeps_apart = self._waits and isinstance(event, InputDelta | TextDelta | ThinkingDelta)
+        keeps_apart = self._keeps_apart and isinstance(event, InputDelta | TextDelta | ThinkingDelta)
         return not keeps_apart and len(self._ready) + len(self._held) >= self._capacity
 
     @property

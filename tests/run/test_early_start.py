@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -15,6 +16,7 @@ import eagerstream
 from eagerstream import (
     InputInterrupted,
     ItemStream,
+    Later,
     Limits,
     Outcome,
     Reject,
@@ -27,11 +29,12 @@ from eagerstream import (
     tool,
     validate_history,
 )
-from eagerstream.replay import reply, text
+from eagerstream.replay import encode_event, reply, text
 from eagerstream.run import Run
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
+    Broken,
     Gate,
     LocalAPI,
     Piece,
@@ -669,3 +672,364 @@ async def test_what_may_run_twice(idempotent: bool) -> None:
     assert ran == (["toolu_0", "toolu_0"] if idempotent else ["toolu_0"])
     assert api.exchanges[1].body["max_tokens"] == REQUEST["max_tokens"] * (2 if idempotent else 1)
     assert [call.in_history for call in run.result.calls if call.ran] == ([False, True] if idempotent else [True])
+
+
+# --- found by attack --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["text", "later"])
+async def test_a_guard_keeps_the_value_from_the_tool(kind: str) -> None:
+    """What finishes with the fragment that the guard rejects is not handed out either, however it is awaited."""
+    got: list[str] = []
+
+    def guard(partial: Mapping[str, Any]) -> str | None:
+        return "No." if "bad" in partial.get("value", "") else None
+
+    @tool(guard=guard)
+    async def text_tool(value: TextStream) -> None:
+        """Act."""
+        got.append(await value)
+
+    @tool(guard=guard)
+    async def later_tool(lines: ItemStream[str], value: Later[str]) -> None:
+        """Act."""
+        got.append(await value)
+
+    used = text_tool if kind == "text" else later_tool
+    gate = Gate()
+    body = [message_start(), *opened(used.name, '{"lines": ["a"], "value": "b'), gate, input_delta(0, 'ad"}'), *ended()]
+    if kind == "text":
+        body[1:3] = opened(used.name, '{"value": "b')
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[used]) as run:
+            async for event in run:
+                if isinstance(event, ToolStart):
+                    await anyio.wait_all_tasks_blocked()
+                    gate.opened.set()
+    assert got == []
+    assert only_result(run)["content"].startswith("No.")
+
+
+@pytest.mark.anyio
+async def test_a_guard_step_by_step() -> None:
+    """Whoever drives the conversation by hand is guarded all the same."""
+
+    @tool(guard=in_root)
+    async def remove(filename: str) -> str:
+        """Remove."""
+        raise AssertionError("must not run")
+
+    call = eagerstream.replay.tool_use("remove", {"filename": "/etc"}, id="toolu_0")
+    conversation = eagerstream.Conversation(**REQUEST, tools=[remove])
+    async with eagerstream.stream(LocalAPI([reply(call)]).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    turn = conversation.take(stream)
+    await turn.execute()
+    assert turn.results()[0]["content"] == "Only paths inside the root."
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("verdict", [False, True, 0, "", ["x"]])
+async def test_a_guard_that_gives_something_else(verdict: Any) -> None:
+    """Only None lets a call go on."""
+
+    @tool(guard=lambda _: verdict)
+    async def pay() -> str:
+        """Pay."""
+        raise AssertionError("must not run")
+
+    call = eagerstream.replay.tool_use("pay", {}, id="toolu_0")
+    run = await finished(LocalAPI([reply(call)], [DONE]), [pay])
+    assert "neither None nor a reason" in only_result(run)["content"]
+
+
+@pytest.mark.anyio
+async def test_a_held_call_of_a_reply_that_a_guard_cut() -> None:
+    """The reply never ended, so what waits for its end does not run; what is rejected at its end is cut there too."""
+
+    @tool(start="message")
+    async def pay() -> str:
+        """Pay."""
+        raise AssertionError("must not run")
+
+    @tool(guard=lambda partial: Reject("No.", cut=True) if partial else None)
+    async def post(text: str) -> str:
+        """Post."""
+        return text
+
+    body = [message_start(), *opened("pay", "{}"), block_stop(0), *opened("post", '{"text": "x"}', index=1)]
+    run = await finished(LocalAPI([*body, *ended(index=1)], [DONE]), [pay, post])
+    contents = [result["content"] for result in run.result.messages[2]["content"]]
+    assert contents == ["Not executed: the reply ended before this call was run.", "No."]
+
+
+@pytest.mark.anyio
+async def test_a_group_with_a_held_call() -> None:
+    """In call order: the later ones of the group wait for it, streaming ones as well."""
+    order: list[str] = []
+
+    @tool(group="g", start="message")
+    async def first() -> None:
+        """First."""
+        order.append("first")
+
+    @tool(group="g")
+    async def second() -> None:
+        """Second."""
+        order.append("second")
+
+    @tool(group="g")
+    async def third(items: ItemStream[int]) -> None:
+        """Third."""
+        order.append("third")
+
+    body = [
+        message_start(),
+        *opened("first", "{}"),
+        block_stop(0),
+        *opened("second", "{}", index=1),
+        block_stop(1),
+        *opened("third", '{"items": [1', index=2),
+        input_delta(2, "]}"),
+        *ended(index=2),
+    ]
+    await finished(LocalAPI(body, [DONE]), [first, second, third])
+    assert order == ["first", "second", "third"]
+
+
+@pytest.mark.anyio
+async def test_last_words_after_a_lost_connection() -> None:
+    """The tool cleans up, in its own time, and what it says is in the history: the error waits for that."""
+    removed: list[bool] = []
+
+    @tool
+    async def write(text: TextStream) -> str:
+        """Write."""
+        try:
+            return await text
+        except InputInterrupted:
+            for _ in range(3):
+                await anyio.lowlevel.checkpoint()
+            removed.append(True)
+            return "removed it again"
+
+    gate = Gate()
+    api = LocalAPI([message_start(), *opened("write", '{"text": "one '), gate, Broken()])
+    with anyio.fail_after(SLOWLY_S):
+        with pytest.raises(eagerstream.StreamInterrupted):
+            async with eagerstream.run(api.transport(), **REQUEST, tools=[write]) as run:
+                async for event in run:
+                    if isinstance(event, ToolStart):
+                        gate.opened.set()
+    assert removed == [True]
+    assert only_result(run)["content"].endswith("removed it again")
+
+
+@pytest.mark.anyio
+async def test_work_that_was_done_before_the_run_was_left() -> None:
+    """A tool that has ended and waits only for the end of its input: its answer is kept."""
+
+    @tool
+    async def first_word(words: TextStream) -> str:
+        """Say the first word."""
+        return await anext(aiter(words))
+
+    gate = Gate()
+    api = LocalAPI([message_start(), *opened("first_word", '{"words": "Good'), gate])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[first_word]) as run:
+            async for event in run:
+                if isinstance(event, ToolStart):
+                    await anyio.wait_all_tasks_blocked()
+                    break
+    check_history(run.result.messages)
+    assert only_result(run)["content"].endswith("Good")
+
+
+@pytest.mark.anyio
+async def test_waiting_events_stay_bounded_while_a_tool_reads() -> None:
+    """With buffer="wait" the reader goes on for the tool, and the events that wait are merged."""
+    read = anyio.Event()
+
+    @tool
+    async def count(items: ItemStream[int]) -> int:
+        """Count."""
+        number = len(await items)
+        read.set()
+        return number
+
+    deltas = [input_delta(0, f"{n}, ") for n in range(3000)]
+    body = [message_start(), *opened("count", '{"items": ['), *deltas, input_delta(0, "0]}"), *ended()]
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(LocalAPI(body, [DONE]).transport(), **REQUEST, tools=[count], buffer="wait") as run:
+            await read.wait()
+            waiting = len(run._buffer._ready) + len(run._buffer._held)
+            await run.finish()
+    assert waiting < 300
+    assert only_result(run)["content"] == "3001"
+
+
+@pytest.mark.anyio
+async def test_it_never_begins_with_half_a_value() -> None:
+    """Of a key that is written twice, the tool gets the first value, whole; that this was not all is told."""
+    got: list[str] = []
+
+    @tool
+    async def remove(path: str, mode: str, text: TextStream) -> None:
+        """Remove."""
+        got.append(path)
+
+    gates = [Gate(), Gate()]
+    body = [
+        message_start(),
+        *opened("remove", '{"path": "/tmp/a", '),
+        gates[0],
+        input_delta(0, '"mode": "w", "path": "/ho'),
+        gates[1],
+        input_delta(0, 'me/x", "text": "y"}'),
+        *ended(),
+    ]
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[remove]) as run:
+            for gate in gates:
+                await gate.reached.wait()
+                await anyio.wait_all_tasks_blocked()
+                gate.opened.set()
+            await run.finish()
+    assert got == ["/tmp/a"]
+    assert "'path' was written twice" in only_result(run)["content"]
+
+
+@pytest.mark.anyio
+async def test_an_approval_that_nobody_needs_any_more() -> None:
+    """Another model takes over while somebody is asked: the group goes on at once."""
+    asked = anyio.Event()
+
+    async def ask(call: ToolCall) -> bool:
+        if call.id == "toolu_0":
+            asked.set()
+            await anyio.sleep_forever()
+        return True
+
+    @tool(group="g", approve=ask)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    gate = Gate()
+    body = [
+        message_start(),
+        *opened("pay", "{}"),
+        block_stop(0),
+        gate,
+        block_start(1, "fallback"),
+        block_stop(1),
+        *opened("pay", "{}", index=2),
+        *ended(index=2),
+    ]
+    api = LocalAPI(body, [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
+            await asked.wait()
+            gate.opened.set()
+            await run.finish()
+    assert only_result(run) == {"type": "tool_result", "tool_use_id": "toolu_2", "content": "paid"}
+
+
+@pytest.mark.anyio
+async def test_approval_is_for_the_whole_input() -> None:
+    """A streaming tool that asks first begins at the end of its input: nobody approves what is not written yet."""
+    seen: list[Any] = []
+
+    def look(call: ToolCall) -> bool:
+        seen.append(call.input.value)
+        return True
+
+    @tool(approve=look)
+    async def say(words: TextStream) -> str:
+        """Say."""
+        return await words
+
+    body = [message_start(), *opened("say", '{"words": "Good'), input_delta(0, ' day"}'), *ended()]
+    run = await finished(LocalAPI(body, [DONE]), [say])
+    assert seen == [{"words": "Good day"}]
+    assert only_result(run)["content"] == "Good day"
+
+
+@pytest.mark.anyio
+async def test_a_streaming_call_that_the_peer_repeats() -> None:
+    """It runs once, and its result is that of the repeated call."""
+    begun: list[str] = []
+
+    @tool
+    async def say(words: TextStream) -> str:
+        """Say."""
+        begun.append(await words)
+        return begun[-1]
+
+    gate = Gate()
+    once = [message_start(), *opened("say", '{"words": "Good', ' day"}'), block_stop(0)]
+    api = LocalAPI([*once, gate, *once, message_delta("tool_use"), MESSAGE_STOP], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[say]) as run:
+            async for event in run:
+                if isinstance(event, ToolStop):
+                    gate.opened.set()
+    assert begun == ["Good day"]
+    assert only_result(run)["content"] == "Good day"
+
+
+@pytest.mark.anyio
+async def test_a_whole_streaming_call_before_max_tokens() -> None:
+    """It runs like any other whole call, however the bytes were cut."""
+
+    @tool
+    async def say(words: TextStream) -> str:
+        """Say."""
+        return await words
+
+    body: list[Any] = [message_start(), *opened("say", '{"words": "Good day"}'), *ended("max_tokens")]
+    for pieces in (body, [b"".join(map(encode_event, body))]):
+        run = await finished(LocalAPI(pieces, [DONE]), [say])
+        assert only_result(run)["content"] == "Good day"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("raw", ["[1", '"x', " "])
+async def test_it_does_not_begin_on_what_is_no_object(raw: str) -> None:
+    """The first character proves it, or nothing is proved yet."""
+
+    @tool
+    async def say(words: TextStream) -> str:
+        """Say."""
+        raise AssertionError("must not run")
+
+    gate = Gate()
+    body = [message_start(), *opened("say", raw), gate, message_delta("max_tokens"), MESSAGE_STOP]
+    api = LocalAPI(body)
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[say]) as run:
+            await gate.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            gate.opened.set()
+            await run.finish()
+    assert not run.result.calls[0].ran
+
+
+def test_an_executor_that_asks_nobody() -> None:
+    """A tool that must not run unseen is not given to an executor that would run it unseen."""
+
+    class Remote:
+        def admit(self, call: ToolCall) -> None: ...
+
+        async def execute(self, call: ToolCall) -> None: ...
+
+    @tool(approve=lambda _: True)
+    async def pay() -> None:
+        """Pay."""
+
+    with pytest.raises(eagerstream.UsageError, match="does not ask for approval"):
+        eagerstream.Conversation(**REQUEST, tools=[pay], executor=Remote())

@@ -574,7 +574,7 @@ def a_turn(executor: InProcessExecutor, *calls: ToolCall) -> tuple[Turn, list[To
     """A turn of a run whose reply has ended, as the loop makes it, and its calls for these inputs."""
     turn = Turn(1, executor=executor, limits=DEFAULT_LIMITS)
     made = [turn.add(call.input) for call in calls]
-    ending = ending_of("tool_use", on_truncated="stop", has_begun=False)
+    ending = ending_of("tool_use", on_truncated="stop", forbids_retry=False)
     turn.end({"role": "assistant", "content": []}, ending)
     return turn, made
 
@@ -587,7 +587,7 @@ async def test_a_turn_that_is_sent_again_starts_afresh() -> None:
     broken, (call,) = a_turn(executor, a_call("write_file", "[1"))
     executor.admit(call)
     await executor.execute(call)
-    assert not broken.has_begun  # so the loop may send the request again, under the same number
+    assert not broken.forbids_retry  # so the loop may send the request again, under the same number
     broken.discard()
     again, calls = a_turn(executor, *writes(0))
     await again.execute()

@@ -533,7 +533,7 @@ def test_histories_of_recordings(recording: Path) -> None:
     message = assembler.message
     ending = BROKEN_OFF
     if assembler.state is MessageState.STOPPED:
-        ending = ending_of(message.get("stop_reason"), on_truncated="stop", has_begun=bool(calls))
+        ending = ending_of(message.get("stop_reason"), on_truncated="stop", forbids_retry=bool(calls))
     history = settle(message, calls, ending.keeps)
     assert told([USER, *history]) == []
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
+from pydantic import Field
 
 from eagerstream.errors import InputInterrupted, UsageError
 from eagerstream.growing import GrowingInput
@@ -320,3 +321,64 @@ async def test_an_input_that_is_not_wanted_any_more() -> None:
 def test_repeated_keys(raw: str, found: str | None) -> None:
     """Of the object itself, however they are written; what is inside it is its own affair."""
     assert repeated_key(raw) == found
+
+
+def test_where_nothing_could_stream() -> None:
+    """Inside another type, or in a function that cannot wait: refused when it is defined, not found out later."""
+
+    async def nested(a: TextStream | None = None, b: list[TextStream] = [], c: Later[TextStream] = 1) -> None:  # type: ignore[assignment]  # noqa: B006
+        """F."""
+
+    def plain(words: TextStream) -> None:
+        """F."""
+
+    with pytest.raises(UsageError) as caught:
+        tool(nested)
+    assert str(caught.value).count("cannot stream inside another type") == 3
+    with pytest.raises(UsageError, match="only an async function"):
+        tool(plain)
+
+
+def test_a_field_is_no_default() -> None:
+    """`Field(description=...)` describes a required parameter."""
+
+    @tool
+    async def f(text: TextStream = Field(description="words"), n: Later[int] = Field(gt=0)) -> None:
+        """F."""
+
+    assert f.input_schema["required"] == ["text", "n"]
+    assert f.input_schema["properties"]["text"] == {"type": "string", "description": "words"}
+
+
+@pytest.mark.anyio
+async def test_constraints_hold_while_reading() -> None:
+    """What the schema promises of a value is true of what the tool is given."""
+
+    @tool
+    async def f(text: TextStream, n: Annotated[Later[int], Field(gt=0)]) -> None:
+        """F."""
+
+    written = Written('{"n": -5, "text": "a')
+    arguments = await _begin(f, written)
+    with pytest.raises(InputInterrupted, match="greater than 0"):
+        await arguments["n"]
+
+
+@pytest.mark.anyio
+async def test_half_a_surrogate_pair() -> None:
+    """Pieces can be written to a file: what UTF-8 cannot carry is U+FFFD in them, as in the whole."""
+    written = Written('{"words": "a\\ud800b"}')
+    words = (await _begin(say, written))["words"]
+    assert "".join([piece async for piece in words]) == await words == "a\ufffdb"
+
+
+@pytest.mark.anyio
+async def test_waiting_that_was_given_up_leaves_nothing_behind() -> None:
+    """However often somebody looks for a moment, the input does not remember them."""
+    written = Written('{"words": "Good ')
+    words = (await _begin(say, written))["words"]
+    for _ in range(100):
+        with anyio.move_on_after(0):
+            await words
+    assert written.input._watchers == []
+    assert written.input._waiting == []

@@ -33,6 +33,9 @@ class Scenario:
     def __init__(self, *turns: Turn, timing: Timing | None = None) -> None:
         if not turns:
             raise UsageError("a scenario has at least one turn")
+        for turn in turns:
+            if not isinstance(turn, Recording) and not callable(turn):
+                raise UsageError(f"a turn is a Recording, or a function that gives one, not {type(turn).__name__}")
         self._timing = timing
         # Recordings are timed once, not for each request: a body of megabytes takes its time.
         self._turns = tuple(self._timed(turn) if isinstance(turn, Recording) else turn for turn in turns)

@@ -26,7 +26,7 @@ from ..stream import MessageStream, request_parameters
 from ..tools.call import ToolCall
 from ..tools.executor import Executor, InProcessExecutor
 from ..tools.foreign import ForeignTool, as_tool
-from ..tools.history import validate_history
+from ..tools.history import count_breakpoints, validate_history
 from ..tools.toolbox import Toolbox
 from ..wire.events import Message
 from .cache import with_breakpoints
@@ -54,7 +54,7 @@ class Conversation:
         on_truncated: What a reply cut by `max_tokens` leads to; see `OnTruncated`.
         max_tokens_cap: The most that `on_truncated="retry"` asks for; twice `max_tokens` where it is None.
         cache: `"auto"` places cache breakpoints that move along with the history, as far as the API's four reach.
-        limits, max_concurrency: For the executor.
+        limits, max_concurrency: For the executor in this process.
         parameters: Everything else that the API takes.
 
     Raises:
@@ -106,7 +106,9 @@ class Conversation:
         self.executor: Executor = executor or InProcessExecutor(
             self.tools, limits=limits, max_concurrency=max_concurrency
         )
-        self.result = RunResult(RunStatus.CANCELLED, None, list(messages))
+        if not getattr(self.executor, "asks_approval", False) and (asking := self.tools.asking_approval()):
+            raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")
+        self.result = RunResult(RunStatus.RUNNING, None, list(messages))
         self._has_ended = False
         self._awaits_reply = False
         self._container: Any = None  # that the last reply named
@@ -220,6 +222,8 @@ class Conversation:
         tool = self.tools.find(input.block)
         call.idempotent = tool is not None and tool.idempotent
         self.result.calls.append(call)
+        if tool is not None and input.value is not None and (reject := tool.rejects(input.value)) is not None:
+            call.reject(reject.reason)
         return call
 
     def end(self, turn: Turn, message: Message, ending: Ending | None = None) -> None:
@@ -246,7 +250,7 @@ class Conversation:
 
     def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
         """How a reply with this stop reason ends the turn."""
-        return ending_of(stop_reason, on_truncated=self._on_truncated, has_begun=turn.has_begun)
+        return ending_of(stop_reason, on_truncated=self._on_truncated, forbids_retry=turn.forbids_retry)
 
     def abandon(self, message: Message, status: RunStatus) -> None:
         """The reply under way broke off, or nobody waits for it any more: nothing more is sent.
@@ -314,7 +318,8 @@ class Conversation:
                 self._has_ended = True
 
     def _check_history(self) -> None:
-        faults = validate_history(self.result.messages, self._request.get("tools"))
+        system = count_breakpoints(self._request.get("system"))
+        faults = validate_history(self.result.messages, self._request.get("tools"), system_breakpoints=system)
         if faults:
             raise HistoryError(faults)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ..stream import StreamEvent
 from ..tools.call import ToolCall
-from ..wire.events import Message
+from ..wire.events import Block, Message
 
 
 @dataclass(slots=True)
@@ -60,14 +60,22 @@ class ToolProgress:
 
 @dataclass(slots=True)
 class ToolStop:
-    """A call has its result: `call.result`."""
+    """A call has its result."""
 
     call: ToolCall
+
+    @property
+    def result(self) -> Block:
+        """The `tool_result` block."""
+        assert self.call.result is not None
+        return self.call.result
 
 
 @dataclass(slots=True)
 class Restarted:
-    """What came of this turn so far is void: the same request is sent once more. Nothing of it had been run.
+    """What came of this turn so far is void: the same request is sent once more.
+
+    Nothing of it had been run, except calls of tools that are `idempotent`.
 
     Attributes:
         turn: Its number, which stays.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+import anyio
 
 from ..growing import GrowingInput
 from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
 from ..stream import StreamEvent, read_reply
 from ..tools.call import ToolCall
+from ..tools.definition import Tool
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
-from ..tools.options import Reject
-from ..tools.results import error_text
+from ..tools.results import NOT_RUN
 from ..transports import Reply, Transport, as_transport
 from ..wire import (
     BlockStart,
@@ -32,7 +34,7 @@ from .conversation import MAX_CONTINUATIONS, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from .policy import BROKEN_OFF, CUT_BY_GUARD, Ending, OnTruncated
 from .result import RunResult, RunStatus
-from .turn import Turn, execute
+from .turn import Turn, answer, execute
 
 
 def run(
@@ -111,6 +113,10 @@ def run(
     return Run(as_transport(client), conversation, events, limits=limits, parser=parser)
 
 
+_LAST_WORDS_S: Final = 5.0
+"""How long an error waits for tools whose input broke off."""
+
+
 class _CutByGuard(Exception):
     """Not an error: the rest of the reply is not wanted."""
 
@@ -139,7 +145,7 @@ class Run(EventFeed[RunEvent]):
         self._turn: Turn | None = None
         self._admitted: set[ToolCall] = set()
         self._held: list[ToolCall] = []  # of this turn, until its reply has ended
-        self._guarded: dict[GrowingInput, Callable[[dict[str, Any]], str | Reject | None]] = {}
+        self._guarded: dict[GrowingInput, Tool] = {}
         self._assembler: MessageAssembler[GrowingInput] | None = None
 
     @property
@@ -152,7 +158,7 @@ class Run(EventFeed[RunEvent]):
             while not self._conversation.ended:
                 await self._take_turn()
         except Exception:
-            self._break_off()
+            await self._break_off()
             raise
         if self._conversation.failure is not None:
             raise self._conversation.failure
@@ -185,16 +191,25 @@ class Run(EventFeed[RunEvent]):
             turn.withdraw(turn.ending.begins)
         held, self._held = self._held, []
         for call in held:
-            if call.result is None:
+            if call.result is None and turn.ending is not CUT_BY_GUARD:
                 self._admit(call)
+            else:
+                call.withdraw(NOT_RUN)
         for call in turn.calls:
             await call.answered.wait()
 
-    def _break_off(self) -> None:
-        """Something failed: nothing more begins. What runs has until the block is left, and then the turn is closed."""
+    async def _break_off(self) -> None:
+        """Something failed: nothing more begins. What runs has until the block is left, and then the turn is closed.
+
+        Tools that were reading their input have a moment to say what they did.
+        """
         self._conversation.abandon(self._message, RunStatus.ERROR)
         if self._turn is not None:
             self._turn.withdraw(BROKEN_OFF.begins)
+            with anyio.move_on_after(_LAST_WORDS_S):
+                for call in self._turn.calls:
+                    if call.input.outcome is Outcome.INCOMPLETE:
+                        await call.answered.wait()
 
     @property
     def _message(self) -> dict[str, Any]:
@@ -210,6 +225,8 @@ class Run(EventFeed[RunEvent]):
             if not (self._conversation.ended and is_closed) and self.result.status is not RunStatus.ERROR:
                 self._conversation.abandon(self._message, RunStatus.CANCELLED)
             self._conversation.close_turn()  # its tools have been cancelled by now
+            for call in self.result.calls:
+                answer(call)  # also those of turns that were discarded
 
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""
@@ -222,13 +239,13 @@ class Run(EventFeed[RunEvent]):
             self.put(event)
             if type(event) is InputDelta:  # nearly every event of a stream
                 if self._guarded:
-                    self._guard(turn, event.input)
+                    self._ask_guard(turn, event.input)
                 continue
             match event:
                 case InputStart(input=input) if input.kind == "tool_use":
                     self._begin(turn, input)
                 case InputStop(input=input) if input.kind == "tool_use":
-                    self._guard(turn, input)
+                    self._ask_guard(turn, input)
                     self._start(turn, input)
                 case MessageStart(restarted=True):
                     turn.void()
@@ -244,11 +261,22 @@ class Run(EventFeed[RunEvent]):
         """An input begins; a call of a streaming tool begins with it."""
         tool = self._conversation.tools.find(input.block)
         if tool is not None and tool.guard is not None:
-            self._guarded[input] = tool.guard
-        if tool is not None and tool.is_streaming:
+            self._guarded[input] = tool
+        # One that a peer repeats, after it began its reply anew, is told by its whole input.
+        if tool is not None and tool.is_streaming and not self._waits(tool) and input.id not in turn.voided:
             call = self._conversation.add_call(turn, input)
             if call is not None:
+                call.streams = tool.approve is None
                 self._admit(call)
+
+    def _waits(self, tool: Tool) -> bool:
+        """It begins when the message has ended: it says so itself, or an earlier call of its group does."""
+        group = tool.group.name if tool.group else None
+        return tool.start == "message" or any(group and self._group_of(call) == group for call in self._held)
+
+    def _group_of(self, call: ToolCall) -> str | None:
+        tool = self._conversation.tools.find(call.block)
+        return tool.group.name if tool and tool.group else None
 
     def _start(self, turn: Turn, input: GrowingInput) -> None:
         """A call's input is settled: run it, beside everything else. What was cut off is answered at the end."""
@@ -259,7 +287,7 @@ class Run(EventFeed[RunEvent]):
         if call is None or call in self._admitted:
             return
         tool = self._conversation.tools.find(input.block)
-        if tool is not None and tool.start == "message" and input.outcome is Outcome.VALID:
+        if tool is not None and self._waits(tool) and input.outcome is Outcome.VALID:
             self._held.append(call)
         else:
             self._admit(call)
@@ -272,23 +300,19 @@ class Run(EventFeed[RunEvent]):
         assert self._tasks is not None  # entered: this runs in one of its tasks
         self._tasks.start_soon(self._execute, call)
 
-    def _guard(self, turn: Turn, input: GrowingInput) -> None:
+    def _ask_guard(self, turn: Turn, input: GrowingInput) -> None:
         """Ask the tool's guard, if it has one, about what has come of an input."""
-        guard = self._guarded.get(input)
-        if guard is None or input.outcome is Outcome.INVALID:
+        tool = self._guarded.get(input)
+        if tool is None or input.outcome is Outcome.INVALID:
             return
-        try:
-            verdict = guard(input.partial)
-        except Exception as error:
-            verdict = f"Not executed: the guard of this tool failed: {error_text(error)}"
-        if verdict is None:
+        reject = tool.rejects(input.partial)
+        if reject is None:
             return
         del self._guarded[input]
         call = turn.call_of(input) or self._conversation.add_call(turn, input)
         if call is not None:
-            reject = verdict if isinstance(verdict, Reject) else Reject(verdict)
             call.reject(reject.reason)
-            if reject.cut and input.outcome is None:
+            if reject.cut:
                 raise _CutByGuard
 
     def _on_start(self, call: ToolCall) -> None:

@@ -7,6 +7,7 @@
 | `stop_sequence` | run where admitted | whole | stop_sequence |
 | `pause_turn`, `compaction` | run | whole | goes on, the reply sent back as it is; at the cap: paused |
 | `max_tokens` | run where admitted | whole | truncated, or what `on_truncated` says |
+| the same, reported | run | whole | goes on with the results; without a call: truncated |
 | `model_context_window_exceeded` | not run | its text; whole where something ran | truncated |
 | `refusal` | not run | left out | refused |
 | none, or not known here | not run | left out; whole where something ran | unknown |
@@ -100,15 +101,15 @@ CUT_BY_GUARD: Final = Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.ALL, Keep
 """A guard had the reply cut: it goes on with the results of what there is."""
 
 
-def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, has_begun: bool) -> Ending:
+def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, forbids_retry: bool) -> Ending:
     """The row for a reply that ended.
 
     Args:
         stop_reason: Why the model stopped.
         on_truncated: The user's choice.
-        has_begun: A call of the turn has been admitted.
+        forbids_retry: A call of the turn that must not run twice has begun, or is about to.
     """
     ending = _TABLE.get(stop_reason, _UNKNOWN) if isinstance(stop_reason, str) else _UNKNOWN
-    if ending.then is Then.TRUNCATED and (on_truncated == "report" or (on_truncated == "retry" and has_begun)):
+    if ending.then is Then.TRUNCATED and (on_truncated == "report" or (on_truncated == "retry" and forbids_retry)):
         return _TO_REPORT
     return ending

@@ -14,6 +14,8 @@ from ..wire.events import Message
 class RunStatus(Enum):
     """How a run ended; ending is not success."""
 
+    RUNNING = "running"
+    """It has not ended."""
     COMPLETED = "completed"
     TRUNCATED = "truncated"
     STOP_SEQUENCE = "stop_sequence"

@@ -55,7 +55,7 @@ class Turn:
         return kept_blocks(self.message, self.calls, self.ending.keeps)
 
     @property
-    def has_begun(self) -> bool:
+    def forbids_retry(self) -> bool:
         """A call that must not run twice has begun to run, or is about to."""
         return any(call.has_begun and not call.idempotent for call in self.calls)
 
@@ -64,7 +64,7 @@ class Turn:
         return next((call for call in self.calls if call.input is input), None)
 
     def add(self, input: GrowingInput) -> ToolCall:
-        """A call of this turn, for a finished input."""
+        """A call of this turn."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
         self.calls.append(call)
         return call
@@ -74,7 +74,8 @@ class Turn:
         for call in self.calls:
             if call.ran:
                 continue
-            waits = begins is Begins.NONE or (begins is Begins.ADMITTED and call.state is CallState.WAITING)
+            is_held = call.state is CallState.WAITING and not (call.streams and call.input.outcome is Outcome.VALID)
+            waits = begins is Begins.NONE or (begins is Begins.ADMITTED and is_held)
             if call.input.outcome is Outcome.INCOMPLETE or (waits and call.input.outcome is not Outcome.VALID):
                 call.refuse_invalid()
             elif waits:
@@ -153,7 +154,7 @@ class Turn:
             self.is_closed = True
             self.history = settle(self.message, self.calls, self.ending.keeps)
             for call in self.voided.values():
-                _answer(call)
+                answer(call)
             self._on_close(self)
 
 
@@ -185,7 +186,7 @@ def settle(message: Message, calls: Sequence[ToolCall], keeps: Keeps = Keeps.WHO
     """
     content = kept_blocks(message, calls, keeps)
     for call in calls:
-        _answer(call)
+        answer(call)
     if not content:
         return []
     history: list[Message] = [{"role": "assistant", "content": content}]
@@ -213,7 +214,7 @@ def kept_blocks(message: Message, calls: Sequence[ToolCall], keeps: Keeps) -> li
     return [encodable(block) for block in _sendable(content, message.get("stop_reason"))]
 
 
-def _answer(call: ToolCall) -> None:
+def answer(call: ToolCall) -> None:
     """See that a call has a result; the first answer counts: one that the tool gave stays."""
     if call.ran:
         call.refuse(CANCELLED)

@@ -39,9 +39,10 @@ class ToolCall:
     these counts. A tool gets it by a parameter of this type.
 
     Attributes:
-        input: The call's input, finished.
+        input: The call's input: finished, unless its tool streams, or a guard rejected it.
         turn: Number of the turn that it belongs to, from 1.
         ran: The tool was called.
+        streams: It was given to the executor when its input began.
         idempotent: Its tool says that running it twice does no harm.
         result: The `tool_result` block; None until there is one.
         response: What the tool answered, or what the call was answered in its place; None until then, and of a call
@@ -59,6 +60,7 @@ class ToolCall:
     state: CallState = CallState.WAITING
     ran: bool = False
     idempotent: bool = False
+    streams: bool = False
     result: Block | None = field(default=None, repr=False)  # may hold what does not belong in a log
     response: ToolResponse | None = field(default=None, repr=False)
     in_history: bool = False
@@ -104,7 +106,9 @@ class ToolCall:
         return bool(self.result and self.result.get("is_error"))
 
     def start(self) -> None:
-        """The tool is called now."""
+        """The tool is called now; nothing for a call that has been answered."""
+        if self.result is not None:
+            return
         self._started_s = monotonic()
         self.state = CallState.RUNNING
         self.ran = True

@@ -17,9 +17,11 @@ from ..growing import GrowingInput
 from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
 from .call import ToolCall
 from .faults import InputError
-from .invoke import invoke
-from .options import Group, ToolOptions, option_faults
+from .history import API_NAME
+from .invoke import invoke, runs_on_the_loop
+from .options import Group, Reject, ToolOptions, option_faults
 from .raw_schema import RawSchema
+from .results import error_text
 from .schema import Parameters, annotated, is_of
 from .streams import repeated_key
 
@@ -70,8 +72,11 @@ class Tool:
         self.guard = options.get("guard")
         self.idempotent = options.get("idempotent", False)
         given = options.get("definition")
-        faults = list(wrong.values()) + _function_faults(function)
-        if not _function_faults(function):
+        unfit = _function_faults(function)
+        faults = [*wrong.values(), *unfit]
+        if inspect.iscoroutinefunction(self.guard):
+            faults.append("guard must be a plain function: it is asked at every fragment")
+        if not unfit:
             faults += self._define(function, options) if given is None else self._take(function, given, options)
         if faults:
             name = options.get("name") or (given or {}).get("name") or _name_of(function)
@@ -112,6 +117,8 @@ class Tool:
             faults.append(
                 f"with accepts_invalid_input it needs a parameter {INVALID_JSON}, and defaults for all the others"
             )
+        if parameters.is_streaming and not runs_on_the_loop(function):
+            faults.append("only an async function can read streaming parameters")
         if parameters.is_streaming and self.start == "message":
             faults.append('a tool with streaming parameters begins before its message ends: start cannot be "message"')
         if parameters.is_streaming and self.eager is False:
@@ -150,8 +157,8 @@ class Tool:
                 faults.append("its definition needs an input_schema")
         elif "eager_input_streaming" in definition or options.get("eager") is not None:
             faults.append(f"only user-defined tools take eager_input_streaming, not {kind}")
-        if not _NAME.fullmatch(self.name):
-            faults.append(f"a tool's name must match {_NAME.pattern}, not {self.name!r}")
+        if not API_NAME.fullmatch(self.name):
+            faults.append(f"a tool's name must match {API_NAME.pattern}, not {self.name!r}")
         self.eager = definition.get("eager_input_streaming")
         self._parameters = RawSchema(schema) if isinstance(schema, Mapping) else None
         self.input_schema = self._parameters.schema if self._parameters else {}
@@ -207,11 +214,27 @@ class Tool:
         assert isinstance(self._parameters, Parameters)
         try:
             await input.begun()
-            for name in self._parameters.first:
-                await input.field(name)
-            return self._parameters.begin(input)
+            first = {name: await input.field(name) for name in self._parameters.first}
+            return self._parameters.begin(input, first)
         except (KeyError, InputInterrupted, InputError):
             return None
+
+    def rejects(self, partial: JSONObject) -> Reject | None:
+        """What the tool's guard says of an input, as far as it has come; None where it says nothing against it.
+
+        A guard is there to keep something out: one that fails rejects.
+        """
+        if self.guard is None:
+            return None
+        try:
+            verdict: object = self.guard(partial)
+        except Exception as error:
+            return Reject(f"Not executed: the guard of this tool failed: {error_text(error)}")
+        if verdict is None or isinstance(verdict, Reject):
+            return verdict
+        if isinstance(verdict, str) and verdict:
+            return Reject(verdict)
+        return Reject(f"Not executed: the guard of this tool gave {type(verdict).__name__}, neither None nor a reason")
 
     def fault_of(self, input: GrowingInput) -> str | None:
         """What is wrong with a whole input on which a call has begun, in words for the model; None if nothing is."""
@@ -221,8 +244,10 @@ class Tool:
             self.check(input.value)
         except InputError as error:
             return str(error)
+        except Exception as error:  # a validator of the tool's own
+            return error_text(error)
         if (name := repeated_key(input.raw)) is not None:
-            return f"Error: Parameter {name!r} was written twice, and the tool had begun with the first"
+            return f"Error: Parameter {name!r} was written twice, and the tool had begun with an earlier value"
         return None
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -22,7 +22,7 @@ from .invoke import invoke
 from .options import Group
 from .places import Place, Slots
 from .response import ToolErrorCode, ToolResponse
-from .results import error_response, error_text, response_of
+from .results import CANCELLED, error_response, error_text, response_of
 from .toolbox import Toolbox
 
 
@@ -33,6 +33,10 @@ class Executor(Protocol):
     It sees to it that each is answered: it tells the call when its tool starts (`call.start()`), how far it is
     (`call.progress(...)`), and how it ended (`call.answer`, `fail`, `refuse` or `refuse_invalid`). `call.id` is unique,
     and is the key by which a remote side can tell a call that it has seen.
+
+    What a tool's options say of its running (`approve`, `group`, `timeout_s`, how many run at once) is the executor's
+    to keep. One that asks for approval says so by an attribute `asks_approval = True`; others are refused tools that
+    want it.
     """
 
     def admit(self, call: ToolCall) -> None:
@@ -49,6 +53,9 @@ class Executor(Protocol):
         """
         ...
 
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 _MAX_NAME_CHARS: Final = 128
 _QUICK_CHARS: Final = 16 * 1024
@@ -80,6 +87,8 @@ class InProcessExecutor:
         UsageError: Two tools share a name, or `max_concurrency` is less than 1.
     """
 
+    asks_approval: Final = True
+
     def __init__(
         self, tools: Toolbox | Iterable[Tool] = (), *, limits: Limits = DEFAULT_LIMITS, max_concurrency: int = 16
     ) -> None:
@@ -106,11 +115,18 @@ class InProcessExecutor:
         place = Place(
             self._slots,
             self._groups.setdefault(group.name, Slots(1)) if group else None,
-            at_once=arguments is not None and tool is not None and tool.approve is None,
+            at_once=self._may_begin(call, tool, arguments),
         )
         if place.is_free:
             call.state = CallState.ADMITTED
         return _Admission(tool, place, arguments)
+
+    def _may_begin(self, call: ToolCall, tool: Tool | None, arguments: JSONObject | None) -> bool:
+        """The call waits for nothing but its turn; a large input is still to be checked."""
+        if tool is None or tool.approve is not None or call.result is not None:
+            return False
+        is_large = call.input.outcome is Outcome.VALID and call.input.chars > _QUICK_CHARS
+        return arguments is not None or is_large
 
     async def execute(self, call: ToolCall) -> None:
         """See `Executor.execute`.
@@ -121,7 +137,7 @@ class InProcessExecutor:
         admission = self._admissions.pop(call, None) or self._admission(call)
         place = admission.place
         try:
-            await place.in_group()
+            await place.wait_for_group()
             if call.result is None:
                 await self._execute_in_turn(call, admission)
         except (Exception, SystemExit) as error:
@@ -150,15 +166,15 @@ class InProcessExecutor:
             call.refuse(group.skipped.replace("{name}", failed.name))
             return
         is_early = False
-        if arguments is None and tool is not None and tool.is_streaming:
+        if arguments is None and tool is not None and tool.is_streaming and tool.approve is None:
             arguments = await tool.begin(call.input)
             is_early = arguments is not None and call.input.outcome is None
         if not is_early and admission.arguments is None:
-            await call.input.finished()
+            await call.input.settled()
             arguments = await self._arguments_in_time(call, tool)
         if arguments is None or tool is None or call.result is not None or not await _approved(call, tool):
             return
-        await admission.place.in_slot()
+        await admission.place.wait_for_slot()
         if is_early and call.input.outcome is not None:  # it was whole before its turn came: nothing need be risked
             is_early = False
             arguments = await self._arguments_in_time(call, tool)
@@ -178,9 +194,7 @@ class InProcessExecutor:
         told = f"Error: the input could not be checked within {timeout_s:g} seconds"
         with anyio.move_on_after(timeout_s):
             try:
-                return await anyio.to_thread.run_sync(
-                    tool.check, value, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
-                )
+                return await _in_thread_if_large(call, tool.check, value)
             except InputError as error:
                 told = str(error)
         call.refuse(told, code=ToolErrorCode.INVALID_PARAM)
@@ -235,12 +249,16 @@ class InProcessExecutor:
                     response, raised = error_response(error), True
                 place.leave_slot()
                 # Whether what it was given is what the model meant shows only when the input is whole.
-                await call.input.finished()
+                try:
+                    await call.input.settled()
+                except anyio.get_cancelled_exc_class():
+                    call.end_early(response, raised=raised, fault=CANCELLED)  # its work is done, and is not lost
+                    raise
                 tasks.cancel_scope.cancel()
         if scope.cancelled_caught:
             _refuse_late(call, timeout_s)
             return
-        fault = tool.fault_of(call.input)
+        fault = await _in_thread_if_large(call, tool.fault_of, call.input)
         if call.rejected is None and fault is None and call.input.outcome is Outcome.VALID:
             call.settle(response, raised=raised, include_data=tool.include_data)
         else:
@@ -248,6 +266,13 @@ class InProcessExecutor:
 
     def _timeout_s(self, tool: Tool) -> float:
         return self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+
+
+async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> R:
+    """Look at an input without keeping the event loop for long."""
+    if call.input.chars <= _QUICK_CHARS:
+        return look(at)
+    return await anyio.to_thread.run_sync(look, at, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
 
 
 def _note_failure(call: ToolCall, group: Group) -> None:
@@ -267,7 +292,7 @@ def _task_is_cancelled() -> bool:
 
 
 async def _limit_from_the_end(call: ToolCall, scope: anyio.CancelScope, timeout_s: float) -> None:
-    await call.input.finished()
+    await call.input.settled()
     scope.deadline = anyio.current_time() + timeout_s
 
 
@@ -282,12 +307,26 @@ async def _approved(call: ToolCall, tool: Tool) -> bool:
         return True
     answer: object = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
     with anyio.move_on_after(tool.approve_timeout_s):
-        try:
-            answer = await invoke(partial(tool.approve, call), None)
-        except Exception as error:
-            answer = f"Not executed: the call could not be approved: {error_text(error)}"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_once_answered, call, tasks.cancel_scope)
+            answer = await _answer_of(tool.approve, call)
+            tasks.cancel_scope.cancel()
     if answer is True:
         return call.result is None
     refused = answer if isinstance(answer, str) and answer else "Not executed: the call was not approved."
     call.refuse(refused, code=ToolErrorCode.PERMISSION_DENIED)
     return False
+
+
+async def _answer_of(approve: Callable[[ToolCall], Any], call: ToolCall) -> object:
+    try:
+        answer: object = await invoke(partial(approve, call), None)
+    except Exception as error:
+        return f"Not executed: the call could not be approved: {error_text(error)}"
+    return answer
+
+
+async def _cancel_once_answered(call: ToolCall, scope: anyio.CancelScope) -> None:
+    """Nobody need be asked any more about a call that was withdrawn, or rejected."""
+    await call.answered.wait()
+    scope.cancel()

@@ -19,7 +19,8 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
 _MAX_NAME_CHARS: Final = 128
-_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
+API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
+"""What the API takes as the name of a tool; its guide promises half of it."""
 _MAX_BREAKPOINTS: Final = 4
 
 
@@ -41,7 +42,7 @@ class HistoryFault:
 
 def validate_history(
     messages: Sequence[Mapping[str, Any]],
-    tools: Sequence[Mapping[str, Any]] | None = None,
+    tools: Sequence[Any] | None = None,
     *,
     system_breakpoints: int = 0,
 ) -> list[HistoryFault]:
@@ -49,11 +50,15 @@ def validate_history(
 
     Args:
         messages: As they would be sent.
-        tools: The definitions that would be sent with them; None leaves unchecked what depends on them.
+        tools: The tools, or their definitions, that would be sent with them; None leaves unchecked what depends on
+            them.
         system_breakpoints: How many `cache_control`s the system prompt has, which count with the others.
     """
+    if isinstance(messages, Mapping):
+        return [HistoryFault(None, "messages: Input should be a valid list")]
     if not messages:
         return [HistoryFault(None, "messages: at least one message is required")]
+    tools = None if tools is None else [_definition(tool) for tool in tools]
     faults: list[HistoryFault] = []
     pairing = _Pairing(faults)
     for index, message in enumerate(messages):
@@ -79,6 +84,10 @@ def validate_history(
         what = f"A maximum of {_MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {breakpoints}."
         faults.append(HistoryFault(None, what))
     return faults
+
+
+def _definition(tool: Any) -> Any:
+    return tool.to_dict() if not isinstance(tool, Mapping) and hasattr(tool, "to_dict") else tool
 
 
 def _role(message: object) -> object:
@@ -348,8 +357,8 @@ def tool_faults(tools: Sequence[object]) -> list[str]:
             faults.append(f"{place}.name: Field required")
         elif len(name) > _MAX_NAME_CHARS:
             faults.append(f"{place}.name: String should have at most {_MAX_NAME_CHARS} characters")
-        elif not _NAME.fullmatch(name):
-            faults.append(f"{place}.name: String should match pattern '^{_NAME.pattern}$'")
+        elif not API_NAME.fullmatch(name):
+            faults.append(f"{place}.name: String should match pattern '^{API_NAME.pattern}$'")
         schema = tool.get("input_schema")
         if not isinstance(schema, Mapping):
             faults.append(

@@ -60,6 +60,12 @@ async def invoke(function: Callable[[], Any], call: ToolCall | None) -> Any:
     return await returned if inspect.isawaitable(returned) else returned
 
 
+def runs_on_the_loop(function: Callable[..., Any]) -> bool:
+    """It is an `async def`, or an async generator; anything else runs in a thread."""
+    kind = _unwrapped(function)
+    return inspect.iscoroutinefunction(kind) or inspect.isasyncgenfunction(kind)
+
+
 def _unwrapped(function: Callable[..., Any]) -> Any:
     while isinstance(function, partial):
         function = function.func

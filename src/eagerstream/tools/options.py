@@ -34,7 +34,7 @@ class Reject:
     """What a guard says of a call that must not run.
 
     Attributes:
-        reason: The model's answer.
+        reason: What the model is answered with.
         cut: End the reply here: what the model is still writing costs, and will not be used.
     """
 
@@ -56,7 +56,8 @@ class ToolOptions(TypedDict, total=False):
         allowed_callers: Who may call it: `"direct"`, or code that the API runs.
         input_examples: Inputs to learn from.
         group: Tools that name the same group run one at a time, in call order.
-        timeout_s: Seconds that a call may run, instead of `Limits.tool_timeout_s`.
+        timeout_s: Seconds that a call may run, instead of `Limits.tool_timeout_s`; of a call that began inside its
+            input, from the end of that. A plain `def` cannot be stopped: it runs on in its thread, and its group waits.
         accepts_invalid_input: The tool is called with `{"INVALID_JSON": raw}` where an input is not JSON, instead of
             an automatic error answer. Its function takes that key as a parameter, which the model never sees, and has
             defaults for all others; or it is a tool with a `definition`.
@@ -64,12 +65,13 @@ class ToolOptions(TypedDict, total=False):
         start: When a call may begin: `"input"` (by default) at the end of its own input, `"message"` once the reply has
             ended and asks for it, for what must not run before a refusal or a cut can be ruled out. A tool with
             streaming parameters begins earlier still, while its input is being written.
-        approve: Asked with the call before it runs; a function or an async one. True lets it run; False, or a text that
-            says why, answers it as refused, and so does an exception.
+        approve: Asked with the call, its whole input included, before it runs; a function or an async one. True lets it
+            run; False, or a text that says why, answers it as refused, and so does an exception. A tool with streaming
+            parameters then begins at the end of its input.
         approve_timeout_s: Seconds that `approve` may take, 600 by default; over it, the call is refused.
-        guard: Asked with the partial input while it grows, and once more when it is whole; a text rejects the call,
-            which is answered with it and does not run; `Reject(text, cut=True)` also ends the reply there, to save its
-            tokens.
+        guard: Asked with the partial input while it grows (keys may not be there yet: `partial.get("path", "")`), and
+            once more when it is whole. A plain function; None lets the call go on, a text rejects it: it is answered
+            with that and does not run. `Reject(text, cut=True)` also ends the reply there, to save its tokens.
         idempotent: Running a call twice does no harm: one that has begun does not keep a reply that was cut from being
             sent for again (`on_truncated="retry"`), and then it may run again.
     """

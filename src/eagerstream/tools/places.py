@@ -53,12 +53,12 @@ class Place:
         """It is the call's turn."""
         return self._ticket is not None and self._ticket.is_set()
 
-    async def in_group(self) -> None:
+    async def wait_for_group(self) -> None:
         """Wait until no earlier call of the group is left."""
         if self._group_ticket is not None:
             await self._group_ticket.wait()
 
-    async def in_slot(self) -> None:
+    async def wait_for_slot(self) -> None:
         """Wait for a slot."""
         if self._ticket is None:
             self._ticket = self._slots.reserve()

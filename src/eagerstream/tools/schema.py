@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from ..growing import GrowingInput
 from ..wire import JSON, JSONObject, copy_json, encodable
 from .faults import MAX_TOLD, InputError, InputFaults
-from .streams import Later, stream_kind, value_type
+from .streams import Later, hides_a_stream, stream_kind, value_type
 from .typed_dicts import readable
 
 
@@ -59,7 +59,9 @@ class Parameters:
             if injected is not None and is_of(hint, injected):
                 self.injected.append(parameter.name)
             elif parameter.name not in hidden:
-                if (kind := stream_kind(hint)) is not None:
+                if hides_a_stream(hint):
+                    self.faults.append(f"parameter {parameter.name!r} cannot stream inside another type: {hint}")
+                elif (kind := stream_kind(hint)) is not None:
                     self._streams[parameter.name] = _Stream(kind, parameter, hint)
                 if isinstance(parameter.default, FieldInfo) and not parameter.default.is_required():
                     self._fields[parameter.name] = parameter.default
@@ -105,14 +107,17 @@ class Parameters:
         }
         return arguments | defaults
 
-    def begin(self, input: GrowingInput) -> dict[str, Any]:
-        """The arguments with which a tool begins while its input is still written, once `first` are finished.
+    def begin(self, input: GrowingInput, first: JSONObject) -> dict[str, Any]:
+        """The arguments with which a tool begins while its input is still written.
+
+        Args:
+            input: For the streaming parameters.
+            first: The values of the others, finished.
 
         Raises:
             InputError: One of these does not fit.
         """
-        found = {name: input.partial[name] for name in self.first}
-        arguments: dict[str, Any] = _checked(self._first_adapter, found)
+        arguments: dict[str, Any] = _checked(self._first_adapter, first)
         return arguments | {name: stream.over(input) for name, stream in self._streams.items()}
 
 
@@ -122,7 +127,9 @@ class _Stream:
     def __init__(self, kind: Any, parameter: inspect.Parameter, hint: Any) -> None:
         self.kind = kind
         self.name = parameter.name
-        self.has_default = parameter.default is not parameter.empty
+        default = parameter.default
+        is_required = default is parameter.empty or (isinstance(default, FieldInfo) and default.is_required())
+        self.has_default = not is_required
         self._default = parameter.default
         self._hint = hint
 

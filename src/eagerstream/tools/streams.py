@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Generic, NoReturn, Protocol, Self, TypeVar, get_args, get_origin
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ..errors import InputInterrupted
-from ..wire import JSON
+from ..wire import JSON, encodable
 from ..wire.values import Path
 
 T = TypeVar("T")
@@ -109,7 +109,8 @@ class TextStream(_Parameter):
     async def next_piece(self, sent: int) -> str:
         """What follows the first `sent` characters; empty at the end."""
         try:
-            return await self._input.next_text((self._name,), sent)
+            piece: str = encodable(await self._input.next_text((self._name,), sent))
+            return piece
         except (KeyError, TypeError) as error:
             self._interrupted(error)
 
@@ -240,19 +241,31 @@ def _item_type(source: Any) -> Any:
 
 
 def value_type(hint: Any) -> Any:
-    """The type of what is checked one by one: of the items, of the value; `str` of a text."""
+    """The type of what is checked one by one: of the items, of the value, of the whole text; with its constraints."""
+    metadata: tuple[Any, ...] = ()
+    while hasattr(hint, "__metadata__"):
+        metadata = (*hint.__metadata__, *metadata)
+        hint = hint.__origin__
+    kind = stream_kind(hint)
+    if kind is not None and issubclass(kind, ItemStream):
+        return _item_type(hint)  # what is said of the array as a whole shows at its end
+    value = str if kind is not None and issubclass(kind, TextStream) else _item_type(hint)
+    return Annotated[(value, *metadata)] if metadata else value
+
+
+def hides_a_stream(hint: Any) -> bool:
+    """A streaming type stands inside another type, where nothing could stream."""
     while hasattr(hint, "__metadata__"):
         hint = hint.__origin__
-    return str if hint is TextStream else _item_type(hint)
+    return any(stream_kind(part) is not None or hides_a_stream(part) for part in get_args(hint))
 
 
 def stream_kind(hint: Any) -> type[TextStream | ItemStream[Any] | Later[Any]] | None:
     """Which of the three an annotation is; None for an ordinary one."""
     while hasattr(hint, "__metadata__"):
         hint = hint.__origin__
-    origin = get_origin(hint) or hint
-    kinds: tuple[Any, ...] = (TextStream, ItemStream, Later)
-    return next((kind for kind in kinds if origin is kind), None)
+    origin: Any = get_origin(hint) or hint
+    return origin if isinstance(origin, type) and issubclass(origin, TextStream | ItemStream | Later) else None
 
 
 def repeated_key(raw: str) -> str | None:

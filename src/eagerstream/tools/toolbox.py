@@ -30,6 +30,10 @@ class Toolbox:
         """The names that a call can have, sorted; those of toolsets' members are not known here."""
         return sorted(self._tools)
 
+    def asking_approval(self) -> list[str]:
+        """Names of the tools that must not run unseen."""
+        return [tool.name for tool in (*self._tools.values(), *self._toolsets.values()) if tool.approve is not None]
+
     def find(self, block: Mapping[str, Any]) -> Tool | None:
         """The tool that a `tool_use` block calls; None where there is none."""
         toolset = block.get("toolset_name")
