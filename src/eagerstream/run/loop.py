@@ -66,8 +66,9 @@ def run(
                 ...
         print(run.result.status, run.result.messages)
 
-    A call starts at the end of its own content block, beside the others, while the reply goes on. Each call gets
-    exactly one result; calls whose input is not JSON are answered with an `INVALID_JSON` error without being run.
+    A call starts at the end of its own content block, beside the others, while the reply goes on; earlier where its
+    tool has streaming parameters, later where it says `start="message"` or wants approval. Each call gets exactly one
+    result; calls whose input is not JSON are answered with an `INVALID_JSON` error without being run.
 
     Args:
         client: As for `stream`.
@@ -81,8 +82,10 @@ def run(
             cut and reported (`TRUNCATED`).
         max_consecutive_tool_errors: Turns in a row in which every call failed, at most; status `LIMIT`. The model
             usually mends a call in two or three tries. None for no bound.
-        on_truncated: What a reply cut by `max_tokens` leads to: `"stop"`, `"retry"` (once, with twice the tokens),
-            `"report"` (the model is told, and goes on) or `"raise"`.
+        on_truncated: What a reply cut by `max_tokens` leads to. `"stop"`: the run ends. `"retry"`: where nothing of it
+            has begun to run, it is sent for once more with twice the tokens; else as `"report"`. `"report"`: the model
+            is told which call was cut, gets the results of the others, and goes on; without a call the run ends.
+            `"raise"`: it ends with a `LimitError`.
         max_tokens_cap: The most tokens that a retry asks for.
         cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four.
         max_concurrency: Tools that run at once.
@@ -232,7 +235,7 @@ class Run(EventFeed[RunEvent]):
         """See `Sink.opened`."""
 
     def take(self, events: list[StreamEvent]) -> None:
-        """See `Sink.take`; a call whose input is settled starts here."""
+        """See `Sink.take`; calls start here: at the end of their input, or at its beginning where their tool streams."""
         turn = self._turn
         assert turn is not None
         for event in events:
