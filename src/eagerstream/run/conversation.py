@@ -222,8 +222,10 @@ class Conversation:
         tool = self.tools.find(input.block)
         call.idempotent = tool is not None and tool.idempotent
         self.result.calls.append(call)
-        if tool is not None and input.value is not None and (reject := tool.rejects(input.value)) is not None:
-            call.reject(reject.reason)
+        if tool is not None and tool.guard is not None and input.value is not None:
+            reject = tool.rejects({**input.value})
+            if reject is not None:
+                call.reject(reject.reason)
         return call
 
     def end(self, turn: Turn, message: Message, ending: Ending | None = None) -> None:

@@ -235,7 +235,7 @@ class Run(EventFeed[RunEvent]):
         """See `Sink.opened`."""
 
     def take(self, events: list[StreamEvent]) -> None:
-        """See `Sink.take`; calls start here: at the end of their input, or at its beginning where their tool streams."""
+        """See `Sink.take`; calls start here: at the end of their input, or where their tool streams, at its begin."""
         turn = self._turn
         assert turn is not None
         for event in events:
