@@ -9,7 +9,7 @@ import pytest
 from tests.run.serial import Serial
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def serial() -> Iterator[Serial]:
     """A server that answers one conversation after the other; starting one takes longer than a test."""
     server = Serial()

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from eagerstream.growing import GrowingInput
 from eagerstream.run.policy import Keeps
-from eagerstream.run.turn import settle
+from eagerstream.run.settle import settle
 from eagerstream.tools.call import ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
 from tests.support import (

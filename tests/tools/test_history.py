@@ -18,10 +18,10 @@ from eagerstream import HistoryFault, validate_history
 from eagerstream.errors import EagerStreamError
 from eagerstream.growing import GrowingInput
 from eagerstream.recording import Recording
+from eagerstream.replay.refusals import request_faults
 from eagerstream.run.policy import BROKEN_OFF, ending_of
-from eagerstream.run.turn import settle
+from eagerstream.run.settle import settle
 from eagerstream.tools.call import ToolCall
-from eagerstream.tools.history import request_faults
 from eagerstream.wire import InputStop, MessageAssembler, MessageState, Outcome, SSEDecoder, decode_event
 from tests.support import REQUEST, USER, each_recording
 

@@ -19,7 +19,9 @@ from eagerstream.growing import GrowingInput
 from eagerstream.limits import Limits
 from eagerstream.tools import ToolResponse, ToolStatus, document_bytes, document_text, image_bytes
 from eagerstream.tools.call import ToolCall
-from eagerstream.tools.results import content_of, error_text, invalid_result, rendered, tool_result
+from eagerstream.tools.content import content_of
+from eagerstream.tools.response import error_text
+from eagerstream.tools.results import invalid_result, rendered, tool_result
 from eagerstream.wire import InputAccumulator, ToolInput
 from tests.support import block_stop, input_delta, tool_start
 

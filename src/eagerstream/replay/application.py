@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..recording import Recording
 from .received import ReceivedRequest, RequestLog
+from .refusals import request_faults
 from .scenario import Scenario
 from .scripted import http_error
 
@@ -121,8 +122,6 @@ def _parse_body(raw: bytes) -> Any:
 def _answer(scenario: Scenario, body: object) -> Recording:
     if not isinstance(body, dict):
         raise _Refused(400, "invalid_request_error", "Input should be an object")
-    from ..tools.history import request_faults  # brings pydantic, which whoever only looks at recordings does without
-
     for fault in request_faults(body):
         raise _Refused(400, "invalid_request_error", fault)  # the API, too, tells one at a time
     if body.get("stream") is not True:

@@ -32,7 +32,8 @@ from ..wire.events import Message
 from .cache import with_breakpoints
 from .policy import BROKEN_OFF, Ending, OnTruncated, Then, ending_of
 from .result import RunResult, RunStatus, add_usage
-from .turn import Turn, is_whole_call
+from .settle import is_whole_call
+from .turn import Turn
 
 _log = logging.getLogger(__name__)
 

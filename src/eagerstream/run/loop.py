@@ -34,7 +34,8 @@ from .conversation import MAX_CONTINUATIONS, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from .policy import BROKEN_OFF, CUT_BY_GUARD, Ending, OnTruncated
 from .result import RunResult, RunStatus
-from .turn import Turn, answer, execute
+from .settle import answer
+from .turn import Turn, execute
 
 
 def run(

@@ -14,8 +14,8 @@ import anyio.lowlevel
 from ..growing import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
 from ..wire.events import Block
-from .response import ToolErrorCode, ToolResponse, ToolStatus
-from .results import begun_result, error_response, invalid_result, rendered, response_of, result_for
+from .response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
+from .results import begun_result, invalid_result, rendered, result_for
 
 
 class CallState(Enum):

@@ -1,11 +1,16 @@
-"""Content blocks for the results of tools: text, images and documents, from what programs have at hand."""
+"""Content of results: blocks of text, images and documents, and what a tool returned as such."""
 
 from __future__ import annotations
 
 import base64
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pydantic_core import to_jsonable_python
+
 from ..errors import UsageError
+from ..wire import encodable
 from ..wire.events import Block
 
 IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -77,3 +82,88 @@ def media_type_of(data: bytes) -> str | None:
 
 def _base64(data: bytes, media_type: str) -> dict[str, Any]:
     return {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode("ascii")}
+
+
+def content_of(returned: Any) -> str | list[Block]:
+    """What a tool returned, as content: text, a content block and lists of them as they are, anything else as JSON.
+
+    The bytes of an image or a PDF become a block, alone and in a list. Numbers that JSON does not have (NaN,
+    infinities) become null.
+
+    Raises:
+        TypeError: It has no JSON form.
+    """
+    if isinstance(returned, str):
+        return returned
+    if returned is None or (isinstance(returned, list | tuple) and not returned):
+        return ""
+    if is_content_block(returned):
+        return [to_json(returned)]
+    if isinstance(returned, bytes | bytearray | memoryview):
+        block = block_of_bytes(bytes(returned))
+        return [block] if block else _decoded(bytes(returned))
+    if isinstance(returned, list | tuple) and (blocks := _as_blocks(returned)) is not None:
+        return blocks
+    return dump_json(returned)
+
+
+def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
+    """The blocks that a list is: content blocks, bytes of images and PDFs, and texts between them; None if not so."""
+    blocks: list[Block] = []
+    only_texts = True
+    for item in items:
+        if isinstance(item, str):
+            if item:
+                blocks.append(text_block(item))
+            continue
+        if isinstance(item, bytes | bytearray | memoryview):
+            block = block_of_bytes(bytes(item))
+            only_texts = only_texts and block is None
+            blocks.append(block or text_block(_decoded(bytes(item))))
+        elif is_content_block(item):
+            only_texts = False
+            blocks.append(to_json(item))
+        else:
+            return None
+    return None if only_texts else blocks
+
+
+def is_content_block(item: Any) -> bool:
+    """A mapping that the API takes as a block: of its kinds, with what the kind must have."""
+    if not isinstance(item, Mapping):
+        return False
+    match item.get("type"):
+        case "text":
+            return isinstance(item.get("text"), str)
+        case "image" | "document":
+            return isinstance(item.get("source"), Mapping)
+        case "search_result":
+            return isinstance(item.get("content"), list | tuple)
+        case "tool_reference":
+            return isinstance(item.get("tool_name"), str)
+        case kind:
+            return kind == "browser_state"
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        what = "a tool returned bytes that are neither UTF-8 text nor an image or PDF of a kind that the API takes"
+        raise TypeError(what) from None
+
+
+def dump_json(value: Any) -> str:
+    """A value as JSON text. Raises `TypeError` where it has no JSON form."""
+    return json.dumps(to_json(value), ensure_ascii=False)
+
+
+def to_json(value: Any) -> Any:
+    """A value as plain JSON values, copied; NaN and the infinities as null. Raises as `dump_json`."""
+    try:
+        try:
+            return to_jsonable_python(value, inf_nan_mode="null")
+        except UnicodeEncodeError:
+            return to_jsonable_python(encodable(value), inf_nan_mode="null")
+    except ValueError as error:
+        raise TypeError(f"a tool returned {type(value).__name__}, which has no JSON form") from error

@@ -21,7 +21,7 @@ from .history import API_NAME
 from .invoke import invoke, runs_on_the_loop
 from .options import Group, Reject, ToolOptions, option_faults
 from .raw_schema import RawSchema
-from .results import error_text
+from .response import error_text
 from .schema import Parameters, annotated, is_of
 from .streams import repeated_key
 

@@ -21,8 +21,8 @@ from .faults import InputError
 from .invoke import invoke
 from .options import Group
 from .places import Place, Slots
-from .response import ToolErrorCode, ToolResponse
-from .results import CANCELLED, error_response, error_text, response_of
+from .response import ToolErrorCode, ToolResponse, error_response, error_text, response_of
+from .results import CANCELLED
 from .toolbox import Toolbox
 
 

@@ -383,27 +383,6 @@ def tool_faults(tools: Sequence[object]) -> list[str]:
     return faults
 
 
-def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
-    """What the API would refuse in the body of a request, in its words, the first that it would tell first."""
-    for name in ("model", "messages", "max_tokens"):
-        if body.get(name) is None:
-            yield f"{name}: Field required"
-    max_tokens = body.get("max_tokens")
-    if max_tokens is not None and type(max_tokens) is not int:
-        yield "max_tokens: Input should be a valid integer"
-    elif max_tokens is not None and max_tokens < 0:
-        yield "max_tokens: must be greater than or equal to 0"
-    messages = body.get("messages")
-    tools = body.get("tools")
-    for name, value in (("messages", messages), ("tools", tools)):
-        if value is not None and not isinstance(value, list):
-            yield f"{name}: Input should be a valid list"
-    if isinstance(messages, list) and isinstance(tools, list | None):
-        system = count_breakpoints(body.get("system"))
-        for fault in validate_history(messages, tools or (), system_breakpoints=system):
-            yield fault.message
-
-
 def count_breakpoints(holders: object) -> int:
     """How many `cache_control`s there are in messages, blocks or definitions."""
     count = 0

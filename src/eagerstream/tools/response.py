@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from ..errors import ToolError
 from ..wire.events import Block
+from .content import content_of, is_content_block
 from .faults import InputError
 
 
@@ -242,3 +243,46 @@ def _http_status(error: BaseException) -> int | None:
     if type(error).__name__ == "HTTPError":  # of urllib
         status = status or getattr(error, "code", None)
     return status if type(status) is int else None
+
+
+def response_of(returned: Any) -> ToolResponse:
+    """What a tool returned, as a response: itself where it is one, anything else wrapped as a success.
+
+    Raises:
+        TypeError: It has no JSON form.
+    """
+    if isinstance(returned, ToolResponse):
+        return returned
+    content = content_of(returned)
+    data = {} if returned is None else {"output": returned}
+    if isinstance(content, str):
+        return ToolResponse.success(content, data)
+    return ToolResponse.success("", data, content=content)
+
+
+def error_response(error: BaseException) -> ToolResponse:
+    """What a tool raised, as a response; `error_text` is its text."""
+    try:
+        content: object = getattr(error, "content", None)
+        code = error_code(error)
+    except Exception:  # an exception may be of any class, and do anything when it is looked at
+        content, code = None, ToolErrorCode.EXECUTION_ERROR
+    # The anthropic package's helpers raise an error that carries blocks (or a text) for the result, as ours does.
+    blocks = content if isinstance(content, list | tuple) and all(map(is_content_block, content)) else ()
+    return ToolResponse.error(code, error_text(error), content=blocks)
+
+
+def error_text(error: BaseException) -> str:
+    """`Class: message`, and never a traceback; the class alone where there is no message. Of a group, its members.
+
+    An exception made for the model (`ToolError`, ours or the anthropic package's) speaks for itself.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(error_text(member) for member in error.exceptions)
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
+    if message and type(error).__name__ in ("ToolError", "InputError"):
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -6,12 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pydantic_core import to_jsonable_python
-
 from ..wire import INVALID_JSON, JSON, Outcome, ToolInput, encodable
 from ..wire.events import Block
-from .content import block_of_bytes, text_block
-from .response import ToolErrorCode, ToolResponse, ToolStatus, error_code
+from .content import dump_json, is_content_block, text_block, to_json
+from .response import ToolResponse, ToolStatus
 
 _MAX_RAW_CHARS: Final = 64 * 1024
 """More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
@@ -69,9 +67,9 @@ def _sound(block: Any) -> Block:
     Raises:
         TypeError: The API takes no such block.
     """
-    if not _is_content_block(block):
+    if not is_content_block(block):
         raise TypeError("a tool gave content that is no text, image, document, search result or tool reference block")
-    copied: Block = _to_json(block)
+    copied: Block = to_json(block)
     return copied
 
 
@@ -110,52 +108,6 @@ def begun_result(input: ToolInput, said: str | list[Block], *, why: str | None, 
     return result_for(input, content, is_error=True, max_chars=max_chars)
 
 
-# --- from what a tool did to a response -------------------------------------------------------------------------------
-
-
-def response_of(returned: Any) -> ToolResponse:
-    """What a tool returned, as a response: itself where it is one, anything else wrapped as a success.
-
-    Raises:
-        TypeError: It has no JSON form.
-    """
-    if isinstance(returned, ToolResponse):
-        return returned
-    content = content_of(returned)
-    data = {} if returned is None else {"output": returned}
-    if isinstance(content, str):
-        return ToolResponse.success(content, data)
-    return ToolResponse.success("", data, content=content)
-
-
-def error_response(error: BaseException) -> ToolResponse:
-    """What a tool raised, as a response; `error_text` is its text."""
-    try:
-        content: object = getattr(error, "content", None)
-        code = error_code(error)
-    except Exception:  # an exception may be of any class, and do anything when it is looked at
-        content, code = None, ToolErrorCode.EXECUTION_ERROR
-    # The anthropic package's helpers raise an error that carries blocks (or a text) for the result, as ours does.
-    blocks = content if isinstance(content, list | tuple) and all(map(_is_content_block, content)) else ()
-    return ToolResponse.error(code, error_text(error), content=blocks)
-
-
-def error_text(error: BaseException) -> str:
-    """`Class: message`, and never a traceback; the class alone where there is no message. Of a group, its members.
-
-    An exception made for the model (`ToolError`, ours or the anthropic package's) speaks for itself.
-    """
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(error_text(member) for member in error.exceptions)
-    try:
-        message = str(error)
-    except Exception:
-        message = ""
-    if message and type(error).__name__ in ("ToolError", "InputError"):
-        return message
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
 # --- from a response to content ---------------------------------------------------------------------------------------
 
 
@@ -174,7 +126,7 @@ def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool
         text = f"[PARTIAL] {response.reason}\n{text}" if response.reason else f"[PARTIAL] {text}"
         text = text.rstrip()
     if include_data and response.data:
-        text = f"{text}\n{_dump(response.data)}" if text else _dump(response.data)
+        text = f"{text}\n{dump_json(response.data)}" if text else dump_json(response.data)
     if not response.content:
         return text
     if raised and text == _words_of(response.content):
@@ -184,89 +136,6 @@ def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool
 
 def _words_of(content: Sequence[Block]) -> str:
     return " ".join(str(block.get("text") or f"[{block.get('type')}]") for block in content)
-
-
-def content_of(returned: Any) -> str | list[Block]:
-    """What a tool returned, as content: text, a content block and lists of them as they are, anything else as JSON.
-
-    The bytes of an image or a PDF become a block, alone and in a list. Numbers that JSON does not have (NaN,
-    infinities) become null.
-
-    Raises:
-        TypeError: It has no JSON form.
-    """
-    if isinstance(returned, str):
-        return returned
-    if returned is None or (isinstance(returned, list | tuple) and not returned):
-        return ""
-    if _is_content_block(returned):
-        return [_to_json(returned)]
-    if isinstance(returned, bytes | bytearray | memoryview):
-        block = block_of_bytes(bytes(returned))
-        return [block] if block else _decoded(bytes(returned))
-    if isinstance(returned, list | tuple) and (blocks := _as_blocks(returned)) is not None:
-        return blocks
-    return _dump(returned)
-
-
-def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
-    """The blocks that a list is: content blocks, bytes of images and PDFs, and texts between them; None if not so."""
-    blocks: list[Block] = []
-    only_texts = True
-    for item in items:
-        if isinstance(item, str):
-            if item:
-                blocks.append(text_block(item))
-            continue
-        if isinstance(item, bytes | bytearray | memoryview):
-            block = block_of_bytes(bytes(item))
-            only_texts = only_texts and block is None
-            blocks.append(block or text_block(_decoded(bytes(item))))
-        elif _is_content_block(item):
-            only_texts = False
-            blocks.append(_to_json(item))
-        else:
-            return None
-    return None if only_texts else blocks
-
-
-def _is_content_block(item: Any) -> bool:
-    """A mapping that the API takes as a block: of its kinds, with what the kind must have."""
-    if not isinstance(item, Mapping):
-        return False
-    match item.get("type"):
-        case "text":
-            return isinstance(item.get("text"), str)
-        case "image" | "document":
-            return isinstance(item.get("source"), Mapping)
-        case "search_result":
-            return isinstance(item.get("content"), list | tuple)
-        case "tool_reference":
-            return isinstance(item.get("tool_name"), str)
-        case kind:
-            return kind == "browser_state"
-
-
-def _decoded(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        what = "a tool returned bytes that are neither UTF-8 text nor an image or PDF of a kind that the API takes"
-        raise TypeError(what) from None
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(_to_json(value), ensure_ascii=False)
-
-
-def _to_json(value: Any) -> Any:
-    try:
-        try:
-            return to_jsonable_python(value, inf_nan_mode="null")
-        except UnicodeEncodeError:
-            return to_jsonable_python(encodable(value), inf_nan_mode="null")
-    except ValueError as error:
-        raise TypeError(f"a tool returned {type(value).__name__}, which has no JSON form") from error
 
 
 # --- what a call takes, and how much of it ----------------------------------------------------------------------------

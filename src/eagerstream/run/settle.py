@@ -1,0 +1,142 @@
+"""`settle`: the one place that decides what of a reply stays in the history, however the reply ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..tools.call import ToolCall
+from ..tools.results import CANCELLED, NOT_RUN
+from ..wire import Outcome, encodable
+from ..wire.accumulator import TOOL_BLOCKS
+from ..wire.events import Block, Message
+from .policy import Keeps
+
+
+def settle(message: Message, calls: Sequence[ToolCall], keeps: Keeps = Keeps.WHOLE) -> list[Message]:
+    """The messages that a turn adds to the history: the assistant's, and the results of its calls in one user message.
+
+    Each client call that stays has exactly one result: the real one where it was answered, and an error that says why
+    not where it was not. A turn of which nothing stays adds nothing.
+
+    Args:
+        message: The assistant message of the turn.
+        calls: The client's calls of the turn, in the order of their blocks.
+        keeps: What of the turn stays.
+    """
+    content = kept_blocks(message, calls, keeps)
+    for call in calls:
+        answer(call)
+    if not content:
+        return []
+    history: list[Message] = [{"role": "assistant", "content": content}]
+    echoed = {block.get("id") for block in content if block.get("type") == "tool_use"}
+    results: list[Block] = []
+    for call in calls:
+        if call.id in echoed and call.result is not None:
+            call.in_history = True
+            results.append(call.result)
+    if results:
+        history.append({"role": "user", "content": results})
+    return history
+
+
+def kept_blocks(message: Message, calls: Sequence[ToolCall], keeps: Keeps) -> list[Block]:
+    """The blocks of a reply that stay in the history, in a form in which the API takes them back."""
+    ran = any(call.ran for call in calls)
+    if keeps is Keeps.NOTHING or (not ran and keeps in (Keeps.IF_RAN, Keeps.UP_TO_LAST_CALL)):
+        return []
+    content: Sequence[Block] = message["content"]
+    if keeps is Keeps.TEXT and not ran:
+        content = [block for block in content if block.get("type") == "text"]
+    elif keeps in (Keeps.UP_TO_LAST_CALL, Keeps.CUT):
+        content = _up_to_last_call(content, calls)
+    return [encodable(block) for block in _sendable(content, message.get("stop_reason"))]
+
+
+def answer(call: ToolCall) -> None:
+    """See that a call has a result; the first answer counts: one that the tool gave stays."""
+    if call.ran:
+        call.refuse(CANCELLED)
+    elif call.input.outcome is Outcome.VALID:
+        call.refuse(NOT_RUN)
+    else:
+        call.refuse_invalid()
+
+
+def _up_to_last_call(content: Sequence[Block], calls: Sequence[ToolCall]) -> list[Block]:
+    """What is finished of a reply that broke off: all up to its last whole call, without the calls that are not."""
+    # A call that had begun on its streaming parameters stays although it was cut, and so does one that a guard cut.
+    whole = {call.id for call in calls if call.ran or call.rejected or call.input.outcome is not Outcome.INCOMPLETE}
+    kept: list[Block] = []
+    end = 0
+    for block in content:
+        if block.get("type") != "tool_use":
+            kept.append(block)
+        elif block.get("id") in whole:
+            whole.remove(str(block["id"]))  # a peer that gives an id twice may be what broke the reply off
+            kept.append(block)
+            end = len(kept)
+    return kept[:end]
+
+
+def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
+    """The blocks that the API takes back.
+
+    Left out are: text without a word; thinking at the end; calls of a model that gave up; and calls that the API was to
+    run itself and did not, except where it will do so in the next reply.
+    """
+    content = [block for block in map(_mended, content) if block is not None]
+    first = taken_over(content)
+    has_calls = any(block["type"] == "tool_use" for block in content[first:])
+    goes_on = stop_reason in ("pause_turn", "compaction") or (stop_reason == "tool_use" and has_calls)
+    lost = set() if goes_on else _without_result(content)
+    kept = [
+        block
+        for place, block in enumerate(content)
+        if not (
+            _is_empty_text(block) or (place < first and block["type"] == "tool_use") or str(block.get("id")) in lost
+        )
+    ]
+    while kept and kept[-1].get("type") in ("thinking", "redacted_thinking"):
+        kept.pop()
+    return kept
+
+
+def taken_over(content: Sequence[Block]) -> int:
+    """How many blocks do not count because another model took over: a `fallback` block says so, and is one of them."""
+    kinds = [block.get("type") for block in content]
+    return len(kinds) - kinds[::-1].index("fallback") if "fallback" in kinds else 0
+
+
+def _mended(block: Block) -> Block | None:
+    """A block that a peer may have got wrong, in a form that the API takes; None where there is none."""
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return None
+    if kind == "text" and not isinstance(block.get("text"), str):
+        return None
+    if kind in TOOL_BLOCKS and not is_whole_call(block):
+        return None
+    if kind == "thinking" and not isinstance(block.get("signature"), str):
+        return {**block, "signature": ""}
+    return block
+
+
+def _without_result(content: Sequence[Block]) -> set[object]:
+    """Ids of the calls for the API to run that have no result; not those that code of a kept call goes on in."""
+    results = {str(block.get("tool_use_id")) for block in content}
+    callers = [block.get("caller") for block in content if block.get("type") == "tool_use"]
+    needed = {str(caller.get("tool_id")) for caller in callers if isinstance(caller, dict)}
+    calls = {block["id"] for block in content if block["type"] in ("server_tool_use", "mcp_tool_use")}
+    return calls - results - needed
+
+
+def _is_empty_text(block: Block) -> bool:
+    # The API refuses to take back what it sent: a text block of nothing, or of white space.
+    return block["type"] == "text" and (not block["text"] or block["text"].isspace())
+
+
+def is_whole_call(block: Mapping[str, Any]) -> bool:
+    """It says which tool, and what to answer to."""
+    return all(isinstance(block.get(name), str) and block[name] for name in ("id", "name"))
