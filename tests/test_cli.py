@@ -137,7 +137,7 @@ def test_the_demo_in_a_pipe(tmp_path: Path) -> None:
     written = line_of("make_file", "✓ lines_of_text")
     for quick in ("get_weather", "get_tide"):
         assert line_of(quick, "running") < line_of(quick, "done") < written
-    assert line_of("make_file", "✓ filename") < written < line_of("make_file", "running") < line_of("2 turns")
+    assert line_of("make_file", "✓ filename") < line_of("make_file", "running") < written < line_of("2 turns")
     assert "simulated" in done.stdout
 
     table = [line.split("│")[1:-1] for line in lines if "│ eager" in line or "│ buffered" in line]

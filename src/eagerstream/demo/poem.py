@@ -11,7 +11,7 @@ from ..replay.buffering import buffered
 from ..replay.scenario import Scenario
 from ..replay.scripted import reply, text, tool_use
 from ..replay.timing import Timing, retime
-from ..tools import Tool
+from ..tools import ItemStream, Tool
 
 PROMPT: Final = "Can you write a long poem and make a file called poem.txt? Say how the weather at the sea is, too."
 
@@ -75,7 +75,7 @@ def tools(folder: Path, *, eager: bool) -> list[Tool]:
         eager: Whether their inputs are streamed eagerly.
     """
 
-    async def make_file(filename: str, lines_of_text: list[str]) -> str:
+    async def make_file(filename: str, lines_of_text: ItemStream[str]) -> str:
         """Write text to a file.
 
         Args:
@@ -84,8 +84,12 @@ def tools(folder: Path, *, eager: bool) -> list[Tool]:
         """
         if Path(filename).name != filename:
             raise PermissionError("only a plain file name is allowed")
-        size = await anyio.Path(folder, filename).write_text("\n".join(lines_of_text) + "\n", encoding="utf-8")
-        return f"wrote {len(lines_of_text)} lines, {size} characters, to {filename}"
+        lines = size = 0
+        async with await anyio.open_file(folder / filename, "w", encoding="utf-8") as file:
+            async for line in lines_of_text:  # each as soon as it is finished
+                size += await file.write(f"{line}\n")
+                lines += 1
+        return f"wrote {lines} lines, {size} characters, to {filename}"
 
     async def get_weather(city: str) -> str:
         """Current weather in a city."""

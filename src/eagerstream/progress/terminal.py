@@ -52,7 +52,7 @@ def _tree(call: ObservedCall) -> Tree:
         (call.phase.value, style),
         (f"  {call.bytes:,} bytes", "dim"),
     )
-    if call.phase is CallPhase.WRITING and call.writing_s > 0:
+    if call.input.outcome is None and call.writing_s > 0:
         head.append(
             f"  {call.bytes / call.writing_s:,.0f} bytes/s  {call.fragments / call.writing_s:,.0f} fragments/s",
             style="dim",

@@ -121,8 +121,6 @@ class Tool:
             faults.append("only an async function can read streaming parameters")
         if parameters.is_streaming and self.start == "message":
             faults.append('a tool with streaming parameters begins before its message ends: start cannot be "message"')
-        if parameters.is_streaming and self.eager is False:
-            _log.warning("the tool %s streams its parameters, and eager=False holds them back", self.name)
         faults += _definition_faults(self._definition)
         faults += self._example_faults() if not faults else []
         if not faults and not self.description:
