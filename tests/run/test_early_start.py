@@ -15,6 +15,7 @@ import pytest
 import eagerstream
 from eagerstream import (
     InputInterrupted,
+    InputStop,
     ItemStream,
     Later,
     Limits,
@@ -583,7 +584,14 @@ async def test_a_guard_has_the_reply_cut() -> None:
         unreachable,
     ]
     api = LocalAPI(body, [DONE])
-    run = await finished(api, [post])
+    stopped: list[Outcome | None] = []
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[post]) as run:
+            async for event in run:
+                if isinstance(event, InputStop):
+                    stopped.append(event.input.outcome)
+    check_history(run.result.messages)
+    assert stopped == [Outcome.VALID, Outcome.INCOMPLETE]
     assert run.result.status is RunStatus.COMPLETED
     assert api.exchanges[0].closed
     assert len(api.exchanges) == 2

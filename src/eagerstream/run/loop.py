@@ -25,6 +25,7 @@ from ..wire import (
     InputStop,
     MessageAssembler,
     MessageStart,
+    MessageState,
     MessageStop,
     Outcome,
     ParserFactory,
@@ -32,7 +33,7 @@ from ..wire import (
 )
 from .conversation import MAX_CONTINUATIONS, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
-from .policy import BROKEN_OFF, CUT_BY_GUARD, Ending, OnTruncated
+from .policy import BROKEN_OFF, CUT_BY_GUARD, OnTruncated
 from .result import RunResult, RunStatus
 from .settle import answer
 from .turn import Turn, execute
@@ -150,6 +151,7 @@ class Run(EventFeed[RunEvent]):
         self._admitted: set[ToolCall] = set()
         self._held: list[ToolCall] = []  # of this turn, until its reply has ended
         self._guarded: dict[GrowingInput, Tool] = {}
+        self._is_cut = False  # this turn's reply, by a guard
         self._assembler: MessageAssembler[GrowingInput] | None = None
 
     @property
@@ -174,16 +176,16 @@ class Run(EventFeed[RunEvent]):
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
         self._guarded.clear()
+        self._is_cut = False
         self._buffer.put(Restarted(turn.number, "max_tokens") if is_retry else TurnStart(turn.number))
         assembler = self._assembler = MessageAssembler(
             parser=self._parser, limits=self._limits, input_type=GrowingInput
         )
-        ending: Ending | None = None
         try:
             await read_reply(self._transport, request, assembler, self, limits=self._limits, one_message=True)
         except _CutByGuard:
-            ending = CUT_BY_GUARD
-        conversation.end(turn, assembler.message, ending)
+            pass
+        conversation.end(turn, assembler.message, CUT_BY_GUARD if self._is_cut else None)
         await self._wait_for_calls(turn)
         conversation.close_turn()
         if not turn.is_discarded:
@@ -240,6 +242,10 @@ class Run(EventFeed[RunEvent]):
         turn = self._turn
         assert turn is not None
         for event in events:
+            if self._is_cut:
+                if isinstance(event, InputStop) and turn.call_of(event.input) is not None:
+                    self.put(event)  # of the input that was being written
+                continue
             self.put(event)
             if type(event) is InputDelta:  # nearly every event of a stream
                 if self._guarded:
@@ -260,6 +266,9 @@ class Run(EventFeed[RunEvent]):
                     turn.take_over()
                 case _:
                     pass
+        # Of a message that is whole there is nothing left to save.
+        if self._is_cut and self._assembler is not None and self._assembler.state is not MessageState.STOPPED:
+            raise _CutByGuard
 
     def _begin(self, turn: Turn, input: GrowingInput) -> None:
         """An input begins; a call of a streaming tool begins with it."""
@@ -316,8 +325,7 @@ class Run(EventFeed[RunEvent]):
         call = turn.call_of(input) or self._conversation.add_call(turn, input)
         if call is not None:
             call.reject(reject.reason)
-            if reject.cut:
-                raise _CutByGuard
+            self._is_cut = reject.cut
 
     def _on_start(self, call: ToolCall) -> None:
         self._buffer.put(ToolStart(call))
