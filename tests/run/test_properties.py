@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -40,24 +41,40 @@ from tests.support import (
     tool_start,
 )
 
-RAN: list[tuple[str, Outcome | None]] = []
-"""Each call that ran, and how its input had ended; emptied before each example."""
 
-STREAMED: list[str] = []
-"""Each call that began on streaming parameters."""
+@dataclass
+class Ledger:
+    """What ran in one example."""
+
+    ran: list[tuple[str, Outcome | None]] = field(default_factory=list)
+    """Each call that ran, and how its input had ended."""
+    streamed: list[str] = field(default_factory=list)
+    """Each call that began on streaming parameters."""
+
+    def ids(self) -> list[str]:
+        """The calls that began, each as often as it did."""
+        return [*self.streamed, *(id for id, _ in self.ran)]
+
+
+# Of the context, not of the module: a thread that was given up may write when the next example has begun.
+LEDGER: ContextVar[Ledger] = ContextVar("LEDGER")
+
+
+def _note(call: ToolCall) -> None:
+    LEDGER.get().ran.append((call.id, call.input.outcome))
 
 
 @tool
 async def quick(call: ToolCall) -> str:
     """Answer at once."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     return "quick"
 
 
 @tool
 async def slow(call: ToolCall, steps: int) -> str:
     """Answer after others had their turn."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     for _ in range(steps):
         await anyio.lowlevel.checkpoint()
     return "slow"
@@ -66,7 +83,7 @@ async def slow(call: ToolCall, steps: int) -> str:
 @tool
 async def failing(call: ToolCall) -> str:
     """Fail."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     await anyio.lowlevel.checkpoint()
     raise ConnectionError("no route")
 
@@ -74,14 +91,14 @@ async def failing(call: ToolCall) -> str:
 @tool
 def threaded(call: ToolCall) -> str:
     """Run in a thread."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     return "threaded"
 
 
 @tool
 async def generating(call: ToolCall, steps: int) -> AsyncIterator[str]:
     """Tell how far it is."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     for step in range(steps):
         yield f"step {step}"
     yield "generated"
@@ -90,7 +107,7 @@ async def generating(call: ToolCall, steps: int) -> AsyncIterator[str]:
 @tool(group=Group("line"))
 async def lined(call: ToolCall) -> str:
     """One after the other."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     await anyio.lowlevel.checkpoint()
     return "lined"
 
@@ -98,7 +115,7 @@ async def lined(call: ToolCall) -> str:
 @tool(group=Group("chain", stop_on_error=True))
 async def chained(call: ToolCall, steps: int) -> str:
     """One after the other, until one fails."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     await anyio.lowlevel.checkpoint()
     if steps == 0:
         raise ValueError("steps")
@@ -108,7 +125,7 @@ async def chained(call: ToolCall, steps: int) -> str:
 @tool
 async def stubborn(call: ToolCall) -> str:
     """Not to be cancelled."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     with anyio.CancelScope(shield=True):
         await anyio.lowlevel.checkpoint()
     return "stubborn"
@@ -117,7 +134,7 @@ async def stubborn(call: ToolCall) -> str:
 @tool(start="message")
 async def held(call: ToolCall) -> str:
     """Not before the reply has ended."""
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     return "held"
 
 
@@ -130,7 +147,7 @@ async def _approve(call: ToolCall) -> bool:
 async def approved(call: ToolCall) -> str:
     """Not without being asked for."""
     assert call.id.endswith(("0", "2", "4"))
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     return "approved"
 
 
@@ -143,12 +160,12 @@ def _few(partial: Mapping[str, Any]) -> str | Reject | None:
 async def guarded(call: ToolCall, steps: int) -> str:
     """Not with many steps."""
     assert steps < 6
-    RAN.append((call.id, call.input.outcome))
+    _note(call)
     return "guarded"
 
 
 async def _read(call: ToolCall, items: ItemStream[int], most: int) -> str:
-    STREAMED.append(call.id)
+    LEDGER.get().streamed.append(call.id)
     read = 0
     try:
         if most:
@@ -352,10 +369,10 @@ def _without_marks(messages: Sequence[Any]) -> list[Any]:
     return cleaned
 
 
-async def converse(script: Script) -> None:
-    """Run a script, and check the law over all that was sent and is left."""
-    RAN.clear()
-    STREAMED.clear()
+async def converse(script: Script) -> Ledger:
+    """Run a script, check the law over all that was sent and is left, and say what ran."""
+    ledger = Ledger()
+    LEDGER.set(ledger)
     api = LocalAPI(*script.bodies, [DONE])
     search = {"type": "search_1", "name": "search"}
     limits = Limits(tool_timeout_s=SLOWLY_S)
@@ -374,9 +391,9 @@ async def converse(script: Script) -> None:
         assert eagerstream.validate_history(messages, api.exchanges[0].body["tools"]) == []
     for earlier, later in pairwise([*sent, list(result.messages)]):
         assert later[: len(earlier)] == earlier
-    counted = Counter([*STREAMED, *(id for id, _ in RAN)])
+    counted = Counter(ledger.ids())
     assert not counted or max(counted.values()) == 1, f"ran twice: {counted}"
-    assert all(outcome is Outcome.VALID for _, outcome in RAN)
+    assert all(outcome is Outcome.VALID for _, outcome in ledger.ran)
     told = Counter(made.id for made in result.calls if made.ran)
     assert set(counted) <= set(told)
     for made in result.calls:
@@ -391,6 +408,7 @@ async def converse(script: Script) -> None:
         assert result.status not in (RunStatus.ERROR, RunStatus.CANCELLED)
         # Whoever cuts a body cancels its reading; that of this double may be cancelled in its closing, a real one's not.
         assert any(made.rejected for made in result.calls) or all(exchange.closed for exchange in api.exchanges)
+    return ledger
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -418,7 +436,6 @@ def test_the_scripts_reach_what_they_should() -> None:
         raw = _STREAMED_RAWS[0 if name == "reads_some" else 6] if name in _STREAMING else raw
         events += [tool_start(at, name), input_delta(at, raw), block_stop(at)]
     script = Script([[*events, message_delta("tool_use"), MESSAGE_STOP]], {}, "all", 0)
-    anyio.run(converse, script)
-    ran = {id for id, _ in RAN} | set(STREAMED)
+    ran = set(anyio.run(converse, script).ids())
     assert {name for at, name in enumerate(_NAMES) if f"toolu_{at}" not in ran} <= {"approved"}
     assert REQUEST["messages"][0] == USER
