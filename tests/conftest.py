@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -16,3 +17,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("eagerstream")
+
+# Shells start what they put in the background with Ctrl-C ignored, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
