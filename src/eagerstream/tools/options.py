@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from ..wire import JSONObject
@@ -115,7 +115,7 @@ def option_faults(options: Mapping[str, Any]) -> dict[str, str]:
 
 @cache
 def _adapter() -> TypeAdapter[Any]:
-    class Strict(ToolOptions, total=False):
-        __pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)  # type: ignore[misc]
+    @with_config(ConfigDict(extra="forbid", arbitrary_types_allowed=True))
+    class Strict(ToolOptions, total=False): ...
 
     return TypeAdapter(Strict)

@@ -13,13 +13,12 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
-from typing_extensions import TypedDict
 
 from ..growing import GrowingInput
 from ..wire import JSON, JSONObject, copy_json, encodable
 from .faults import MAX_TOLD, InputError, InputFaults
 from .streams import Later, hides_a_stream, stream_kind, value_type
-from .typed_dicts import readable
+from .typed_dicts import readable, typed_dict_of
 
 
 class Parameters:
@@ -183,8 +182,7 @@ def _adapter(fields: dict[str, Any], *, extra: Literal["forbid", "ignore"]) -> T
     # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that the
     # function's own default counts.
     config = with_config(ConfigDict(extra=extra, allow_inf_nan=False))
-    shape = config(TypedDict("Input", fields))  # type: ignore[operator]  # mypy reads only TypedDicts written out
-    return TypeAdapter(shape)
+    return TypeAdapter(config(typed_dict_of("Input", fields)))
 
 
 def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:

@@ -1,9 +1,12 @@
-"""`typing.TypedDict` on Python 3.11, which pydantic takes only as `typing_extensions` makes it."""
+"""TypedDicts as pydantic takes them: on Python 3.11 only those that `typing_extensions` makes."""
 
 from __future__ import annotations
 
 import sys
 import typing
+from functools import reduce
+from operator import or_
+from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typing_extensions
@@ -15,6 +18,12 @@ def readable(hint: Any) -> Any:
     One that contains itself is left as it is, and pydantic says that it cannot read it.
     """
     return hint if sys.version_info >= (3, 12) else _readable(hint, ())
+
+
+def typed_dict_of(name: str, fields: dict[str, Any]) -> Any:
+    """A TypedDict of fields that are known only now."""
+    make: Any = typing_extensions.TypedDict  # mypy reads only TypedDicts written out
+    return make(name, fields)
 
 
 def _readable(hint: Any, within: tuple[Any, ...]) -> Any:
@@ -31,7 +40,7 @@ def _readable(hint: Any, within: tuple[Any, ...]) -> Any:
     if hasattr(hint, "copy_with"):
         return hint.copy_with(replaced)
     origin = get_origin(hint)
-    return typing.Union[replaced] if origin is typing.get_origin(int | str) else origin[replaced]  # noqa: UP007 - a value
+    return reduce(or_, replaced) if origin is UnionType else origin[replaced]
 
 
 def _twin(typed_dict: Any, within: tuple[Any, ...]) -> Any:
@@ -43,8 +52,7 @@ def _twin(typed_dict: Any, within: tuple[Any, ...]) -> Any:
             hint = get_args(hint)[0]
         kind = typing_extensions.Required if is_required else typing_extensions.NotRequired
         fields[name] = kind[_readable(hint, within)]
-    make: Any = typing_extensions.TypedDict  # mypy reads only TypedDicts written out
-    twin = make(typed_dict.__name__, fields)
+    twin = typed_dict_of(typed_dict.__name__, fields)
     twin.__doc__ = typed_dict.__doc__
     twin.__module__ = typed_dict.__module__
     return twin
