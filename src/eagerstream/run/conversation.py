@@ -110,7 +110,6 @@ class Conversation:
         if not getattr(self.executor, "asks_approval", False) and (asking := self.tools.asking_approval()):
             raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")
         self.result = RunResult(RunStatus.RUNNING, None, list(messages))
-        self._has_ended = False
         self._awaits_reply = False
         self._container: Any = None  # that the last reply named
         self.failure: LimitError | None = None
@@ -130,6 +129,10 @@ class Conversation:
         self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
         self._ids = _call_ids(messages)
         self._check_history()
+
+    @property
+    def _has_ended(self) -> bool:
+        return self.result.status is not RunStatus.RUNNING
 
     @property
     def ended(self) -> bool:
@@ -263,7 +266,6 @@ class Conversation:
         if self._turn is not None and self._turn.ending is None:
             self._turn.end(message, BROKEN_OFF)
         self.result.status = status
-        self._has_ended = True
 
     def close_turn(self) -> None:
         """Settle the turn under way, if any; what stays of it is added to the history."""
@@ -297,7 +299,6 @@ class Conversation:
         wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
         if not wants_more or not kept:
             self.result.status = ending.status
-            self._has_ended = True
             if reason == "tool_use":
                 _log.warning("the reply stopped for tools and calls none: the run ends")
             return
@@ -305,10 +306,8 @@ class Conversation:
         self._continuations = self._continuations + 1 if is_continuation else 0
         if self._continuations > self._max_continuations:
             self.result.status = ending.status
-            self._has_ended = True
         elif turn.number == self._max_turns:
             self.result.status = RunStatus.LIMIT
-            self._has_ended = True
 
     def _closed(self, turn: Turn) -> None:
         """A turn is settled: it joins the history."""
@@ -318,7 +317,6 @@ class Conversation:
             self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
             if self._failed_turns == self._max_consecutive_tool_errors and not self._has_ended:
                 self.result.status = RunStatus.LIMIT
-                self._has_ended = True
 
     def _check_history(self) -> None:
         system = count_breakpoints(self._request.get("system"))
