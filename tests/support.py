@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from hypothesis import strategies as st
+from pydantic import BaseModel, field_validator
 
 from eagerstream.recording import Recording
 from eagerstream.replay import encode_event
@@ -383,3 +384,15 @@ def check_history(messages: Sequence[Mapping[str, Any]]) -> None:
             )
             assert all(block["signature"] for block in blocks if block["type"] == "thinking"), "thinking goes signed"
     assert not calls, f"no result for {calls}"
+
+
+class Unlucky(BaseModel):
+    """A parameter's type whose own check raises something that pydantic does not expect."""
+
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def check(cls, n: int) -> int:
+        """Raise."""
+        raise KeyError(n)

@@ -13,7 +13,6 @@ import anyio
 import anyio.to_thread
 import pytest
 from hypothesis import given, settings, strategies as st
-from pydantic import BaseModel, field_validator
 
 import eagerstream
 from eagerstream.errors import APIError, LimitError, StreamInterrupted, ToolError, UsageError
@@ -46,6 +45,7 @@ from tests.support import (
     Gate,
     LocalAPI,
     Piece,
+    Unlucky,
     anthropic_client,
     block_start,
     block_stop,
@@ -945,17 +945,7 @@ async def test_a_limit_in_the_middle() -> None:
 async def test_failing_tools_do_not_end_a_run() -> None:
     """Exceptions, time-outs, results that cannot be sent: told to the model, who goes on."""
 
-    class Unlucky(BaseModel):
-        n: int
-
-        @field_validator("n")
-        @classmethod
-        def check(cls, n: int) -> int:
-            raise KeyError(n)
-
     async def picky(value: Unlucky) -> None: ...
-
-    picky.__annotations__["value"] = Unlucky
 
     @tool
     async def odd() -> object:

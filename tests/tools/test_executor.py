@@ -14,7 +14,6 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from pydantic import BaseModel, field_validator
 
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.growing import GrowingInput
@@ -25,7 +24,7 @@ from eagerstream.tools import Group, Tool, ToolResponse, tool
 from eagerstream.tools.call import CallState, ToolCall
 from eagerstream.tools.executor import InProcessExecutor
 from eagerstream.wire import InputAccumulator
-from tests.support import block_stop, input_delta, message_delta, tool_start
+from tests.support import Unlucky, block_stop, input_delta, message_delta, tool_start
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -276,17 +275,8 @@ async def test_a_tool_that_cancels_itself() -> None:
 async def test_a_validator_that_fails() -> None:
     """A parameter whose type raises anything while it is checked: an answer, not the end of everything."""
 
-    class Unlucky(BaseModel):
-        n: int
-
-        @field_validator("n")
-        @classmethod
-        def check(cls, n: int) -> int:
-            raise KeyError(n)
-
     async def f(value: Unlucky) -> None: ...
 
-    f.__annotations__["value"] = Unlucky
     text, is_error = await answer_to(tool(f), '{"value": {"n": 1}}')
     assert is_error
     assert text is not None
