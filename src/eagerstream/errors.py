@@ -17,11 +17,21 @@ An input that is invalid or cut off is an outcome (`Outcome`), never an exceptio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from .run.result import RunResult
 
 
 class EagerStreamError(Exception):
-    """The root of every exception that eagerstream raises on purpose."""
+    """The root of every exception that eagerstream raises on purpose.
+
+    Attributes:
+        result: What is left of the run that it ended: the history to go on from, the partial reply, every call with its
+            input and its result. None where it did not end a run.
+    """
+
+    result: RunResult | None = None
 
 
 class ProtocolError(EagerStreamError):
@@ -68,6 +78,7 @@ class APIError(EagerStreamError):
         error_type: The API's word for it, for example `"overloaded_error"`; None where the peer gave none.
         request_id: What to quote to support; None where the peer gave none.
         retryable: True where the same request may succeed later.
+        retried: The client has sent the request several times already, by its own setting.
         retry_after_s: Seconds that the peer asks to wait; None where it asks for nothing.
         message: The assistant message so far, where a reply had begun; None otherwise.
         hint: What to do about it, where there is something to say; None otherwise.
@@ -81,6 +92,7 @@ class APIError(EagerStreamError):
         error_type: str | None = None,
         request_id: str | None = None,
         retryable: bool = False,
+        retried: bool = False,
         retry_after_s: float | None = None,
         message: Mapping[str, Any] | None = None,
         hint: str | None = None,
@@ -92,6 +104,7 @@ class APIError(EagerStreamError):
         self.error_type = error_type
         self.request_id = request_id
         self.retryable = retryable
+        self.retried = retried
         self.retry_after_s = retry_after_s
         self.message = message
 

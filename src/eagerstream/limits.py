@@ -18,7 +18,12 @@ class Limits:
         max_depth: Containers inside containers in one input. Over it: the input is `INVALID`.
         max_integer_digits: Digits of one integer (CPython's own default). Over it: the input is `INVALID`.
         max_blocks: Content blocks of one message. Over it: `LimitError`, and the stream is given up.
+        max_reply_bytes: The body of one reply, in bytes. Over it: `LimitError`, and the stream is given up.
         idle_timeout_s: Seconds without a single byte from the peer, pings included. Over it: `StreamInterrupted`.
+        progress_timeout_s: Seconds in which nothing but pings comes, or no event becomes whole. Over it:
+            `StreamInterrupted`.
+        max_retry_after_s: Seconds that a peer may ask a run to wait before it sends a request again. Over it: the
+            error is raised instead of waited out.
         tool_timeout_s: Seconds that one tool call may run. Over it: the call is cancelled and answered with an error.
         max_result_chars: Text of one tool result, in characters. Over it: the middle is left out, with a notice.
 
@@ -31,7 +36,10 @@ class Limits:
     max_depth: int = 512
     max_integer_digits: int = 4_300
     max_blocks: int = 4_096
+    max_reply_bytes: int = 256 * 1024 * 1024
     idle_timeout_s: float = 120.0
+    progress_timeout_s: float = 600.0
+    max_retry_after_s: float = 60.0
     tool_timeout_s: float = 600.0
     max_result_chars: int = 1024 * 1024
 

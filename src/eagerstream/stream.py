@@ -196,16 +196,25 @@ async def read_reply(
     *,
     limits: Limits,
     one_message: bool = False,
+    scope: anyio.CancelScope | None = None,
 ) -> None:
     """Send a request and read its reply to the end, or to the end of its first message.
 
     However it ends, every input is settled before this returns or raises, so that nobody waits for one in vain; their
-    `InputStop`s are handed on, except after cancellation.
+    `InputStop`s are handed on, except after cancellation from outside.
+
+    Args:
+        transport, request: Where to, and what.
+        assembler: Puts the message together.
+        sink: Takes the events.
+        limits: Bounds on what is taken in, and on the time.
+        one_message: Stop after the first message.
+        scope: Not entered yet; who cancels it ends the reading, which counts as an interruption.
 
     Raises:
         APIError, StreamInterrupted, ProtocolError, LimitError: See `MessageStream`.
     """
-    silence = _Silence(limits.idle_timeout_s)
+    silence = _Silence(limits, scope)
     request_id: str | None = None
     try:
         with silence.scope:
@@ -220,16 +229,14 @@ async def read_reply(
                             await _drain(reply)
                             break
                     else:
-                        silence.end()
+                        silence.end(batch)
                     if sink.is_full:
                         with silence.allowed():
                             await sink.room()
         cut = silence.scope.cancelled_caught
         sink.take(assembler.close(cleanly=not cut))
         if assembler.state is not MessageState.STOPPED:
-            reason = (
-                f"no byte came for {limits.idle_timeout_s:g} s" if cut else "the reply ended before its message did"
-            )
+            reason = silence.reason if cut else "the reply ended before its message did"
             raise StreamInterrupted(reason, request_id=request_id)
     except Exception as error:
         if assembler.state is MessageState.STOPPED and isinstance(error, StreamInterrupted):
@@ -264,31 +271,49 @@ def _take_batch(
 
 
 class _Silence:
-    """Cancels `scope` when nothing has come for so long, or a twentieth longer.
+    """Cancels `scope` when no byte has come for so long, or no event but pings, or a twentieth longer.
 
     A time-out around each `receive` would cost more than taking its chunk in, so there is one deadline, and it is moved
     only when a twentieth of its time has passed.
     """
 
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self.scope = anyio.CancelScope()
-        self._moved_at = 0.0
+    def __init__(self, limits: Limits, scope: anyio.CancelScope | None) -> None:
+        self._idle_s = limits.idle_timeout_s
+        self._progress_s = limits.progress_timeout_s
+        self._slack_s = min(self._idle_s, self._progress_s) / 20
+        self.scope = scope or anyio.CancelScope()
+        self._byte_at = self._progress_at = self._moved_at = time.monotonic()
         self._move()
 
-    def end(self) -> None:
-        """A byte came."""
-        if time.monotonic() - self._moved_at > self._timeout_s / 20:
+    @property
+    def reason(self) -> str:
+        """Why the scope was cancelled."""
+        now = time.monotonic()
+        if now - self._byte_at >= self._idle_s:
+            return f"no byte came for {self._idle_s:g} s"
+        if now - self._progress_at >= self._progress_s:
+            return f"nothing but pings came for {self._progress_s:g} s"
+        return "the reading was ended"
+
+    def end(self, batch: list[WireEvent]) -> None:
+        """Bytes came, and these events with them."""
+        now = self._byte_at = time.monotonic()
+        for event in batch:
+            if event.get("type") != "ping":
+                self._progress_at = now
+                break
+        if now - self._moved_at > self._slack_s:
             self._move()
 
     def end_soon(self) -> None:
         """The message is whole: only a moment is waited for the end of the body, or for another message in it."""
         self._moved_at = -math.inf
-        self.scope.deadline = anyio.current_time() + min(_GRACE_S, self._timeout_s)
+        self.scope.deadline = anyio.current_time() + min(_GRACE_S, self._idle_s)
 
     def _move(self) -> None:
-        self._moved_at = time.monotonic()
-        self.scope.deadline = anyio.current_time() + self._timeout_s * 21 / 20
+        now = self._moved_at = time.monotonic()
+        left_s = min(self._idle_s, self._progress_at + self._progress_s - now)
+        self.scope.deadline = anyio.current_time() + left_s + self._slack_s
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
@@ -297,6 +322,7 @@ class _Silence:
         try:
             yield
         finally:
+            self._byte_at = self._progress_at = time.monotonic()
             self._move()
 
 

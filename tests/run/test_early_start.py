@@ -228,7 +228,7 @@ async def test_the_input_is_cut(on_truncated: str) -> None:
 async def test_the_connection_is_lost() -> None:
     """The call that had begun is kept, closed with what its tool said or that it was cancelled."""
     scribe = Scribe()
-    run = await _broken(scribe, b"")
+    run = await _broken(scribe, b"", on_interrupt="raise")
     assert run.result.status is RunStatus.ERROR
     assert scribe.got == ["one"]
     assert only_result(run)["is_error"] is True
@@ -827,7 +827,7 @@ async def test_last_words_after_a_lost_connection() -> None:
     api = LocalAPI([message_start(), *opened("write", '{"text": "one '), gate, Broken()])
     with anyio.fail_after(SLOWLY_S):
         with pytest.raises(eagerstream.StreamInterrupted):
-            async with eagerstream.run(api.transport(), **REQUEST, tools=[write]) as run:
+            async with eagerstream.run(api.transport(), **REQUEST, tools=[write], on_interrupt="raise") as run:
                 async for event in run:
                     if isinstance(event, ToolStart):
                         gate.opened.set()

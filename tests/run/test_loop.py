@@ -768,13 +768,31 @@ async def test_ids_that_come_twice() -> None:
 @pytest.mark.anyio
 async def test_a_restarted_reply() -> None:
     """A gateway that begins again: calls of the dropped beginning are not in the history, and are told."""
-    begun: list[Piece] = [message_start(), tool_start(0, "now"), input_delta(0, "{}"), block_stop(0)]
+    begun: list[Piece] = [message_start(), tool_start(0, "now"), input_delta(0, "[]"), block_stop(0)]
     again = reply(tool_use("get_weather", {"city": "Oslo"}, id="toolu_new"))
     api = LocalAPI([*begun, tool_start(1, "now"), input_delta(1, '{"a'), again], [DONE])
     events, run = await events_of(api.anthropic())
     assert [event.restarted for event in events if isinstance(event, MessageStart)] == [False, True, False]
     assert [result["tool_use_id"] for result in result_of(run.result.messages, 2)] == ["toolu_new"]
     assert [call.id for call in run.result.calls] == ["toolu_0", "toolu_1", "toolu_new"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_restarted_reply_after_a_call_has_run(*, at_once: bool) -> None:
+    """The call is not repeated under another name: the run goes on with its result, and the new beginning is not read."""
+    begun = [message_start(), tool_start(0, "now"), input_delta(0, "{}"), block_stop(0), tool_start(1, "now")]
+    again = reply(tool_use("now", {}, id="toolu_new"))
+    pieces: list[Piece] = [*begun, again]
+    if at_once:
+        pieces = [b"".join(map(encode_event, begun)) + again.body]
+    api = LocalAPI(pieces, [DONE])
+    events, run = await events_of(api.anthropic())
+    (first, second) = [event for event in events if isinstance(event, TurnStop)]
+    assert isinstance(first.error, StreamInterrupted)
+    assert second.error is None
+    assert run.result.messages[2]["content"] == [{"type": "tool_result", "tool_use_id": "toolu_0", "content": "noon"}]
+    assert [call.id for call in run.result.calls if call.ran] == ["toolu_0"]
 
 
 # --- leaving early ----------------------------------------------------------------------------------------------------
@@ -869,8 +887,9 @@ async def test_leaving_after_the_end() -> None:
 
 
 async def _failed(client: Any, **options: Any) -> tuple[Run, Exception]:
+    options = {"tools": TOOLS, **REQUEST, "on_interrupt": "raise", **options}
     with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(client, **{"tools": TOOLS, **REQUEST, **options}) as run:
+        async with eagerstream.run(client, **options) as run:
             try:
                 async for _ in run:
                     pass
@@ -927,7 +946,7 @@ async def test_finish_raises() -> None:
     """For those who want no events: the error comes out of `finish`, unwrapped."""
     api = LocalAPI([reply(text("So"), error_event("api_error", "No"))])
     with pytest.raises(APIError, match="No"):
-        async with eagerstream.run(api.anthropic(), **REQUEST) as run:
+        async with eagerstream.run(api.anthropic(), **REQUEST, on_interrupt="raise") as run:
             await run.finish()
     assert checked(run.result).status is RunStatus.ERROR
 
@@ -1048,7 +1067,8 @@ def test_however_a_run_ends_its_history_can_be_sent(backend: str, bodies: list[b
 
     async def converse() -> None:
         api = LocalAPI(*([body] for body in bodies), [DONE])
-        run = eagerstream.run(api.transport(), **REQUEST, tools=TOOLS, max_turns=max_turns)
+        options = {**REQUEST, "tools": TOOLS, "max_turns": max_turns, "restart_delay_s": 0}
+        run = eagerstream.run(api.transport(), **options)
         with anyio.fail_after(SLOWLY_S):
             async with run:
                 try:

@@ -329,9 +329,12 @@ _SCRIPTS = st.builds(
             "max_concurrency": st.sampled_from([1, 2, 16]),
             "buffer": st.sampled_from(["merge", "wait"]),
             "cache": st.sampled_from([None, "auto"]),
+            "on_interrupt": st.sampled_from(["resume", "resume", "raise"]),
+            "max_restarts": st.sampled_from([0, 1, 2]),
+            "restart_delay_s": st.just(0),
         }
     ),
-    consumer=st.sampled_from(["all", "all", "finish", "leave", "raise", "scope"]),
+    consumer=st.sampled_from(["all", "all", "finish", "leave", "raise", "scope", "cancel", "cancel"]),
     after=st.integers(0, 30),
 )
 
@@ -351,7 +354,9 @@ async def _consume(run: Run, script: Script, scope: anyio.CancelScope) -> None:
             continue
         if script.consumer == "raise":
             raise _Enough
-        if script.consumer == "scope":
+        if script.consumer == "cancel":
+            run.cancel()
+        elif script.consumer == "scope":
             scope.cancel()
         else:
             return

@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from random import uniform
 from typing import Any, Final, Literal, get_args
 
-from ..errors import HistoryError, LimitError, ProtocolError, UsageError
+from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
 from ..growing import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
 from ..stream import MessageStream, request_parameters
@@ -30,7 +32,7 @@ from ..tools.history import count_breakpoints, validate_history
 from ..tools.toolbox import Toolbox
 from ..wire.events import Message
 from .cache import with_breakpoints
-from .policy import BROKEN_OFF, Ending, OnTruncated, Then, ending_of
+from .policy import BROKEN_OFF, INTERRUPTED, Ending, OnInterrupt, OnTruncated, Then, ending_of
 from .result import RunResult, RunStatus, add_usage
 from .settle import is_whole_call
 from .turn import Turn
@@ -38,6 +40,9 @@ from .turn import Turn
 _log = logging.getLogger(__name__)
 
 MAX_CONTINUATIONS: Final = 5
+MAX_RESTARTS: Final = 2
+RESTART_DELAY_S: Final = 0.5
+_MAX_RESTART_DELAY_S: Final = 30.0
 
 
 class Conversation:
@@ -54,6 +59,9 @@ class Conversation:
             `LIMIT`.
         on_truncated: What a reply cut by `max_tokens` leads to; see `OnTruncated`.
         max_tokens_cap: The most that `on_truncated="retry"` asks for; twice `max_tokens` where it is None.
+        on_interrupt: What a reply that breaks off leads to; see `OnInterrupt`.
+        max_restarts: How often in a row; after one more, the error is raised.
+        restart_delay_s: The pause before the first of them, in seconds; each further one is twice as long, up to 30 s.
         cache: `"auto"` places cache breakpoints that move along with the history, as far as the API's four reach.
         limits, max_concurrency: For the executor in this process.
         parameters: Everything else that the API takes.
@@ -79,6 +87,9 @@ class Conversation:
         max_consecutive_tool_errors: int | None = None,
         on_truncated: OnTruncated = "stop",
         max_tokens_cap: int | None = None,
+        on_interrupt: OnInterrupt = "resume",
+        max_restarts: int = MAX_RESTARTS,
+        restart_delay_s: float = RESTART_DELAY_S,
         cache: Literal["auto"] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         max_concurrency: int = 16,
@@ -100,6 +111,11 @@ class Conversation:
             _check_count("max_tokens_cap", max_tokens_cap, least=1)
         if on_truncated not in get_args(OnTruncated):
             raise UsageError(f"on_truncated must be one of {', '.join(get_args(OnTruncated))}, not {on_truncated!r}")
+        if on_interrupt not in get_args(OnInterrupt):
+            raise UsageError(f"on_interrupt must be one of {', '.join(get_args(OnInterrupt))}, not {on_interrupt!r}")
+        _check_count("max_restarts", max_restarts, least=0)
+        if not 0 <= restart_delay_s < inf:
+            raise UsageError(f"restart_delay_s must be a number of seconds, not {restart_delay_s!r}")
         if cache not in (None, "auto"):
             raise UsageError(f'cache must be "auto" or None, not {cache!r}')
         # What runs here is looked at whatever executor there is: a tool that nothing could run is a mistake.
@@ -120,12 +136,16 @@ class Conversation:
         self._max_consecutive_tool_errors = max_consecutive_tool_errors
         self._on_truncated: OnTruncated = on_truncated
         self._max_tokens_cap = max_tokens_cap
+        self._on_interrupt: OnInterrupt = on_interrupt
+        self._max_restarts = max_restarts
+        self._restart_delay_s = restart_delay_s
         self._caches = cache == "auto"
         self._limits = limits
         self._turn: Turn | None = None
         self._turns = 0
         self._continuations = 0
         self._failed_turns = 0
+        self._restarts = 0
         self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
         self._ids = _call_ids(messages)
         self._check_history()
@@ -148,7 +168,7 @@ class Conversation:
             UsageError: There is nothing more to send.
             HistoryError: The API would refuse it.
         """
-        if self._turn is not None and self._turn.ending is None:
+        if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
             raise UsageError("the reply to the last request has not been taken in")
         self.close_turn()
         if self._has_ended:
@@ -202,7 +222,7 @@ class Conversation:
     def add_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
         """A new call of the turn, for a finished input.
 
-        None where it is under way already, and where it has no id or no name: it cannot be answered, and is left out.
+        None where it has no id or no name: it cannot be answered, and is left out.
 
         Raises:
             ProtocolError: Another call of the conversation has the same id.
@@ -210,15 +230,6 @@ class Conversation:
         if not is_whole_call(input.block):
             _log.warning("a call without an id or a name is left out: it could not be answered")
             return None
-        if (earlier := turn.voided.pop(input.id, None)) is not None:
-            # The peer began its reply anew, and repeats a call: what has begun must not run a second time.
-            is_same = (earlier.name, earlier.input.raw) == (input.name, input.raw)
-            if not earlier.has_begun or (earlier.idempotent and not is_same):
-                self._ids.discard(input.id)
-            elif is_same:
-                earlier.input = input
-                turn.calls.append(earlier)
-                return None
         if input.id in self._ids:
             raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
         self._ids.add(input.id)
@@ -254,6 +265,51 @@ class Conversation:
         if not turn.is_discarded:
             self._decide(turn, reason)
 
+    def interrupt(self, turn: Turn, message: Message, error: APIError) -> float:
+        """The reply broke off: decide how the conversation goes on.
+
+        Where nothing has begun to run, the turn is discarded, and its request is to be made again. Where something has,
+        the turn is to be closed with what was whole.
+
+        Args:
+            turn: The turn that `begin` gave.
+            message: What had come of the assistant message.
+            error: Why it broke off.
+
+        Returns:
+            Seconds to wait before the next request.
+
+        Raises:
+            APIError: `error` itself: it does not go on.
+        """
+        retry_after_s = error.retry_after_s or 0.0
+        if self._on_interrupt == "raise" or not error.retryable or error.retried:
+            raise error
+        if self._restarts == self._max_restarts or retry_after_s > self._limits.max_retry_after_s:
+            raise error
+        longest_s = max(self._restart_delay_s, _MAX_RESTART_DELAY_S)
+        delay_s: float = min(self._restart_delay_s * 2**self._restarts, longest_s)
+        self._restarts += 1
+        add_usage(self.result.usage, message.get("usage") or {})
+        if turn.forbids_retry:
+            turn.end(message, INTERRUPTED)
+            if turn.number == self._max_turns:
+                self.result.status = RunStatus.LIMIT
+        else:
+            self.forget(turn)
+            turn.discard()
+        # Spread out: those who were interrupted at the same time must not come back at the same time.
+        return retry_after_s + delay_s * uniform(0.5, 1)
+
+    def void(self, turn: Turn) -> None:
+        """The peer begins its reply anew, and nothing of it has begun that must not run twice: it does not count."""
+        self.forget(turn)
+        turn.void()
+
+    def forget(self, turn: Turn) -> None:
+        """Calls of the turn do not count any more: others may have their ids."""
+        self._ids -= {call.id for call in turn.calls}
+
     def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
         """How a reply with this stop reason ends the turn."""
         return ending_of(stop_reason, on_truncated=self._on_truncated, forbids_retry=turn.forbids_retry)
@@ -265,6 +321,8 @@ class Conversation:
         """
         if self._turn is not None and self._turn.ending is None:
             self._turn.end(message, BROKEN_OFF)
+        if message["content"]:
+            self.result.message = message
         self.result.status = status
 
     def close_turn(self) -> None:
@@ -274,7 +332,7 @@ class Conversation:
 
     @property
     def retries(self) -> bool:
-        """The last turn was discarded: its request is sent once more, with more tokens."""
+        """The last turn was discarded: its request is sent once more."""
         return self._turn is not None and self._turn.is_discarded
 
     def _end_truncated(self, turn: Turn) -> None:
@@ -286,7 +344,7 @@ class Conversation:
             more = min(2 * asked, self._max_tokens_cap or 2 * asked)
             if more > asked:
                 self._retry_max_tokens = more
-                self._ids -= {call.id for call in turn.calls}
+                self.forget(turn)
                 turn.discard()
 
     def _decide(self, turn: Turn, reason: str | None) -> None:
@@ -294,6 +352,7 @@ class Conversation:
         ending = turn.ending
         assert ending is not None
         self._retry_max_tokens = None
+        self._restarts = 0
         kept = turn.kept
         has_results = any(block.get("type") == "tool_use" for block in kept)
         wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
@@ -313,7 +372,7 @@ class Conversation:
         """A turn is settled: it joins the history."""
         self.result.messages = [*self.result.messages, *turn.history]
         results = [call for call in turn.calls if call.in_history]
-        if results:
+        if results and turn.ending is not INTERRUPTED:
             self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
             if self._failed_turns == self._max_consecutive_tool_errors and not self._has_ended:
                 self.result.status = RunStatus.LIMIT

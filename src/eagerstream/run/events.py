@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from ..errors import APIError
 from ..stream import StreamEvent
 from ..tools.call import ToolCall
 from ..wire.events import Block, Message
@@ -26,11 +27,13 @@ class TurnStop:
         turn: Its number.
         message: The assistant message.
         calls: Its calls in the order of their blocks, each with its result.
+        error: Why its reply broke off, where it did and the run goes on with what was whole of it; else None.
     """
 
     turn: int
     message: Message = field(repr=False)  # what models write does not belong in a log
     calls: Sequence[ToolCall]
+    error: APIError | None = None
 
 
 @dataclass(slots=True)
@@ -79,11 +82,15 @@ class Restarted:
 
     Attributes:
         turn: Its number, which stays.
-        reason: Why, for example `"max_tokens"`.
+        reason: `"max_tokens"`, or `"interrupted"`.
+        error: What interrupted it; None where nothing did.
+        delay_s: Seconds until the request is sent.
     """
 
     turn: int
-    reason: str
+    reason: Literal["max_tokens", "interrupted"]
+    error: APIError | None = None
+    delay_s: float = 0.0
 
 
 RunEvent: TypeAlias = StreamEvent | TurnStart | TurnStop | ToolStart | ToolProgress | ToolStop | Restarted

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal
 
 import anyio
 
+from ..errors import APIError, EagerStreamError, StreamInterrupted
 from ..growing import GrowingInput
 from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
@@ -31,9 +33,10 @@ from ..wire import (
     ParserFactory,
     PartialJSON,
 )
-from .conversation import MAX_CONTINUATIONS, Conversation
+from ..wire.events import Message
+from .conversation import MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
-from .policy import BROKEN_OFF, CUT_BY_GUARD, OnTruncated
+from .policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins, OnInterrupt, OnTruncated
 from .result import RunResult, RunStatus
 from .settle import answer
 from .turn import Turn, execute
@@ -52,6 +55,9 @@ def run(
     max_consecutive_tool_errors: int | None = None,
     on_truncated: OnTruncated = "stop",
     max_tokens_cap: int | None = None,
+    on_interrupt: OnInterrupt = "resume",
+    max_restarts: int = MAX_RESTARTS,
+    restart_delay_s: float = RESTART_DELAY_S,
     cache: Literal["auto"] | None = None,
     max_concurrency: int = 16,
     limits: Limits = DEFAULT_LIMITS,
@@ -89,6 +95,14 @@ def run(
             is told which call was cut, gets the results of the others, and goes on; without a call the run ends.
             `"raise"`: it ends with a `LimitError`.
         max_tokens_cap: The most tokens that a retry asks for.
+        on_interrupt: What a reply leads to that breaks off: a lost connection, silence, an `error` event, no end of the
+            message; and a request refused for the time being (429, 529, ...), unless the client retries these itself.
+            `"resume"`: where nothing of it has begun to run, the same request is sent again (`Restarted`); where
+            something has, running tools finish, the calls that were whole become the turn, and the run goes on with
+            their results (`TurnStop` with the `error`). No call runs twice. `"raise"`: the run ends with the error.
+        max_restarts: How often in a row it may be interrupted; then the error is raised.
+        restart_delay_s: The pause before the first restart, in seconds; doubled each time up to 30 s, less up to half
+            of it by chance, and added to what the peer asks for (`retry-after`, up to `Limits.max_retry_after_s`).
         cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four.
         max_concurrency: Tools that run at once.
         limits, parser, buffer, min_interval_s, min_chars, parameters: As for `stream`.
@@ -109,6 +123,9 @@ def run(
         max_consecutive_tool_errors=max_consecutive_tool_errors,
         on_truncated=on_truncated,
         max_tokens_cap=max_tokens_cap,
+        on_interrupt=on_interrupt,
+        max_restarts=max_restarts,
+        restart_delay_s=restart_delay_s,
         cache=cache,
         limits=limits,
         max_concurrency=max_concurrency,
@@ -122,15 +139,17 @@ _LAST_WORDS_S: Final = 5.0
 """How long an error waits for tools whose input broke off."""
 
 
-class _CutByGuard(Exception):
+class _Unwanted(Exception):
     """Not an error: the rest of the reply is not wanted."""
 
 
 class Run(EventFeed[RunEvent]):
     """What `run` gives: an async context manager, and an async iterator over `RunEvent`s.
 
-    The iteration (or `finish`) raises what `MessageStream` raises; `result` is there all the same. Leaving the block
-    early, or after an error, cancels the reply and the tools; the history keeps what was done.
+    The iteration (or `finish`) raises what `MessageStream` raises; `result` is there all the same, and is the error's
+    `result`, too. Leaving the block early, or after an error, cancels the reply and the tools, except those with
+    `on_cancel="finish"`, which it waits for; the history keeps what was done. `cancel` does the same from within, and
+    keeps a call whose input was being written.
     """
 
     def __init__(
@@ -152,6 +171,11 @@ class Run(EventFeed[RunEvent]):
         self._held: list[ToolCall] = []  # of this turn, until its reply has ended
         self._guarded: dict[GrowingInput, Tool] = {}
         self._is_cut = False  # this turn's reply, by a guard
+        self._spliced: Message | None = None  # what had come of this turn's reply before the peer began it anew
+        self._is_cancelled = False
+        self._waiting: anyio.CancelScope | None = None  # for the peer: its reply, or the time to ask again
+        self._running: set[anyio.CancelScope] = set()  # one for each call under way
+        self._next_request_at = -math.inf
         self._assembler: MessageAssembler[GrowingInput] | None = None
 
     @property
@@ -159,45 +183,98 @@ class Run(EventFeed[RunEvent]):
         """As of now; final once the block was left, and where nothing failed, once the iteration has ended."""
         return self._conversation.result
 
+    def cancel(self) -> None:
+        """End the run: status `CANCELLED`, nothing is raised, and what is left of it still comes as events.
+
+        The connection is closed, and tools are cancelled, except those with `on_cancel="finish"`. The history keeps the
+        reply up to its last call, also one whose input was being written: it is echoed as `{"INVALID_JSON": raw}`, and
+        answered as cut off. From the event loop only; does nothing once the run has ended.
+        """
+        if self._is_cancelled or self._ended.is_set():
+            return
+        self._is_cancelled = True
+        if self._turn is not None and self._turn.ending is not None:
+            self._turn.withdraw(Begins.NONE)
+        if self._waiting is not None:
+            self._waiting.cancel()
+        for scope in self._running:
+            scope.cancel()
+
     async def _read(self) -> None:
         try:
-            while not self._conversation.ended:
+            while not (self._conversation.ended or self._is_cancelled):
                 await self._take_turn()
-        except Exception:
+        except Exception as error:
             await self._break_off()
+            if isinstance(error, EagerStreamError):
+                error.result = self.result
             raise
-        if self._conversation.failure is not None:
-            raise self._conversation.failure
+        if self._is_cancelled:
+            self._conversation.abandon(self._message, RunStatus.CANCELLED)
+        if (failure := self._conversation.failure) is not None:
+            failure.result = self.result
+            raise failure
 
     async def _take_turn(self) -> None:
         """One request and its tools."""
         conversation = self._conversation
+        with anyio.CancelScope() as self._waiting:
+            await anyio.sleep_until(self._next_request_at)
+        if self._is_cancelled:
+            return
         request = conversation.request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
         self._guarded.clear()
         self._is_cut = False
-        self._buffer.put(Restarted(turn.number, "max_tokens") if is_retry else TurnStart(turn.number))
+        self._spliced = None
+        if not is_retry:
+            self._buffer.put(TurnStart(turn.number))
         assembler = self._assembler = MessageAssembler(
             parser=self._parser, limits=self._limits, input_type=GrowingInput
         )
-        try:
-            await read_reply(self._transport, request, assembler, self, limits=self._limits, one_message=True)
-        except _CutByGuard:
-            pass
-        conversation.end(turn, assembler.message, CUT_BY_GUARD if self._is_cut else None)
+        error = await self._take_reply(request, assembler)
+        delay_s = 0.0
+        if self._is_cancelled and assembler.state is not MessageState.STOPPED:
+            conversation.end(turn, self._message, CANCELLED)
+        elif error is not None:
+            delay_s = conversation.interrupt(turn, self._message, error)
+            self._next_request_at = anyio.current_time() + delay_s
+        else:
+            conversation.end(turn, self._message, CUT_BY_GUARD if self._is_cut else None)
+        if turn.is_discarded:
+            self._held.clear()
+            self._buffer.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
+            return
         await self._wait_for_calls(turn)
         conversation.close_turn()
-        if not turn.is_discarded:
-            self._buffer.put(TurnStop(turn.number, turn.message, turn.calls))
+        self._buffer.put(TurnStop(turn.number, turn.message, turn.calls, error))
+
+    async def _take_reply(
+        self, request: Mapping[str, Any], assembler: MessageAssembler[GrowingInput]
+    ) -> APIError | None:
+        """Read the reply; what it broke off with, where it did."""
+        scope = self._waiting = anyio.CancelScope()
+        try:
+            await read_reply(
+                self._transport, request, assembler, self, limits=self._limits, one_message=True, scope=scope
+            )
+        except _Unwanted:
+            if self._spliced is not None:
+                return StreamInterrupted("the peer began its reply anew", message=self._spliced)
+        except APIError as error:
+            return error
+        return None
 
     async def _wait_for_calls(self, turn: Turn) -> None:
         """Until each call that may run has its result."""
-        if turn.ending is not None:
+        if self._is_cancelled:
+            turn.withdraw(Begins.NONE)
+        elif turn.ending is not None:
             turn.withdraw(turn.ending.begins)
         held, self._held = self._held, []
         for call in held:
-            if call.result is None and turn.ending is not CUT_BY_GUARD:
+            if call.result is None and turn.ending is not None and turn.ending.begins is Begins.ALL:
                 self._admit(call)
             else:
                 call.withdraw(NOT_RUN)
@@ -218,7 +295,9 @@ class Run(EventFeed[RunEvent]):
                         await call.answered.wait()
 
     @property
-    def _message(self) -> dict[str, Any]:
+    def _message(self) -> Message:
+        if self._spliced is not None:
+            return self._spliced
         return self._assembler.message if self._assembler else {"role": "assistant", "content": []}
 
     async def __aexit__(
@@ -257,8 +336,13 @@ class Run(EventFeed[RunEvent]):
                 case InputStop(input=input) if input.kind == "tool_use":
                     self._ask_guard(turn, input)
                     self._start(turn, input)
-                case MessageStart(restarted=True):
-                    turn.void()
+                case MessageStart(voided=voided) if voided is not None:
+                    if turn.forbids_retry:
+                        # What it calls now would be what has begun already, under other names.
+                        self._is_cut = True
+                        self._spliced = voided
+                    else:
+                        self._conversation.void(turn)
                 case MessageStop(stop_reason=reason):
                     # At once: the end of the body may be some time in coming, and nothing may begin in it.
                     turn.withdraw(self._conversation.ending_of(turn, reason).begins)
@@ -267,16 +351,16 @@ class Run(EventFeed[RunEvent]):
                 case _:
                     pass
         # Of a message that is whole there is nothing left to save.
-        if self._is_cut and self._assembler is not None and self._assembler.state is not MessageState.STOPPED:
-            raise _CutByGuard
+        is_whole = self._assembler is not None and self._assembler.state is MessageState.STOPPED
+        if self._spliced is not None or (self._is_cut and not is_whole):
+            raise _Unwanted
 
     def _begin(self, turn: Turn, input: GrowingInput) -> None:
         """An input begins; a call of a streaming tool begins with it."""
         tool = self._conversation.tools.find(input.block)
         if tool is not None and tool.guard is not None:
             self._guarded[input] = tool
-        # One that a peer repeats, after it began its reply anew, is told by its whole input.
-        if tool is not None and tool.is_streaming and not self._waits(tool) and input.id not in turn.voided:
+        if tool is not None and tool.is_streaming and not self._waits(tool):
             call = self._conversation.add_call(turn, input)
             if call is not None:
                 call.streams = tool.approve is None
@@ -297,7 +381,7 @@ class Run(EventFeed[RunEvent]):
         if call is not None and call.rejected is None:
             return  # it has begun
         call = call or self._conversation.add_call(turn, input)
-        if call is None or call in self._admitted:
+        if call is None or call in self._admitted or self._is_cancelled:
             return
         tool = self._conversation.tools.find(input.block)
         if tool is not None and self._waits(tool) and input.outcome is Outcome.VALID:
@@ -334,5 +418,13 @@ class Run(EventFeed[RunEvent]):
         self._buffer.put(ToolProgress(call, value))
 
     async def _execute(self, call: ToolCall) -> None:
-        await execute(self._conversation.executor, call)
+        with anyio.CancelScope() as scope:
+            self._running.add(scope)
+            try:
+                await execute(self._conversation.executor, call)
+            finally:
+                self._running.remove(scope)
+        if call.result is None:  # it was cancelled
+            await call.input.settled()
+            answer(call)
         self._buffer.put(ToolStop(call))

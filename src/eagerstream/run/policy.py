@@ -11,11 +11,17 @@
 | `model_context_window_exceeded` | not run | its text; whole where something ran | truncated |
 | `refusal` | not run | left out | refused |
 | none, or not known here | not run | left out; whole where something ran | unknown |
-| (cut by a guard) | run | up to the last call, the rejected one included | goes on |
+| (cut by a guard) | run, except those held back | up to the last call, the rejected one included | goes on |
+| (interrupted) | run, except those held back | left out; up to its last whole call where something ran | goes on |
 | (broken off) | run where admitted | left out; up to its last whole call where something ran | error, cancelled |
+| (cancelled) | not run | up to its last call, one that was cut included | cancelled |
 
 "Whole" is what the API takes back, each call with its result: the real one where it ran, an error that says why not
-where it did not. A call is admitted once its input is finished and no other call stands in its way.
+where it did not. A call is admitted once its input is finished and no other call stands in its way; one is held back
+that waits for the end of the message (`start="message"`).
+
+A reply is interrupted where it breaks off and the run goes on: with the same request where nothing had begun to run
+(the turn is discarded), with the results where something had. It is broken off where the run ends with it.
 """
 
 from __future__ import annotations
@@ -34,11 +40,20 @@ is sent once more with twice the tokens; else as `"report"`. `"report"`: the cut
 with their results, and the run goes on; without a call it ends.
 """
 
+OnInterrupt: TypeAlias = Literal["resume", "raise"]
+"""What a reply that breaks off leads to.
+
+`"resume"`: where nothing of it has begun to run, the same request is sent again after a pause; where something has, its
+finished calls become the turn, and the run goes on with their results. `"raise"`: the run ends with the error.
+"""
+
 
 class Begins(Enum):
     """Which of a turn's calls that have not begun may still begin once the reply has ended."""
 
     ALL = "all"
+    UNHELD = "unheld"
+    """All but those that wait for the end of the message."""
     ADMITTED = "admitted"
     NONE = "none"
 
@@ -55,6 +70,8 @@ class Keeps(Enum):
     """Nothing; up to the last call whose input is finished where something ran."""
     CUT = "cut"
     """Up to the last call whose input is finished, or was rejected."""
+    UP_TO_CUT_CALL = "up_to_cut_call"
+    """Up to the last call, also one whose input was cut."""
     NOTHING = "nothing"
 
 
@@ -96,9 +113,14 @@ _TO_REPORT: Final = Ending(RunStatus.TRUNCATED, Then.RESULTS, Begins.ALL, Keeps.
 BROKEN_OFF: Final = Ending(RunStatus.ERROR, Then.STOP, Begins.ADMITTED, Keeps.UP_TO_LAST_CALL)
 """The reply did not end, or was not waited for."""
 
+INTERRUPTED: Final = Ending(RunStatus.ERROR, Then.RESULTS, Begins.UNHELD, Keeps.UP_TO_LAST_CALL)
+"""The reply broke off after something of it had begun to run: the run goes on with the results of that."""
 
-CUT_BY_GUARD: Final = Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.ALL, Keeps.CUT)
-"""A guard had the reply cut: it goes on with the results of what there is."""
+CANCELLED: Final = Ending(RunStatus.CANCELLED, Then.STOP, Begins.NONE, Keeps.UP_TO_CUT_CALL)
+"""The run was told to end."""
+
+CUT_BY_GUARD: Final = Ending(RunStatus.COMPLETED, Then.RESULTS, Begins.UNHELD, Keeps.CUT)
+"""A guard had the reply cut: the run goes on with the results of what there is."""
 
 
 def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, forbids_retry: bool) -> Ending:

@@ -49,8 +49,12 @@ def kept_blocks(message: Message, calls: Sequence[ToolCall], keeps: Keeps) -> li
     content: Sequence[Block] = message["content"]
     if keeps is Keeps.TEXT and not ran:
         content = [block for block in content if block.get("type") == "text"]
+    elif keeps is Keeps.UP_TO_CUT_CALL:
+        content = _up_to_last_call(content, {call.id for call in calls})
     elif keeps in (Keeps.UP_TO_LAST_CALL, Keeps.CUT):
-        content = _up_to_last_call(content, calls)
+        # A call that had begun on its streaming parameters stays although it was cut, and so does one that a guard cut.
+        whole = (call for call in calls if call.ran or call.rejected or call.input.outcome is not Outcome.INCOMPLETE)
+        content = _up_to_last_call(content, {call.id for call in whole})
     return [encodable(block) for block in _sendable(content, message.get("stop_reason"))]
 
 
@@ -64,17 +68,16 @@ def answer(call: ToolCall) -> None:
         call.refuse_invalid()
 
 
-def _up_to_last_call(content: Sequence[Block], calls: Sequence[ToolCall]) -> list[Block]:
-    """What is finished of a reply that broke off: all up to its last whole call, without the calls that are not."""
-    # A call that had begun on its streaming parameters stays although it was cut, and so does one that a guard cut.
-    whole = {call.id for call in calls if call.ran or call.rejected or call.input.outcome is not Outcome.INCOMPLETE}
+def _up_to_last_call(content: Sequence[Block], ids: set[str]) -> list[Block]:
+    """All of a reply that broke off up to the last of these calls, and no other call."""
+    left = set(ids)
     kept: list[Block] = []
     end = 0
     for block in content:
         if block.get("type") != "tool_use":
             kept.append(block)
-        elif block.get("id") in whole:
-            whole.remove(str(block["id"]))  # a peer that gives an id twice may be what broke the reply off
+        elif block.get("id") in left:
+            left.remove(str(block["id"]))  # a peer that gives an id twice may be what broke the reply off
             kept.append(block)
             end = len(kept)
     return kept[:end]

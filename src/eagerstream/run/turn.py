@@ -14,7 +14,7 @@ from ..tools.results import CANCELLED, NOT_RUN
 from ..wire import Outcome
 from ..wire.events import Block, Message
 from .policy import Begins, Ending
-from .settle import answer, kept_blocks, settle, taken_over
+from .settle import kept_blocks, settle, taken_over
 
 
 class Turn:
@@ -39,8 +39,6 @@ class Turn:
         self.is_closed = False
         self.is_discarded = False
         """Its request is sent once more, and nothing of it stays."""
-        self.voided: dict[str, ToolCall] = {}
-        """Calls of a reply that the peer began anew, by id; some of them may have run."""
         self._executor = executor
         self._limits = limits
         self._failed_groups: dict[str, ToolCall] = {}
@@ -124,7 +122,6 @@ class Turn:
     def void(self) -> None:
         """The peer begins its reply anew: what came of it so far does not count, and what it calls is not answered."""
         self.withdraw(Begins.ADMITTED)
-        self.voided |= {call.id: call for call in self.calls}
         self.calls.clear()
         self._failed_groups = {}
 
@@ -152,8 +149,6 @@ class Turn:
             assert self.ending is not None
             self.is_closed = True
             self.history = settle(self.message, self.calls, self.ending.keeps)
-            for call in self.voided.values():
-                answer(call)
             self._on_close(self)
 
 

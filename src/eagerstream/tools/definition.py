@@ -71,6 +71,7 @@ class Tool:
         self.approve_timeout_s = options.get("approve_timeout_s", 600.0)
         self.guard = options.get("guard")
         self.idempotent = options.get("idempotent", False)
+        self.on_cancel = options.get("on_cancel", "cancel")
         given = options.get("definition")
         unfit = _function_faults(function)
         faults = [*wrong.values(), *unfit]

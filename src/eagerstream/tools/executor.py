@@ -224,7 +224,7 @@ class InProcessExecutor:
     async def _run(self, call: ToolCall, tool: Tool, arguments: JSONObject) -> None:
         timeout_s = self._timeout_s(tool)
         call.start()
-        with anyio.move_on_after(timeout_s) as scope:
+        with _protected(tool), anyio.move_on_after(timeout_s) as scope:
             try:
                 returned = await tool.invoke(arguments, call)
                 call.answer(returned, include_data=tool.include_data)
@@ -239,7 +239,7 @@ class InProcessExecutor:
         call.start()
         response = ToolResponse.success("")
         raised = False
-        with anyio.CancelScope() as scope:
+        with _protected(tool), anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_limit_from_the_end, call, scope, timeout_s)
                 try:
@@ -273,6 +273,11 @@ async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> 
     if call.input.chars <= _QUICK_CHARS:
         return look(at)
     return await anyio.to_thread.run_sync(look, at, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+
+
+def _protected(tool: Tool) -> anyio.CancelScope:
+    """What a tool runs in that is to finish although its run is cancelled; its time limit bounds it."""
+    return anyio.CancelScope(shield=tool.on_cancel == "finish")
 
 
 def _note_failure(call: ToolCall, group: Group) -> None:

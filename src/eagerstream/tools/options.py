@@ -72,6 +72,8 @@ class ToolOptions(TypedDict, total=False):
         guard: Asked with the partial input while it grows (keys may not be there yet: `partial.get("path", "")`), and
             once more when it is whole. A plain function; None lets the call go on, a text rejects it: it is answered
             with that and does not run. `Reject(text, cut=True)` also ends the reply there, to save its tokens.
+        on_cancel: What happens to a running call when its run is cancelled, or left: `"cancel"` (by default) cancels
+            it; with `"finish"` it is waited for, within its time limit, and its result is kept.
         idempotent: Running a call twice does no harm: one that has begun does not keep a reply that was cut from being
             sent for again (`on_truncated="retry"`), and then it may run again.
     """
@@ -93,6 +95,7 @@ class ToolOptions(TypedDict, total=False):
     approve: Callable[[ToolCall], Any] | None
     approve_timeout_s: Annotated[float, Field(gt=0)]
     guard: Callable[[JSONObject], str | Reject | None] | None
+    on_cancel: Literal["cancel", "finish"]
     idempotent: bool
 
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ..errors import ProtocolError, UsageError
+from ..errors import APIError, ProtocolError, UsageError
 from ..limits import Limits
 from ..wire import WireEvent, encodable
 from .base import (
@@ -75,7 +75,10 @@ class AnthropicTransport(Transport):
         try:
             return await create(**_as_arguments(messages.create, request), stream=True).__aenter__()
         except Exception as error:
-            raise_as(refusal(error), error)
+            refused = refusal(error)
+            if isinstance(refused, APIError):
+                refused.retried = refused.retryable and getattr(self._client, "max_retries", 0) > 0
+            raise_as(refused, error)
 
 
 def _as_arguments(create: Any, request: RequestBody) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import anyio
 
-from ..errors import APIError, ProtocolError, StreamInterrupted
+from ..errors import APIError, LimitError, ProtocolError, StreamInterrupted
 from ..limits import Limits
 from ..wire import WireDecoder, WireEvent
 
@@ -34,7 +34,7 @@ class Reply(Protocol):
         Raises:
             StreamInterrupted: The connection was lost.
             ProtocolError: The body is not what the API sends.
-            LimitError: An event is over `Limits.max_event_bytes`.
+            LimitError: An event is over `Limits.max_event_bytes`, or the body over `Limits.max_reply_bytes`.
         """
         ...
 
@@ -58,6 +58,8 @@ class SSEReply:
         self.request_id = request_id
         self._chunks = chunks
         self._decoder = WireDecoder(max_event_bytes=limits.max_event_bytes)
+        self._max_bytes = limits.max_reply_bytes
+        self._bytes = 0
 
     async def receive(self) -> list[WireEvent] | None:
         """See `Reply.receive`."""
@@ -68,6 +70,9 @@ class SSEReply:
         if chunk is None:
             self._decoder.close()
             return None
+        self._bytes += len(chunk)
+        if self._bytes > self._max_bytes:
+            raise LimitError("max_reply_bytes", self._max_bytes, "the reply")
         return self._decoder.feed(chunk)
 
 

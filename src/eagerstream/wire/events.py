@@ -147,11 +147,17 @@ class MessageStart:
 
     Attributes:
         message: The assistant message as far as it is known: id, model, usage, no content yet.
-        restarted: The reply began anew in its middle (a gateway tried again): forget what came before.
+        voided: What had come of the message before the reply began anew in its middle (a gateway tried again): it does
+            not count. None where nothing had.
     """
 
     message: Message
-    restarted: bool = False
+    voided: Message | None = None
+
+    @property
+    def restarted(self) -> bool:
+        """The reply began anew in its middle: forget what came before."""
+        return self.voided is not None
 
 
 @dataclass(slots=True)

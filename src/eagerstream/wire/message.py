@@ -51,13 +51,14 @@ _ASSIGNED: Final = {"signature_delta": ("signature",), "compaction_delta": ("con
 class _OpenBlock:
     """A block and what has been appended to it; long texts are joined once."""
 
-    __slots__ = ("_appended", "block", "index", "input")
+    __slots__ = ("_appended", "_citations", "block", "index", "input")
 
     def __init__(self, index: int, block: Mapping[str, Any]) -> None:
         self.index = index
         self.block: Block = dict(block)
         self.input: ToolInput | None = None
         self._appended: dict[str, list[str]] = {}
+        self._citations: list[Any] | None = None
 
     def append(self, name: str, piece: str) -> None:
         pieces = self._appended.get(name)
@@ -65,6 +66,12 @@ class _OpenBlock:
             start = self.block.get(name)
             pieces = self._appended[name] = [start] if isinstance(start, str) else []
         pieces.append(piece)
+
+    def cite(self, citation: Any) -> None:
+        if self._citations is None:  # a list of our own: that of the event is the peer's
+            start = self.block.get("citations")
+            self._citations = self.block["citations"] = [*start] if isinstance(start, list) else []
+        self._citations.append(citation)
 
     def assembled(self) -> Block:
         """The block as of now; the same dict each time, so that it keeps its identity in events and message."""
@@ -177,11 +184,12 @@ class MessageAssembler(Generic[InputT]):
         content = content if isinstance(content, list) else []
         check_block_count(len(content), self._limits)
         events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
+        voided = self.message if self.state is MessageState.OPEN else None
         self._fields = fields
         self._usage = dict(usage) if isinstance(usage, Mapping) else {}
         self._blocks = []
         self.stop_reason = None
-        events.append(MessageStart(self.message, restarted=self.state is MessageState.OPEN))
+        events.append(MessageStart(self.message, voided))
         self.state = MessageState.OPEN
         # Calls made from code that the API runs may come whole, inside the start itself.
         events += self._accumulator.feed(data)
@@ -242,8 +250,7 @@ class MessageAssembler(Generic[InputT]):
             opened.block.update({name: delta[name] for name in _ASSIGNED[kind] if name in delta})
             return []
         if kind == "citations_delta":
-            citations = opened.block.get("citations")
-            opened.block["citations"] = [*(citations if isinstance(citations, list) else ()), delta.get("citation")]
+            opened.cite(delta.get("citation"))
             return []
         return [UnknownEvent(data)]
 
