@@ -33,6 +33,10 @@ class EagerStreamError(Exception):
 
     result: RunResult | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """What went wrong as plain data: its class, its text, and what else is known of it."""
+        return {"type": type(self).__name__, "text": str(self)}
+
 
 class ProtocolError(EagerStreamError):
     """The peer sent what the format does not allow, and going on would be guessing.
@@ -117,6 +121,11 @@ class APIError(EagerStreamError):
         known = ", ".join(fact for fact in facts if fact)
         text = f"{self.reason} ({known})" if known else self.reason
         return f"{text}. {self.hint}" if self.hint else text
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, with `status_code`, `error_type`, `request_id`, `retryable` and `retry_after_s`."""
+        names = ("status_code", "error_type", "request_id", "retryable", "retry_after_s")
+        return {**super().to_dict(), **{name: getattr(self, name) for name in names}}
 
 
 class StreamInterrupted(APIError):

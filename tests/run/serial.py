@@ -162,7 +162,8 @@ async def finished(client: Any, **options: Any) -> Run:
         async with eagerstream.run(client, **{"tools": TOOLS, **REQUEST, **options}) as run:
             await run.finish()
     assert run.result.status not in (RunStatus.CANCELLED, RunStatus.ERROR)
-    checked(run.result, options.get("messages", (USER,)))
+    given = options.get("messages", (USER,))
+    checked(run.result, given.messages if isinstance(given, RunResult) else given)
     return run
 
 

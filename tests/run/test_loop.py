@@ -927,7 +927,8 @@ async def test_an_error_in_the_first_request() -> None:
         run, error = await _failed(client)
     assert isinstance(error, APIError)
     assert error.status_code == 401
-    assert run.result == RunResult(RunStatus.ERROR, None, [USER])
+    assert run.result == RunResult(RunStatus.ERROR, None, [USER], error=error.to_dict())
+    assert error.result is run.result
 
 
 @pytest.mark.anyio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -18,7 +19,7 @@ import eagerstream
 from eagerstream.errors import EagerStreamError, InputInterrupted, LimitError
 from eagerstream.limits import Limits
 from eagerstream.replay import encode_event
-from eagerstream.run import Run, RunStatus
+from eagerstream.run import Run, RunResult, RunStatus
 from eagerstream.tools import Group, ItemStream, Later, Reject, tool
 from eagerstream.tools.call import ToolCall
 from eagerstream.wire import Outcome, WireEvent
@@ -407,8 +408,12 @@ async def converse(script: Script) -> Ledger:
         if made.result is not None:
             assert made.result["tool_use_id"] == made.id
             assert made.ran or made.is_error
+    saved = RunResult.from_json(result.to_json())
+    assert saved.to_dict() == result.to_dict()
+    assert json.dumps(saved.messages) == json.dumps(result.messages)
     if isinstance(failure, EagerStreamError) and not isinstance(failure, LimitError):
         assert result.status is RunStatus.ERROR
+        assert failure.result is result
     elif script.consumer in ("all", "finish"):
         assert result.status not in (RunStatus.ERROR, RunStatus.CANCELLED)
         # Whoever cuts a body cancels its reading; that of this double may be cancelled in its closing, a real one's not.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from .conversation import Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from .loop import Run, run
-from .policy import OnTruncated
+from .policy import OnInterrupt, OnTruncated
 from .result import RunResult, RunStatus
 from .turn import Turn
 
 __all__ = [
     "Conversation",
+    "OnInterrupt",
     "OnTruncated",
     "Restarted",
     "Run",

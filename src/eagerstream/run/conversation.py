@@ -49,7 +49,8 @@ class Conversation:
     """What has been said, what is to be sent next, and when it is over.
 
     Args:
-        model, max_tokens, messages: As in the API.
+        model, max_tokens: As in the API.
+        messages: As in the API, or the result of an earlier run, to go on from.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`), and
             definitions of tools that the API itself runs.
         executor: What runs the calls; the tools in this process where it is None.
@@ -79,7 +80,7 @@ class Conversation:
         *,
         model: str,
         max_tokens: int,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Sequence[Mapping[str, Any]] | RunResult,
         tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
         executor: Executor | None = None,
         max_turns: int | None = None,
@@ -125,9 +126,12 @@ class Conversation:
         )
         if not getattr(self.executor, "asks_approval", False) and (asking := self.tools.asking_approval()):
             raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")
-        self.result = RunResult(RunStatus.RUNNING, None, list(messages))
+        self.result = RunResult(RunStatus.RUNNING, None, [])
+        if isinstance(messages, RunResult):
+            self.result.container = messages.container
+            messages = messages.messages
+        self.result.messages = list(messages)
         self._awaits_reply = False
-        self._container: Any = None  # that the last reply named
         self.failure: LimitError | None = None
         """What the run is to raise once its last turn is closed."""
         self._request = request_parameters(model, max_tokens, tools, parameters)
@@ -178,8 +182,8 @@ class Conversation:
         request = {**self._request, "messages": list(self.result.messages)}
         if self._retry_max_tokens is not None:
             request["max_tokens"] = self._retry_max_tokens
-        if self._container is not None:
-            request["container"] = _with_container(request.get("container"), self._container)
+        if self.result.container is not None:
+            request["container"] = _with_container(request.get("container"), self.result.container)
         return with_breakpoints(request) if self._caches else request
 
     def take(self, stream: MessageStream) -> Turn:
@@ -257,7 +261,7 @@ class Conversation:
         result.message = message
         result.turns += 1
         add_usage(result.usage, message.get("usage") or {})
-        self._container = message.get("container") or self._container
+        result.container = message.get("container") or result.container
         reason = message.get("stop_reason")
         turn.end(message, ending or self.ending_of(turn, reason))
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:

@@ -47,7 +47,7 @@ def run(
     *,
     model: str,
     max_tokens: int,
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[Mapping[str, Any]] | RunResult,
     tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
     executor: Executor | None = None,
     max_turns: int | None = None,
@@ -80,7 +80,8 @@ def run(
 
     Args:
         client: As for `stream`.
-        model, max_tokens, messages: As in the API.
+        model, max_tokens: As in the API.
+        messages: As in the API, or the result of an earlier run, to go on from: its history and its container.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
             of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs.
         executor: What runs the calls; the tools in this process where it is None.
@@ -206,14 +207,21 @@ class Run(EventFeed[RunEvent]):
                 await self._take_turn()
         except Exception as error:
             await self._break_off()
-            if isinstance(error, EagerStreamError):
-                error.result = self.result
+            self._mark(error)
             raise
         if self._is_cancelled:
             self._conversation.abandon(self._message, RunStatus.CANCELLED)
         if (failure := self._conversation.failure) is not None:
-            failure.result = self.result
+            self._mark(failure)
             raise failure
+
+    def _mark(self, error: Exception) -> None:
+        """The run ends with this error: each tells of the other."""
+        if isinstance(error, EagerStreamError):
+            error.result = self.result
+            self.result.error = error.to_dict()
+        else:
+            self.result.error = {"type": type(error).__name__, "text": str(error)}
 
     async def _take_turn(self) -> None:
         """One request and its tools."""

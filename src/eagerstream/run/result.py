@@ -1,14 +1,21 @@
-"""`RunResult`: what is left of a run, however it ended."""
+"""`RunResult`: what is left of a run, however it ended; it can be saved, and gone on from."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final, Self
 
+from pydantic import BaseModel
+
+from ..errors import UsageError
 from ..tools.call import ToolCall
 from ..wire.events import Message
+
+_VERSION_KEY: Final = "eagerstream_run"
+_VERSION: Final = 1
 
 
 class RunStatus(Enum):
@@ -40,6 +47,9 @@ class RunResult:
         usage: The counts of all replies, summed, nested ones too: what the API bills. Of what is no count (the service
             tier, say) the last.
         calls: Every call of every turn, also of turns that the history does not keep (`call.in_history` tells).
+        container: That code of the last reply ran in, for the next request.
+        error: What ended it, as plain data: `type`, `text`, and what `EagerStreamError.to_dict` adds; None where
+            nothing was raised.
     """
 
     status: RunStatus
@@ -48,6 +58,8 @@ class RunResult:
     turns: int = 0
     usage: dict[str, Any] = field(default_factory=dict)
     calls: list[ToolCall] = field(default_factory=list)
+    container: Any = None
+    error: dict[str, Any] | None = None
 
     @property
     def stop_reason(self) -> str | None:
@@ -61,6 +73,91 @@ class RunResult:
         The API's advice: do not send the same again; as a last resort, add a user message that says to go on.
         """
         return self.message is not None and not self.message["content"]
+
+    @property
+    def continuation(self) -> Message | None:
+        """A user message that asks to go on with a text that broke off; None where there is none.
+
+        For those who want a half-written answer kept, after a run that ended with an error or was cancelled. A history
+        cannot end in the text itself: models from 4.6 on take no such beginning of a reply.
+        """
+        if self.message is None or self.message.get("stop_reason") is not None:
+            return None
+        text = "".join(block["text"] for block in self.message["content"] if block.get("type") == "text")
+        if not text.strip():
+            return None
+        asked = f"Your previous response was interrupted and ended with:\n\n{text}\n\nContinue from where you left off."
+        return {"role": "user", "content": asked}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, which `from_dict` takes. Holds all that was said: keep it as you keep the conversation.
+
+        Of a run that has not ended, `messages` is the history up to its last settled turn: save it at a `TurnStop`.
+
+        Raises:
+            UsageError: A message that was given has no JSON form.
+        """
+        try:
+            said = json.dumps([self.messages, self.message, self.container], allow_nan=False, default=_as_plain)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"the messages have no JSON form: {error}") from error
+        messages, message, container = json.loads(said)
+        return {
+            _VERSION_KEY: _VERSION,
+            "status": self.status.value,
+            "message": message,
+            "messages": messages,
+            "turns": self.turns,
+            "usage": self.usage,
+            "calls": [call.to_dict() for call in self.calls],
+            "container": container,
+            "error": self.error,
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text. Raises as that."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, plain: object) -> Self:
+        """The result that `to_dict` told of, to go on from: `run(client, messages=result, ...)`.
+
+        Raises:
+            UsageError: It is none, or of a version that is not known here.
+        """
+        if not isinstance(plain, Mapping) or plain.get(_VERSION_KEY) != _VERSION:
+            raise UsageError(f"not a saved run: expected an object with {_VERSION_KEY!r}: {_VERSION}")
+        try:
+            return cls(
+                RunStatus(plain["status"]),
+                plain["message"],
+                [dict(message) for message in plain["messages"]],
+                plain["turns"],
+                dict(plain["usage"]),
+                [ToolCall.from_dict(call) for call in plain["calls"]],
+                plain["container"],
+                plain["error"],
+            )
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise UsageError(f"not a saved run: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The result that `to_json` told of. Raises as `from_dict`."""
+        try:
+            plain = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"not a saved run: {error}") from error
+        return cls.from_dict(plain)
+
+
+def _as_plain(value: object) -> object:
+    """What `json` does not write by itself, and may stand in the messages that a program gives."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, BaseModel):  # content of the anthropic package's messages
+        return value.model_dump(mode="json", exclude_unset=True)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
 def add_usage(total: dict[str, Any], usage: Mapping[str, Any]) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from time import monotonic
-from typing import Any
+from typing import Any, Final, Self
 
 import anyio
 import anyio.lowlevel
+from pydantic_core import to_jsonable_python
 
 from ..growing import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
@@ -29,6 +30,9 @@ class CallState(Enum):
     """The tool has been called."""
     ANSWERED = "answered"
     """It has its result."""
+
+
+_SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "withdrawn", "blocked_s")
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +108,33 @@ class ToolCall:
     def is_error(self) -> bool:
         """The call was answered with an error."""
         return bool(self.result and self.result.get("is_error"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The call as plain data, from which `from_dict` makes it again; what has no JSON form, as text."""
+        response = self.response.to_dict() if self.response else None
+        return {
+            "input": self.input.to_dict(),
+            "turn": self.turn,
+            **{name: getattr(self, name) for name in _SAVED},
+            "result": self.result,
+            "response": to_jsonable_python(response, inf_nan_mode="null", fallback=str),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The call that `to_dict` told of, over: nothing runs it any more.
+
+        Raises:
+            KeyError, ValueError: It is none.
+        """
+        call = cls(GrowingInput.from_dict(plain["input"]), plain["turn"], **{name: plain[name] for name in _SAVED})
+        response = plain["response"]
+        call.response = response and ToolResponse.from_dict(response)
+        call.result = plain["result"]
+        if call.result is not None:
+            call.state = CallState.ANSWERED
+            call.answered.set()
+        return call
 
     def start(self) -> None:
         """The tool is called now; nothing for a call that has been answered."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from ..errors import UsageError
-from ..limits import Limits
-from .partial_json import ParseFault
+from ..limits import DEFAULT_LIMITS, Limits
+from .partial_json import ParseFault, PartialJSON
 from .values import JSON, MISSING, JSONObject, Path, find
 
 INVALID_JSON: Final = "INVALID_JSON"
@@ -170,6 +170,32 @@ class ToolInput:
         # Never the input itself: what a model wrote does not belong in a log.
         state = self.outcome.value if self.outcome else "open"
         return f"<{type(self).__name__} {self.index} {self.name!r} {state}, {self._chars} chars>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """A settled input as plain data, from which `from_dict` makes it again."""
+        return {
+            "index": self.index,
+            "block": self.block,
+            "raw": self.raw if self._chars else "",
+            "outcome": self.outcome and self.outcome.value,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The input that `to_dict` told of.
+
+        Raises:
+            KeyError, ValueError: It is none.
+        """
+        limits = Limits(max_input_chars=max(DEFAULT_LIMITS.max_input_chars, len(plain["raw"])))
+        input = cls(plain["index"], plain["block"], parser=PartialJSON(limits=limits), limits=limits)
+        if plain["raw"]:
+            input._append(plain["raw"])
+        if plain["outcome"] is not None:
+            outcome = Outcome(plain["outcome"])
+            input._settle(whole=outcome is not Outcome.INCOMPLETE)
+            input.outcome = outcome  # by the limits of that time
+        return input
 
     # --- for the accumulator ------------------------------------------------------------------------------------------
 
