@@ -6,6 +6,7 @@ Importing this is cheap: what needs the extra `web` is imported when a server st
 from __future__ import annotations
 
 from .buffering import buffered
+from .faults import Fault, FaultKind
 from .received import ReceivedRequest
 from .scenario import Scenario, Turn
 from .scripted import (
@@ -24,6 +25,8 @@ from .server import ReplayServer
 from .timing import Timing, at_speed, retime
 
 __all__ = [
+    "Fault",
+    "FaultKind",
     "ReceivedRequest",
     "ReplayServer",
     "Scenario",
