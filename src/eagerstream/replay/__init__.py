@@ -9,6 +9,7 @@ from .buffering import buffered
 from .faults import Fault, FaultKind
 from .received import ReceivedRequest
 from .scenario import Scenario, Turn
+from .schedule import Faults
 from .scripted import (
     Scripted,
     block,
@@ -27,6 +28,7 @@ from .timing import Timing, at_speed, retime
 __all__ = [
     "Fault",
     "FaultKind",
+    "Faults",
     "ReceivedRequest",
     "ReplayServer",
     "Scenario",

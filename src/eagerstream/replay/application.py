@@ -12,18 +12,22 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..recording import Recording
+from .endings import ASGIMessage, Send
+from .injection import Answer, break_reply
 from .received import ReceivedRequest, RequestLog
 from .refusals import request_faults
 from .scenario import Scenario
+from .schedule import Faults
 from .scripted import http_error
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-ASGIMessage: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[ASGIMessage]]
-Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
 ASGIApplication: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+TRANSPORT_STATE: Final = "eagerstream.transport"
+"""Key in the state of a scope: the connection that the request came over, for faults that HTTP does not have."""
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """The API's own bound on the body of a request."""
@@ -47,7 +51,9 @@ class _Refused(Exception):
         return http_error(self.status, self.error_type, self.message, request_id=request_id)
 
 
-def make_application(scenario: Scenario, log: RequestLog, *, speed: float) -> ASGIApplication:
+def make_application(
+    scenario: Scenario, log: RequestLog, *, speed: float, faults: Faults | None = None
+) -> ASGIApplication:
     """The application: `POST /v1/messages` is answered by `scenario`, and everything else as the API would.
 
     Raises:
@@ -65,15 +71,17 @@ def make_application(scenario: Scenario, log: RequestLog, *, speed: float) -> AS
         try:
             try:
                 received.body = _parse_body(await _read_body(request))
-                recording = _answer(scenario, received.body)
+                answer = Answer(_answer(scenario, received.body))
             except _Refused as refused:
-                recording = refused.answer(received.request_id)
+                answer = Answer(refused.answer(received.request_id))
+            else:
+                answer = _with_fault(answer.recording, received, faults)
         except ClientDisconnect:
             received.disconnected = True
             received.end()
             return _say_nothing
-        received.status = recording.status
-        return _Playback(recording, received, arrived_s=arrived_s, speed=speed)
+        received.status = answer.recording.status if answer.headers else None
+        return _Playback(answer, received, arrived_s=arrived_s, speed=speed)
 
     async def about(_: Request) -> PlainTextResponse:
         return PlainTextResponse("A Messages API double that replays recorded streams: POST /v1/messages\n")
@@ -84,7 +92,7 @@ def make_application(scenario: Scenario, log: RequestLog, *, speed: float) -> AS
             refused = _Refused(404, "not_found_error", f"Not found: {request.scope['path']}")
         else:
             refused = _Refused(error.status_code, "invalid_request_error", error.detail)
-        return _Playback(refused.answer())
+        return _Playback(Answer(refused.answer()))
 
     application = Starlette(
         routes=[Route("/", about), Route("/v1/messages", messages, methods=["POST"])],
@@ -134,30 +142,40 @@ def _answer(scenario: Scenario, body: object) -> Recording:
         raise _Refused(500, "api_error", what) from error
 
 
+def _with_fault(recording: Recording, received: ReceivedRequest, faults: Faults | None) -> Answer:
+    """The reply, and what the schedule has for it. What is an error anyway meets no fault, and uses none up."""
+    fault = faults.draw(received.body, recording) if faults is not None and recording.status == 200 else None
+    received.fault = fault
+    return Answer(recording) if fault is None else break_reply(recording, fault, received.request_id)
+
+
 # --- the answer -------------------------------------------------------------------------------------------------------
 
 
 class _Playback:
-    """Writes a recording, each chunk on its own and at its time, until it ends or nobody listens any more."""
+    """Writes a reply, each chunk on its own and at its time, until it ends or nobody listens any more."""
 
     def __init__(
         self,
-        recording: Recording,
+        answer: Answer,
         received: ReceivedRequest | None = None,
         *,
         arrived_s: float = 0.0,
         speed: float = 1.0,
     ) -> None:
-        self._recording = recording
+        self._recording, self._ending, self._has_headers = answer
         self._received = received
         self._arrived_s = arrived_s
         self._speed = speed
 
-    async def __call__(self, _scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(_disconnected(receive))
         whole = False
         try:
             whole = await self._write(send, gone)
+            if whole and self._ending is not None:
+                whole = False
+                await self._ending(scope["state"][TRANSPORT_STATE], send, gone)
         finally:
             gone.cancel()
             await asyncio.wait((gone,))
@@ -166,7 +184,7 @@ class _Playback:
                 self._received.end()
 
     async def _write(self, send: Send, gone: asyncio.Future[None]) -> bool:
-        """True where all of it was written."""
+        """True where all of it was written; what an ending follows stays open."""
         start: ASGIMessage = {
             "type": "http.response.start",
             "status": self._recording.status,
@@ -176,12 +194,15 @@ class _Playback:
             # Times count from the request, not from the chunk before: late timers must not add up.
             if not await _wait_until(self._arrived_s + chunk.at_s / self._speed, gone):
                 return False
+            if not self._has_headers:
+                continue  # and there is nothing in the chunk
             if number == 0:
                 await send(start)  # with the first chunk, since that is when the API's own headers arrive
             await send({"type": "http.response.body", "body": chunk.data, "more_body": True})
         if not self._recording.chunks:
             await send(start)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if self._ending is None:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         return True
 
     def _headers(self) -> list[tuple[bytes, bytes]]:

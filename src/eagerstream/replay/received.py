@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .faults import Fault
+
 MAX_REQUESTS: Final = 1_000
 """Requests that are remembered; the oldest go first."""
 
@@ -25,7 +27,8 @@ class ReceivedRequest:
         headers: Names in lower case; the values of those that carry credentials are `"[redacted]"`.
         query: What followed the `?`, for example `"beta=true"`.
         body: The parsed JSON; None where it was none, or too large.
-        status: HTTP status of the answer; None until it is decided.
+        status: HTTP status of the answer; None until it is decided, and where a fault comes before it.
+        fault: What was done to the answer on request; None where nothing was.
         disconnected: The connection was gone before the whole answer was written.
     """
 
@@ -35,6 +38,7 @@ class ReceivedRequest:
     body: Any = None
     status: int | None = None
     disconnected: bool = False
+    fault: Fault | None = None
     _ended: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property

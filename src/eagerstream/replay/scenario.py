@@ -57,7 +57,7 @@ class Scenario:
         Raises:
             UsageError: The function of the turn did not give a recording. What it raises itself passes through.
         """
-        number = 0 if self._always else _assistant_messages(request)
+        number = 0 if self._always else assistant_messages(request)
         if number >= len(self._turns):
             what = f"messages: turn {number} is asked for, and this scenario has {len(self._turns)}, counted from 0"
             return http_error(400, "invalid_request_error", what)
@@ -75,7 +75,8 @@ class Scenario:
         return retime(recording, self._timing)
 
 
-def _assistant_messages(request: Mapping[str, Any]) -> int:
+def assistant_messages(request: Mapping[str, Any]) -> int:
+    """Which turn a request asks for."""
     messages = request.get("messages")
     if not isinstance(messages, list):
         return 0

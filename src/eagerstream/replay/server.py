@@ -8,16 +8,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 
 from ..errors import MissingExtraError, UsageError
 from ..recording import Recording
-from .application import ASGIApplication, make_application
+from .application import TRANSPORT_STATE, ASGIApplication, make_application
 from .received import ReceivedRequest, RequestLog
 from .scenario import Scenario
+from .schedule import Faults
 from .timing import check_speed
 
 if TYPE_CHECKING:
@@ -40,18 +41,32 @@ class ReplayServer:
     It runs in a thread of its own, so it serves whatever the caller runs: `with` in plain code, `async with` on asyncio
     and on trio. Once closed it may be started again; with `port=0` at another port.
 
+    On request it fails, so that a program can be tried against what happens on real networks::
+
+        faults = Faults({0: [Fault(FaultKind.HTTP_ERROR, status=529), Fault(FaultKind.RESET, after_bytes=700)]})
+        with ReplayServer(recording, faults=faults) as server:
+            ...  # the first turn is refused, then breaks off after 700 bytes, and comes whole at the third attempt
+
     Args:
         replies: A scenario, or one recording that answers every request.
         host: Where to listen. Anybody who reaches the host can connect: leave it on loopback unless that is the aim.
         port: 0 takes a free one.
         speed: Plays so many times as fast as recorded; `inf` without any waiting.
+        faults: What goes wrong with which reply: a schedule by turn, or `Faults.random`. Requests that are refused
+            anyway meet none.
 
     Raises:
         UsageError: A port or a speed that does not exist.
     """
 
     def __init__(
-        self, replies: Scenario | Recording, *, host: str = "127.0.0.1", port: int = 0, speed: float = 1.0
+        self,
+        replies: Scenario | Recording,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        speed: float = 1.0,
+        faults: Faults | None = None,
     ) -> None:
         if not 0 <= port <= 65_535:
             raise UsageError(f"a port is a number from 0 to 65535, not {port!r}")
@@ -60,6 +75,7 @@ class ReplayServer:
         self._host = host
         self._port = port
         self._speed = speed
+        self._faults = faults
         self._log = RequestLog()
         self._lock = threading.Lock()  # one start or close at a time, also where one of them was cancelled
         self._server: uvicorn.Server | None = None
@@ -105,7 +121,8 @@ class ReplayServer:
                 raise UsageError("the replay server is running already")
             ready: Future[None] = Future()
             try:
-                server = _make_server(make_application(self._scenario, self._log, speed=self._speed), ready)
+                application = make_application(self._scenario, self._log, speed=self._speed, faults=self._faults)
+                server = _make_server(application, ready)
             except ModuleNotFoundError as error:
                 raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
             listener = self._listen()
@@ -206,6 +223,12 @@ def _make_server(application: ASGIApplication, ready: Future[None]) -> uvicorn.S
         ImportError: uvicorn is not installed.
     """
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Protocol(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.app_state = {**self.app_state, TRANSPORT_STATE: transport}  # shown to the application, per connection
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -220,7 +243,7 @@ def _make_server(application: ASGIApplication, ready: Future[None]) -> uvicorn.S
 
     config = uvicorn.Config(
         application,
-        http="h11",  # the one that is always there: the same writes on every machine
+        http=Protocol,  # on h11, the one that is always there: the same writes on every machine
         ws="none",
         lifespan="off",
         log_config=None,  # logging is the caller's
