@@ -13,6 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from eagerstream.recording import Recording
+from eagerstream.replay import FaultKind, Faults
+
 DATA = Path(__file__).parent / "data"
 COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
@@ -84,6 +87,7 @@ def test_a_recording_that_does_not_parse(broken_recording: Path) -> None:
         ["serve", str(DATA / "text.sse"), "--cut", "0"],
         ["serve", str(DATA / "text.sse"), "--cut", "20,10"],
         ["serve", str(DATA / "text.sse"), "--speed", "0"],
+        ["serve", str(DATA / "text.sse"), "--fault-rate", "1.5"],
         ["serve", str(DATA / "text.sse"), "--tokens-per-second", "-1"],
         ["demo", "--svg", "no/such/folder/demo.svg"],
     ],
@@ -121,6 +125,30 @@ def test_serve_plays_until_interrupted() -> None:
         assert process.wait(timeout=10) == 0
         assert process.stderr.read() == ""
     assert body == (DATA / "text.sse").read_bytes()
+
+
+def test_serve_fails_on_request() -> None:
+    """With a rate of faults the server gives what the seed has for a request."""
+    request = {"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]}
+    recording = Recording.load(DATA / "text.sse")
+    kinds = ((seed, Faults.random(seed, 1).draw(request, recording)) for seed in range(1000))
+    seed = next(seed for seed, fault in kinds if fault and fault.kind is FaultKind.HTML_PAGE)
+    with subprocess.Popen(
+        [*COMMAND, "serve", str(DATA / "text.sse"), "--port", "0", "--fault-rate", "1", "--fault-seed", str(seed)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().split()[-1]
+        response = httpx.post(f"{url}/v1/messages", json=request)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+        assert process.stderr.read() == ""
+    assert response.status_code in (502, 503, 504)
+    assert response.headers["content-type"] == "text/html"
 
 
 def test_the_demo_in_a_pipe(tmp_path: Path) -> None:

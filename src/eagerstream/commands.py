@@ -61,12 +61,14 @@ def serve(
     cut: Annotated[
         str, typer.Option(help='For bodies: "event", "random", bytes per chunk, or offsets like 10,200.')
     ] = "event",
+    fault_rate: Annotated[float, typer.Option(help="How many replies fail, 0 to 1: breaks, errors, garbage.")] = 0.0,
+    fault_seed: Annotated[int, typer.Option(help="Decides which replies fail, and how.")] = 0,
 ) -> None:
     """Play recordings as a Messages API on this machine, until Ctrl-C.
 
     Point any client of the API at the printed URL; it answers without looking at the key.
     """
-    from .replay import ReplayServer, Scenario, Timing, retime
+    from .replay import Faults, ReplayServer, Scenario, Timing, retime
 
     match cut:
         case "event" | "random":
@@ -81,5 +83,6 @@ def serve(
     loaded = [Recording.load(path) for path in recordings]
     timed = [retime(recording, timing) if not recording.duration_s else recording for recording in loaded]
     scenario = Scenario.of(timed[0]) if len(timed) == 1 else Scenario(*timed)
-    server = ReplayServer(scenario, host=host, port=port, speed=speed)
+    faults = Faults.random(fault_seed, fault_rate)
+    server = ReplayServer(scenario, host=host, port=port, speed=speed, faults=faults)
     server.run(on_start=lambda server: typer.echo(f"serving {len(timed)} recording(s) at {server.base_url}"))
