@@ -1,0 +1,197 @@
+"""Conversations over a real socket, each under its schedule of faults, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+import eagerstream
+from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, Restarted, RunStatus, TurnStop
+from eagerstream.replay import ReplayServer
+from eagerstream.tools import tool
+from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, first_message
+from tests.run.serial import checked
+from tests.support import anthropic_client
+
+AT_ONCE: Final = 24
+_PATIENCE_S: Final = 30  # for a conversation that takes a second; over it, it hangs
+_LIMITS: Final = Limits(idle_timeout_s=0.8, progress_timeout_s=2, tool_timeout_s=5, max_reply_bytes=200_000)
+_FILES: Final = Path("/proc/self/fd")
+
+
+class Ended(Enum):
+    """How a conversation ended: the columns of the table."""
+
+    WHOLE = "as if nothing had happened"
+    RESTARTED = "after the same request again"
+    WENT_ON = "with the results of what had run"
+    ERROR = "with an error that has the history"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of one conversation."""
+
+    schedule: Schedule
+    ended: Ended
+    error: str | None
+    ran: Counter[str]
+
+
+class Travel:
+    """The three tools; what they do to the world is counted, by what it is and not by the id of the call."""
+
+    def __init__(self) -> None:
+        self.done: Counter[str] = Counter()
+        self.open = 0
+
+    def tools(self) -> list[Any]:
+        """`book` takes a moment, `pay` does not, `write` begins inside its input."""
+
+        @tool(description="Book a flight.")
+        async def book(flight: str) -> str:
+            self.done[f"book {flight}"] += 1
+            await anyio.sleep(0.002)
+            return f"booked {flight}"
+
+        @tool(description="Pay.")
+        async def pay(amount: int, currency: str) -> str:
+            self.done[f"pay {amount} {currency}"] += 1
+            return "paid"
+
+        @tool(description="Write to a file.")
+        async def write(path: str, lines: ItemStream[str]) -> str:
+            self.done[f"write {path}"] += 1
+            self.open += 1
+            try:
+                return f"wrote {len([line async for line in lines])} lines"
+            except InputInterrupted:
+                return "removed it again"
+            finally:
+                self.open -= 1
+
+        return [book, pay, write]
+
+
+async def converse(client: Any, number: int, schedule: Schedule) -> Report:
+    """One conversation. What it must be, however it ends, is asserted here."""
+    travel = Travel()
+    message = first_message(number)
+    run = eagerstream.run(
+        client,
+        model="claude-made-1",
+        max_tokens=1024,
+        messages=[message],
+        tools=travel.tools(),
+        limits=_LIMITS,
+        restart_delay_s=0.001,
+    )
+    events: list[Any] = []
+    failure: EagerStreamError | None = None
+    with anyio.fail_after(_PATIENCE_S):
+        try:
+            async with run:
+                events += [event async for event in run]
+        except EagerStreamError as error:
+            failure = error
+    try:
+        result = checked(run.result, [message])
+        assert all(count == 1 for count in travel.done.values()), f"done twice: {travel.done}"
+        assert not travel.open, "a tool's cleanup has not run"
+        assert all(call.result is not None for call in result.calls)
+        # What ran is in the history, with what it answered: nothing is lost.
+        assert all(call.in_history for call in result.calls if call.ran)
+        saved = eagerstream.RunResult.from_json(result.to_json())
+        assert saved.messages == result.messages
+        if failure is None:
+            # A reply that is whole, and does not say why it ended, ends the run.
+            assert result.status in (RunStatus.COMPLETED, RunStatus.UNKNOWN)
+        else:
+            assert failure.result is result
+            assert result.status is RunStatus.ERROR
+    except AssertionError as error:
+        error.add_note(str(schedule))
+        raise
+    error_type = type(failure).__name__ if failure else None
+    return Report(schedule, _ended(events, failure), error_type, travel.done)
+
+
+def _ended(events: Sequence[Any], failure: EagerStreamError | None) -> Ended:
+    if failure is not None:
+        return Ended.ERROR
+    if any(isinstance(event, TurnStop) and event.error for event in events):
+        return Ended.WENT_ON
+    return Ended.RESTARTED if any(isinstance(event, Restarted) for event in events) else Ended.WHOLE
+
+
+def converse_all(schedules: Iterable[Schedule], backend: str) -> list[Report]:
+    """A conversation for each schedule, many at once; nothing of them may be left when they are over."""
+    numbered = dict(enumerate(schedules))
+    files = _open_files()
+    reports = anyio.run(_converse_all, numbered, backend=backend)
+    gc.collect()
+    assert _open_files() == files, "a socket or a file is left"
+    return reports
+
+
+async def _converse_all(numbered: dict[int, Schedule]) -> list[Report]:
+    reports: dict[int, Report] = {}
+    waiting = iter(numbered.items())
+
+    async def work(client: Any) -> None:
+        for number, schedule in waiting:
+            reports[number] = await converse(client, number, schedule)
+
+    async with ReplayServer(SCENARIO, speed=float("inf"), faults=BySchedule(numbered)) as server:
+        before = _tasks()
+        async with anthropic_client(server.base_url) as client:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(min(AT_ONCE, len(numbered))):
+                    tasks.start_soon(work, client)
+        assert _tasks() == before, "a task is left"
+    return [reports[number] for number in numbered]
+
+
+def _tasks() -> set[Any]:
+    """On asyncio; trio has no task outside of a block that waits for it."""
+    try:
+        return set(asyncio.all_tasks())
+    except RuntimeError:
+        return set()
+
+
+def _open_files() -> int:
+    return len(list(_FILES.iterdir())) if _FILES.exists() else 0
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def table(reports: Iterable[Report]) -> str:
+    """What became of the conversations, as Markdown: a row for each kind of fault."""
+    rows: dict[str, Counter[Ended]] = {}
+    errors: dict[str, Counter[str]] = {}
+    for report in reports:
+        rows.setdefault(report.schedule.row, Counter())[report.ended] += 1
+        if report.error:
+            errors.setdefault(report.schedule.row, Counter())[report.error] += 1
+    lines = [
+        f"| what goes wrong with the first reply | conversations | {' | '.join(end.value for end in Ended)} |",
+        f"|---|{'--:|' * (1 + len(Ended))}",
+    ]
+    for row, ended in rows.items():
+        counts = [f"{ended[end]:,}" if ended[end] else "" for end in Ended]
+        if row in errors:
+            counts[-1] += f" ({', '.join(sorted(errors[row]))})"
+        lines.append(f"| {row} | {ended.total():,} | {' | '.join(counts)} |")
+    total = sum((ended for ended in rows.values()), Counter[Ended]())
+    lines.append(f"| all | {total.total():,} | {' | '.join(f'{total[end]:,}' for end in Ended)} |")
+    return "\n".join(lines)

@@ -1,0 +1,139 @@
+"""The fault matrix: a conversation of three tools, and everything that may go wrong with its first reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from eagerstream.recording import Recording
+from eagerstream.replay import Fault, FaultKind, Faults, Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.replay.body import body_events
+from eagerstream.replay.faults import ERROR_STATUS, UNANSWERED
+
+FIRST: Final = retime(
+    reply(
+        text("Let me see to it.", fragment_chars=9),
+        tool_use("book", {"flight": "OS 381"}, fragment_chars=12),
+        tool_use("pay", {"amount": 120, "currency": "EUR"}, fragment_chars=12),
+        tool_use("write", {"path": "trip.txt", "lines": ["Oslo", "Vienna"]}, fragment_chars=12),
+    ),
+    Timing.instant(),
+)
+"""The reply that meets the faults, each event in a chunk of its own."""
+
+LAST: Final = reply(text("Done."), message_id="msg_last")
+EVENTS: Final = sum(1 for _ in body_events(FIRST.body))
+BYTES: Final = len(FIRST.body)
+
+_FOR_GOOD: Final = (400, 401, 403, 404, 413)
+_FOR_NOW: Final = (500, 529)
+_AT_EVENTS: Final = (
+    FaultKind.END,
+    FaultKind.CLOSE,
+    FaultKind.RESET,
+    FaultKind.STALL,
+    FaultKind.BROKEN_CHUNKING,
+    FaultKind.GARBAGE,
+    FaultKind.SPLICE,
+    FaultKind.DUPLICATE,
+    FaultKind.MISSING,
+    FaultKind.REORDERED,
+    FaultKind.ENDLESS,
+)
+_ALWAYS: Final = 9
+"""More often than any client tries."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What the first turn of a conversation meets, attempt by attempt.
+
+    Attributes:
+        row: What kind of thing goes wrong: a row of the table.
+        faults: One for each attempt; further ones are answered whole.
+    """
+
+    row: str
+    faults: tuple[Fault, ...]
+
+    def __str__(self) -> str:
+        return f"{self.row}: {', '.join(map(str, self.faults[:3]))}{'...' if len(self.faults) > 3 else ''}"
+
+
+def at_events(*, step: int = 1) -> Iterator[Schedule]:
+    """Every kind of fault, at every boundary of events where it has a place; or at every `step`th."""
+    for status in _FOR_GOOD:
+        yield _once("HTTP error for good: 400, 401, 403, 404, 413", Fault(FaultKind.HTTP_ERROR, status=status))
+    for_now = "HTTP error for now: 429, 500, 529"
+    for wait_s in (None, 0.01):
+        yield _once(for_now, Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=wait_s))
+    for status in _FOR_NOW:
+        yield _once(for_now, Fault(FaultKind.HTTP_ERROR, status=status))
+    yield Schedule(for_now, (Fault(FaultKind.HTTP_ERROR, status=529),) * _ALWAYS)
+    for status in (200, 502):
+        yield _once("HTML page of a proxy", Fault(FaultKind.HTML_PAGE, status=status))
+    yield _once("wrong content type", Fault(FaultKind.CONTENT_TYPE))
+    for kind in FaultKind:
+        if kind in UNANSWERED:
+            yield _once("nothing comes: close, reset, silence", Fault(kind, before_headers=True))
+    for place in range(0, EVENTS + 1, step):
+        for error_type in ERROR_STATUS:
+            yield _once(
+                "`error` event, of each type", Fault(FaultKind.ERROR_EVENT, after_events=place, error_type=error_type)
+            )
+        for kind in _AT_EVENTS:
+            yield _once(_ROWS[kind], Fault(kind, after_events=place))
+        for kind in (FaultKind.CLOSE, FaultKind.SPLICE):
+            yield Schedule("the same again and again: close, spliced", (Fault(kind, after_events=place),) * _ALWAYS)
+
+
+def at_bytes(*, step: int = 1) -> Iterator[Schedule]:
+    """The connection is lost after every byte, or every `step`th: closed, and reset."""
+    for place in range(0, BYTES + 1, step):
+        yield _once("closed, after every byte", Fault(FaultKind.CLOSE, after_bytes=place))
+        yield _once("reset, after every byte", Fault(FaultKind.RESET, after_bytes=place))
+
+
+_ROWS: Final = {
+    FaultKind.END: "the body ends",
+    FaultKind.CLOSE: "the connection is closed",
+    FaultKind.RESET: "the connection is reset",
+    FaultKind.STALL: "silence",
+    FaultKind.BROKEN_CHUNKING: "broken chunking",
+    FaultKind.GARBAGE: "garbage bytes",
+    FaultKind.SPLICE: "a second `message_start`",
+    FaultKind.DUPLICATE: "an event comes twice",
+    FaultKind.MISSING: "an event is missing",
+    FaultKind.REORDERED: "two events change places",
+    FaultKind.ENDLESS: "the input never ends",
+}
+
+
+def _once(row: str, fault: Fault) -> Schedule:
+    return Schedule(row, (fault,))
+
+
+# --- for the server ---------------------------------------------------------------------------------------------------
+
+
+def first_message(number: int) -> dict[str, Any]:
+    """What the user says in a conversation of this number."""
+    return {"role": "user", "content": f"{number}: book the flight, pay for it, and write it down."}
+
+
+class BySchedule(Faults):
+    """The faults of many conversations at once: each is told by the number in its first message."""
+
+    def __init__(self, schedules: Mapping[int, Schedule]) -> None:
+        super().__init__()
+        self._schedules = {number: Faults({0: schedule.faults}) for number, schedule in schedules.items()}
+
+    def draw(self, request: Mapping[str, Any], recording: Recording) -> Fault | None:
+        """See `Faults.draw`."""
+        said = request["messages"][0]["content"]
+        words = said if isinstance(said, str) else said[0]["text"]
+        return self._schedules[int(words.partition(":")[0])].draw(request, recording)
+
+
+SCENARIO: Final = Scenario(FIRST, LAST)
