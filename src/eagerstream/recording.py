@@ -19,11 +19,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from .errors import ProtocolError, UsageError
+from .redacted_body import redacted_body
+from .redaction import redact_headers, redact_text
 from .wire import SSEDecoder, decode_event
 
 _VERSION: Final = 1
@@ -43,6 +45,9 @@ class Chunk(NamedTuple):
     at_s: float
     data: bytes
 
+    def __repr__(self) -> str:
+        return f"Chunk(at_s={self.at_s!r}, {len(self.data)} bytes)"
+
 
 def _event_stream_headers() -> dict[str, str]:
     return {"content-type": "text/event-stream; charset=utf-8"}
@@ -52,7 +57,8 @@ def _event_stream_headers() -> dict[str, str]:
 class Recording:
     """A reply as it came over the wire.
 
-    Nothing in it is redacted: neither what the model wrote nor the headers of the response.
+    Nothing in it is redacted, neither what the model wrote nor the headers of the response; `redacted` and `save` mask
+    the secrets in both.
 
     Attributes:
         chunks: The body, in the order of arrival.
@@ -83,6 +89,11 @@ class Recording:
             raise UsageError(fault)
         object.__setattr__(self, "chunks", chunks)
         object.__setattr__(self, "headers", dict(self.headers))  # what the caller changes later stays out
+
+    def __repr__(self) -> str:
+        # Never what is in it: what a model wrote, and the headers of a response, do not belong in a log.
+        size = sum(len(chunk.data) for chunk in self.chunks)
+        return f"<Recording {self.status}, {size} bytes in {len(self.chunks)} chunks, {self.duration_s:g} s>"
 
     @property
     def body(self) -> bytes:
@@ -120,8 +131,27 @@ class Recording:
             raise _fault(path, _first_data_line(content), "expected server-sent events of the Messages API")
         return cls.from_body(content)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the recording to a `.jsonl` file, over whatever is there; `load` gives back an equal one.
+    def redacted(self) -> Recording:
+        """The same without secrets: keys, tokens and the like in the body, credentials and the sender's ids in headers.
+
+        In the body each byte of a secret becomes a `*`, also where a model wrote it in pieces, so that events, chunks
+        and their times stay where they were and it still plays. Apart from secrets, what was said is kept.
+        """
+        body = redacted_body(self.body)
+        chunks: list[Chunk] = []
+        at = 0
+        for chunk in self.chunks:
+            chunks.append(Chunk(chunk.at_s, body[at : at + len(chunk.data)]))
+            at += len(chunk.data)
+        return replace(self, chunks=tuple(chunks), headers=redact_headers(self.headers), note=redact_text(self.note))
+
+    def save(self, path: str | os.PathLike[str], *, redact: bool = True) -> None:
+        """Write the recording to a `.jsonl` file, over whatever is there.
+
+        Args:
+            path: Of the file.
+            redact: Write it as `redacted` gives it. With False, `load` gives back an equal recording, and the file has
+                whatever was secret in the reply.
 
         Raises:
             UsageError: The file cannot be written, or has another suffix.
@@ -129,9 +159,10 @@ class Recording:
         path = Path(path)
         if path.suffix.lower() != ".jsonl":
             raise UsageError(f"{path}: a recording with its times is saved as a .jsonl file")
-        header = {_VERSION_KEY: _VERSION, "status": self.status, "headers": dict(self.headers), "note": self.note}
+        saved = self.redacted() if redact else self
+        header = {_VERSION_KEY: _VERSION, "status": self.status, "headers": dict(saved.headers), "note": saved.note}
         # The model's text stays readable; the note may hold half a surrogate pair, which only an escape can say.
-        lines = [json.dumps(header), *(json.dumps(_chunk_line(chunk), ensure_ascii=False) for chunk in self.chunks)]
+        lines = [json.dumps(header), *(json.dumps(_chunk_line(chunk), ensure_ascii=False) for chunk in saved.chunks)]
         try:
             # As bytes: text mode would write other line ends on other systems.
             path.write_bytes("".join(f"{line}\n" for line in lines).encode())
@@ -158,14 +189,14 @@ def _response_fault(status: object, headers: object, note: object) -> str | None
     if type(status) is not int or not 200 <= status <= 599:
         return f"status must be an HTTP status from 200 to 599, not {status!r}"
     if not isinstance(note, str):
-        return f"note must be a text, not {note!r}"
+        return f"note must be a text, not {type(note).__name__}"
     if not isinstance(headers, Mapping):
-        return f"headers must be an object, not {headers!r}"
+        return f"headers must be an object, not {type(headers).__name__}"
     for name, value in headers.items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            return f"{name!r} is not the name of a header"
+            return f"{name!r:.80} is not the name of a header"
         if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
-            return f"the header {name} must be one line of Latin-1 text, not {value!r}"
+            return f"the header {name} must be one line of Latin-1 text"
     return None
 
 

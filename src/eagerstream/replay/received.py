@@ -8,14 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..redaction import redact_headers, redact_text
 from .faults import Fault
 
 MAX_REQUESTS: Final = 1_000
 """Requests that are remembered; the oldest go first."""
-
-_SECRET_HEADERS: Final = frozenset(
-    {"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "x-amz-security-token"}
-)
 
 
 @dataclass(eq=False)
@@ -25,17 +22,17 @@ class ReceivedRequest:
     Attributes:
         request_id: The `request-id` that it was answered with, unless the recording brought its own.
         headers: Names in lower case; the values of those that carry credentials are `"[redacted]"`.
-        query: What followed the `?`, for example `"beta=true"`.
-        body: The parsed JSON; None where it was none, or too large.
+        query: What followed the `?`, for example `"beta=true"`; without the secrets in it.
+        body: The parsed JSON, as it was sent; None where it was none, or too large.
         status: HTTP status of the answer; None until it is decided, and where a fault comes before it.
         fault: What was done to the answer on request; None where nothing was.
         disconnected: The connection was gone before the whole answer was written.
     """
 
     request_id: str
-    headers: dict[str, str]
+    headers: dict[str, str] = field(repr=False)
     query: str = ""
-    body: Any = None
+    body: Any = field(default=None, repr=False)  # may hold what does not belong in a log
     status: int | None = None
     disconnected: bool = False
     fault: Fault | None = None
@@ -65,10 +62,10 @@ class RequestLog:
 
     def add(self, headers: Mapping[str, str], query: str) -> ReceivedRequest:
         """A new entry, with the next request id."""
-        shown = {name.lower(): "[redacted]" if name.lower() in _SECRET_HEADERS else headers[name] for name in headers}
+        shown = redact_headers({name.lower(): headers[name] for name in headers})
         with self._lock:
             self._count += 1
-            request = ReceivedRequest(f"req_{self._count:024}", shown, query)
+            request = ReceivedRequest(f"req_{self._count:024}", shown, redact_text(query))
             self._requests.append(request)
         return request
 
