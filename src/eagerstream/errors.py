@@ -17,10 +17,15 @@ An input that is invalid or cut off is an outcome (`Outcome`), never an exceptio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from .redaction import printable, redact_text, without_middle
 
 if TYPE_CHECKING:
     from .run.result import RunResult
+
+_MAX_REASON_CHARS: Final = 2_000
+"""Of what a peer says of its error: no more than people read."""
 
 
 class EagerStreamError(Exception):
@@ -43,15 +48,18 @@ class ProtocolError(EagerStreamError):
 
     Attributes:
         excerpt: The first characters of what was wrong; never a tool's whole input.
+        quoted: The text of the error shows the excerpt. False where it may be a piece of what a model or a tool wrote,
+            which does not belong in a log.
     """
 
-    def __init__(self, message: str, *, excerpt: str = "") -> None:
+    def __init__(self, message: str, *, excerpt: str = "", quoted: bool = True) -> None:
         super().__init__(message)
         self.message = message
         self.excerpt = excerpt[:80]
+        self.quoted = quoted
 
     def __str__(self) -> str:
-        return f"{self.message}: {self.excerpt!r}" if self.excerpt else self.message
+        return f"{self.message}: {redact_text(self.excerpt)!r}" if self.excerpt and self.quoted else self.message
 
 
 class LimitError(EagerStreamError):
@@ -78,6 +86,8 @@ class APIError(EagerStreamError):
     The client's own exception, where there is one, is the `__cause__`.
 
     Attributes:
+        reason: What went wrong; the words of the peer without secrets, and without their middle beyond 2,000
+            characters.
         status_code: HTTP status; None for an `error` event inside a stream and for a lost connection.
         error_type: The API's word for it, for example `"overloaded_error"`; None where the peer gave none.
         request_id: What to quote to support; None where the peer gave none.
@@ -101,8 +111,8 @@ class APIError(EagerStreamError):
         message: Mapping[str, Any] | None = None,
         hint: str | None = None,
     ) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        self.reason = without_middle(redact_text(reason), _MAX_REASON_CHARS)
+        super().__init__(self.reason)
         self.hint = hint
         self.status_code = status_code
         self.error_type = error_type
@@ -115,12 +125,12 @@ class APIError(EagerStreamError):
     def __str__(self) -> str:
         facts = [
             f"HTTP {self.status_code}" if self.status_code is not None else "",
-            self.error_type or "",
-            f"request {self.request_id}" if self.request_id else "",
+            f"{self.error_type or '':.80}",
+            f"request {self.request_id:.80}" if self.request_id else "",
         ]
         known = ", ".join(fact for fact in facts if fact)
         text = f"{self.reason} ({known})" if known else self.reason
-        return f"{text}. {self.hint}" if self.hint else text
+        return printable(f"{text}. {self.hint}" if self.hint else text)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, with `status_code`, `error_type`, `request_id`, `retryable` and `retry_after_s`."""

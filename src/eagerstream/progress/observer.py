@@ -58,8 +58,8 @@ class ObservedCall:
     input_stop_s: float | None = None
     tool_start_s: float | None = None
     tool_stop_s: float | None = None
-    result_text: str = ""
-    finished: list[str] = field(default_factory=list)
+    result_text: str = field(default="", repr=False)
+    finished: list[str] = field(default_factory=list, repr=False)
 
     @property
     def writing_s(self) -> float:

@@ -69,7 +69,7 @@ class ToolCall:
     response: ToolResponse | None = field(default=None, repr=False)
     in_history: bool = False
     error: BaseException | None = field(default=None, repr=False)
-    rejected: str | None = None
+    rejected: str | None = field(default=None, repr=False)
     blocked_s: float = 0.0
     withdrawn: bool = False
     failed_groups: dict[str, ToolCall] = field(default_factory=dict, repr=False)

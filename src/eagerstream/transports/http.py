@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ..errors import ProtocolError, UsageError
 from ..limits import Limits
+from ..redaction import redact_text
 from ..wire import encodable
 from .base import (
     Reply,
@@ -53,7 +54,7 @@ class HTTPTransport(Transport):
         http_client: Any = None,
     ) -> None:
         if not base_url.startswith(("http://", "https://")):
-            raise UsageError(f"base_url must begin with http:// or https://, not {base_url!r}")
+            raise UsageError(f"base_url must begin with http:// or https://, not {redact_text(base_url)!r:.200}")
         if http_client is not None and not hasattr(http_client, "aclose"):
             raise UsageError(f"http_client must be an async client, not {type(http_client).__name__}")
         self._url = base_url.rstrip("/") + "/v1/messages"
@@ -66,6 +67,9 @@ class HTTPTransport(Transport):
         }
         self._client = http_client
         self._owns_client = http_client is None
+
+    def __repr__(self) -> str:
+        return f"<HTTPTransport {redact_text(self._url)}>"  # never the headers: one of them is the key
 
     async def __aenter__(self) -> Self:
         return self

@@ -87,10 +87,11 @@ def decode_event(data: str | bytes) -> WireEvent:
         try:
             event = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ProtocolError("the data of a server-sent event is not JSON", excerpt=text) from error
+            raise ProtocolError("the data of a server-sent event is not JSON", excerpt=text, quoted=False) from error
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):
         excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        raise ProtocolError("the data of a server-sent event is not an object with a type", excerpt=excerpt)
+        what = "the data of a server-sent event is not an object with a type"
+        raise ProtocolError(what, excerpt=excerpt, quoted=False)
     return event
 
 
@@ -129,6 +130,13 @@ def to_wire_event(event: Mapping[str, Any] | object) -> Mapping[str, Any]:
 
 # --- for users --------------------------------------------------------------------------------------------------------
 
+# The reprs tell kinds and sizes, and never what a model wrote: that does not belong in a log.
+
+
+def _kind(data: Mapping[str, Any]) -> str:
+    return f"{data.get('type')!r:.80}"
+
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -159,6 +167,9 @@ class MessageStart:
         """The reply began anew in its middle: forget what came before."""
         return self.voided is not None
 
+    def __repr__(self) -> str:
+        return f"MessageStart(restarted={self.restarted})"
+
 
 @dataclass(slots=True)
 class BlockStart:
@@ -172,6 +183,9 @@ class BlockStart:
     index: int
     block: Block
 
+    def __repr__(self) -> str:
+        return f"BlockStart(index={self.index}, type={_kind(self.block)})"
+
 
 @dataclass(slots=True)
 class TextDelta:
@@ -180,6 +194,9 @@ class TextDelta:
     index: int
     text: str
 
+    def __repr__(self) -> str:
+        return f"TextDelta(index={self.index}, {len(self.text)} chars)"
+
 
 @dataclass(slots=True)
 class ThinkingDelta:
@@ -187,6 +204,9 @@ class ThinkingDelta:
 
     index: int
     thinking: str
+
+    def __repr__(self) -> str:
+        return f"ThinkingDelta(index={self.index}, {len(self.thinking)} chars)"
 
 
 @dataclass(slots=True)
@@ -200,6 +220,9 @@ class BlockStop:
 
     index: int
     block: Block
+
+    def __repr__(self) -> str:
+        return f"BlockStop(index={self.index}, type={_kind(self.block)})"
 
 
 @dataclass(slots=True)
@@ -221,6 +244,9 @@ class InputDelta(Generic[InputT_co]):
     input: InputT_co
     fragment: str
 
+    def __repr__(self) -> str:
+        return f"InputDelta({self.input!r}, {len(self.fragment)} chars)"
+
 
 @dataclass(slots=True)
 class InputStop(Generic[InputT_co]):
@@ -241,12 +267,18 @@ class MessageStop:
     message: Message
     stop_reason: str | None
 
+    def __repr__(self) -> str:
+        return f"MessageStop(stop_reason={self.stop_reason!r:.80})"
+
 
 @dataclass(slots=True)
 class UnknownEvent:
     """A wire event that this version knows nothing of: a new event type, or a new kind of delta."""
 
     data: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"UnknownEvent(type={_kind(self.data)})"
 
 
 InputEvent: TypeAlias = InputStart[InputT_co] | InputDelta[InputT_co] | InputStop[InputT_co]

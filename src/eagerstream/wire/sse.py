@@ -33,6 +33,10 @@ class ServerSentEvent(NamedTuple):
     id: str = ""
     retry: int | None = None
 
+    def __repr__(self) -> str:
+        # Never the data: it holds what a model wrote.
+        return f"ServerSentEvent({self.event!r:.80}, {len(self.data)} chars)"
+
 
 class EventStreamDecoder(ABC, Generic[T]):
     """The decoding of a `text/event-stream` body; what an event becomes is the subclass's business (`_dispatched`).

@@ -169,7 +169,7 @@ class ToolInput:
     def __repr__(self) -> str:
         # Never the input itself: what a model wrote does not belong in a log.
         state = self.outcome.value if self.outcome else "open"
-        return f"<{type(self).__name__} {self.index} {self.name!r} {state}, {self._chars} chars>"
+        return f"<{type(self).__name__} {self.index} {self.name!r:.80} {state}, {self._chars} chars>"
 
     def to_dict(self) -> dict[str, Any]:
         """A settled input as plain data, from which `from_dict` makes it again."""
