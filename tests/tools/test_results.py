@@ -8,6 +8,8 @@ import datetime as dt
 import enum
 import json
 import math
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from eagerstream.limits import Limits
 from eagerstream.tools import ToolResponse, ToolStatus, document_bytes, document_text, image_bytes
 from eagerstream.tools.call import ToolCall
 from eagerstream.tools.content import content_of
-from eagerstream.tools.response import error_text
+from eagerstream.tools.response import error_response, error_text
 from eagerstream.tools.results import invalid_result, rendered, tool_result
 from eagerstream.wire import InputAccumulator, ToolInput
 from tests.support import block_stop, input_delta, tool_start
@@ -292,6 +294,105 @@ def test_a_group_of_errors() -> None:
     """A tool with a task group raises a group: what went wrong is inside it, and the model must see that."""
     text = error_text(ExceptionGroup("unhandled errors in a TaskGroup", [ConnectionError("no route")]))
     assert "ConnectionError: no route" in text
+
+
+def _raised(function: Callable[[], object]) -> tuple[BaseException, str]:
+    """What a function raises, and its traceback."""
+    try:
+        function()
+    except BaseException as error:
+        return error, traceback.format_exc()
+    raise AssertionError("it raises")
+
+
+def _divide() -> None:
+    try:
+        _ = 1 / int("0")
+    except ZeroDivisionError as error:
+        raise ValueError("no quotient") from error
+
+
+def _many() -> None:
+    failures = [_raised(_divide)[0], KeyError("k")]
+    raise ExceptionGroup("all of it", [failure for failure in failures if isinstance(failure, Exception)])
+
+
+class _Point(BaseModel):
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (_divide, "ValueError: no quotient"),
+        (_many, "ValueError: no quotient; KeyError: 'k'"),
+        (lambda: compile("x = = secret", "/srv/app/secret.py", "exec"), "SyntaxError: invalid syntax (line 1)"),
+        (lambda: exec("from json import nope"), "ImportError: cannot import name 'nope' from 'json'"),
+    ],
+)
+def test_nothing_of_the_program(function: Callable[[], object], told: str) -> None:
+    """Neither a cause, nor a traceback, nor a file, nor a line of it."""
+    assert error_text(_raised(function)[0]) == told
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (_divide, "ZeroDivisionError: division by zero\nValueError: no quotient"),
+        (lambda: compile("x = = secret", "/srv/app/secret.py", "exec"), "SyntaxError: invalid syntax"),
+        (
+            _many,
+            (
+                "ExceptionGroup: all of it (2 sub-exceptions)\nZeroDivisionError: division by zero\n"
+                "ValueError: no quotient\nKeyError: 'k'"
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize(("before", "said"), [("", ""), ("the worker died: ", "the worker died:\n")])
+def test_a_message_that_quotes_a_traceback(function: Callable[[], object], told: str, before: str, said: str) -> None:
+    """As of a worker's process: what is left are its last lines."""
+    message = before + _raised(function)[1]
+    assert error_text(RuntimeError(message)) == f"RuntimeError: {said}{told}"
+
+
+def test_a_traceback_that_was_cut() -> None:
+    """Frames are left out without the line above them, too."""
+    quoted = 'died\n  File "/srv/app/secret.py", line 3, in f\n    x = secret\n        ^^^^\nValueError: no'
+    assert error_text(RuntimeError(quoted)) == "RuntimeError: died\nValueError: no"
+
+
+def test_pydantic_errors() -> None:
+    """What is wrong is told, without a link for each fault."""
+    text = error_text(_raised(lambda: _Point(x="a"))[0])  # type: ignore[arg-type]
+    assert "Input should be a valid integer" in text
+    assert "https://" not in text
+
+
+def test_long_errors() -> None:
+    """Their middle is left out, of each and of all of them; a tool's own error is as long as it wants to be."""
+    long = "x" * 100_000
+    assert len(error_text(ValueError(long))) < 10_200
+    group = ExceptionGroup("many", [ValueError(long)] * 100)
+    assert len(error_text(group)) < 10_200
+    assert error_text(ExceptionGroup("many", [ValueError("x")] * 100)).endswith("and 80 more errors")
+    assert error_text(ToolError(long)) == long
+
+
+def test_groups_in_groups() -> None:
+    """Groups may be nested deeper than Python recurses."""
+    error: Exception = ValueError("inside")
+    for _ in range(5_000):
+        error = ExceptionGroup("around", [error])
+    assert error_response(error).to_dict()["error"] == {"code": "EXECUTION_ERROR", "message": "ValueError: inside"}
+
+
+@pytest.mark.parametrize(
+    "message", ['Traceback (most recent call last):\n  File "a.py", line 1\nE: x', "see /srv/a.py"]
+)
+def test_a_tools_own_words(message: str) -> None:
+    """What a tool's author writes for the model is the author's business: the log of a program it ran, say."""
+    assert error_text(ToolError(message)) == message
 
 
 # --- the source document's examples, one by one -----------------------------------------------------------------------

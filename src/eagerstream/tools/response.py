@@ -7,12 +7,14 @@ protocol is that of HelloAgents (`ToolResponse`, `ToolStatus`, `ToolErrorCode`),
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
 from ..errors import ToolError
+from ..redaction import without_middle
 from ..wire.events import Block
 from .content import content_of, is_content_block
 from .faults import InputError
@@ -92,6 +94,12 @@ class ToolResponse:
     context: dict[str, Any] | None = None
     reason: str | None = None
     content: list[Block] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        # Never what it says: results do not belong in a log.
+        code = f", {self.code!r:.80}" if self.status is ToolStatus.ERROR else ""
+        blocks = f", {len(self.content)} blocks" if self.content else ""
+        return f"ToolResponse({self.status.value}{code}, {len(self.text)} chars{blocks})"
 
     def __post_init__(self) -> None:
         self.status = ToolStatus(self.status)
@@ -204,8 +212,8 @@ def _blocks(content: Sequence[Mapping[str, Any]]) -> list[Block]:
 
 def error_code(error: BaseException) -> str:
     """The code that an exception stands for; `EXECUTION_ERROR` where it says nothing more."""
-    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        return error_code(error.exceptions[0])
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     code = getattr(error, "code", None)
     if isinstance(error, ToolError):
         return error.code or ToolErrorCode.EXECUTION_ERROR
@@ -275,14 +283,86 @@ def error_response(error: BaseException) -> ToolResponse:
 def error_text(error: BaseException) -> str:
     """`Class: message`, and never a traceback; the class alone where there is no message. Of a group, its members.
 
-    An exception made for the model (`ToolError`, ours or the anthropic package's) speaks for itself.
+    An exception made for the model (`ToolError`, ours or the anthropic package's) speaks for itself: its words stay as
+    they are. Of any other message are left out: tracebacks, files and lines of the program, links to pydantic's pages,
+    and the middle beyond 10,000 characters.
     """
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(error_text(member) for member in error.exceptions)
+    texts = [_text_of(member) for member in _members(error)]
+    if len(texts) > _MAX_MEMBERS:
+        texts = [*texts[:_MAX_MEMBERS], f"and {len(texts) - _MAX_MEMBERS} more errors"]
+    return texts[0] if len(texts) == 1 else without_middle("; ".join(texts), _MAX_ERROR_CHARS)
+
+
+_MAX_ERROR_CHARS: Final = 10_000
+_MAX_MEMBERS: Final = 20
+
+
+def _members(error: BaseException) -> list[BaseException]:
+    """The exceptions in a group and in the groups in it, in order; the exception itself where it is none."""
+    members: list[BaseException] = []
+    pending = [error]
+    while pending:
+        member = pending.pop()
+        if isinstance(member, BaseExceptionGroup):
+            pending += reversed(member.exceptions)
+        else:
+            members.append(member)
+    return members
+
+
+def _text_of(error: BaseException) -> str:
     try:
         message = str(error)
+        if isinstance(error, SyntaxError):  # its text names the file, and it holds the line
+            line = f" (line {error.lineno})" if error.lineno else ""
+            message = f"{error.msg}{line}"
     except Exception:
         message = ""
     if message and type(error).__name__ in ("ToolError", "InputError"):
         return message
+    message = without_middle(without_source(message), _MAX_ERROR_CHARS)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+# --- what the model is not shown of the program -----------------------------------------------------------------------
+
+_BEGINS_TRACEBACK: Final = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\)")
+_FRAME: Final = re.compile(r'[ ]*+File "[^"]*+", line [0-9]++')
+_IN_GROUP: Final = re.compile(r"[ ]*+[|+](?:[ ]|[-+|]++(?:[ ][0-9]++[ ]-++)?$)?")
+_CHAINS: Final = (
+    "",
+    "The above exception was the direct cause of the following exception:",
+    "During handling of the above exception, another exception occurred:",
+)
+_ABOUT: Final = "For further information visit https://errors.pydantic.dev/"
+_SOURCE_FILE: Final = re.compile(r"[ ]\((?:/|[A-Za-z]:\\)[^()\n]{1,1000}\.(?:py|pyc|pyd|so)\)")
+
+
+def without_source(text: str) -> str:
+    """The message of an exception without the tracebacks that it may quote, and without names of source files.
+
+    What stays of a traceback is its last line, the exception. A text without anything of the kind stays as it is.
+    """
+    text = _SOURCE_FILE.sub("", text)
+    if _BEGINS_TRACEBACK.search(text) is None and 'File "' not in text and _ABOUT not in text:
+        return text
+    kept: list[str] = []
+    inside = False  # of a traceback, up to the first line that is not indented
+    was_inside = False
+    in_group = False
+    for line in text.splitlines():
+        if in_group:
+            line = _IN_GROUP.sub("", line, count=1)
+        begin = _BEGINS_TRACEBACK.search(line)
+        if begin is not None:
+            before = line[: begin.start()].strip(" |+-")
+            kept += [before] if before else []
+            in_group = in_group or begin[0].startswith("Exception")
+            inside = was_inside = True
+        elif _FRAME.match(line):
+            inside = was_inside = True
+        elif not (inside and line[:1] in ("", " ", "\t")):
+            inside = False
+            if _ABOUT not in line and not (was_inside and line.strip() in _CHAINS):
+                kept.append(line)
+    return "\n".join(kept).strip()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ..redaction import without_middle
 from ..wire import INVALID_JSON, JSON, Outcome, ToolInput, encodable
 from ..wire.events import Block
 from .content import dump_json, is_content_block, text_block, to_json
@@ -83,7 +84,7 @@ def invalid_result(input: ToolInput) -> Block:
 
     Of an input that was cut off this is said, too.
     """
-    raw = _without_middle(input.raw, _MAX_RAW_CHARS)
+    raw = without_middle(input.raw, _MAX_RAW_CHARS)
     wrapped = json.dumps({INVALID_JSON: encodable(raw)}, ensure_ascii=False)
     text = wrapped if input.outcome is Outcome.INVALID else f"{wrapped}\n{CUT_OFF}"
     return tool_result(input.id, text, is_error=True, toolset_name=input.block.get("toolset_name"))
@@ -212,12 +213,4 @@ def _size(block: Block) -> int:
 
 def _cut(text: str, max_chars: int) -> str:
     notice = f"[PARTIAL] The result has {len(text)} characters; its middle was left out.\n"
-    return notice + _without_middle(text, max_chars)
-
-
-def _without_middle(text: str, max_chars: int) -> str:
-    if len(text) <= max_chars:
-        return text
-    half = max_chars // 2
-    end = text[len(text) - half :]
-    return f"{text[:half]}... ({len(text) - 2 * half} characters left out) ...{end}"
+    return notice + without_middle(text, max_chars)
