@@ -10,6 +10,7 @@ import io
 import sys
 
 from .errors import EagerStreamError, MissingExtraError, UsageError
+from .redaction import printable
 
 
 def main() -> None:
@@ -25,10 +26,10 @@ def main() -> None:
             cause = cause.exceptions[0]
         match cause:
             case EagerStreamError():
-                print(f"eagerstream: {cause}", file=sys.stderr)
+                _say(cause)
                 sys.exit(2 if isinstance(cause, UsageError) else 1)
             case OSError():
-                print(f"eagerstream: {cause}", file=sys.stderr)
+                _say(cause)
                 sys.exit(1)
             case KeyboardInterrupt():
                 sys.exit(130)
@@ -36,6 +37,11 @@ def main() -> None:
                 sys.exit(cause.code)
             case _:
                 raise
+
+
+def _say(error: BaseException) -> None:
+    # One line, whatever a server says of its error.
+    print("eagerstream:", " ".join(printable(str(error)).split("\n")), file=sys.stderr)
 
 
 def _run() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
+from eagerstream.demo.play import _table
 from eagerstream.growing import GrowingInput
 from eagerstream.progress.observer import CallPhase, RunObserver
 from eagerstream.progress.terminal import PlainLines, TerminalView, visible
@@ -125,14 +126,13 @@ def test_large_values_are_shown_by_their_newest_part() -> None:
 
 
 def test_nothing_that_a_model_wrote_acts_on_the_terminal() -> None:
-    """Escape sequences, markup, control characters and lone surrogates are shown as text, or as a dot."""
+    """Markup is shown as text; escape sequences and control characters are not shown, half characters as U+FFFD."""
     evil = r'{"[red]key\u001b[2J": "[bold]x[/bold]\u001b]0;title\u0007\r\n\u202e\ud800 end'
     observer = RunObserver()
     for event in events_of(evil, stops=False):
         observer.feed(event)
     output = shown(observer)
-    assert "[red]key·[2J" in output
-    assert "[bold]x[/bold]·]0;title···" in output
+    assert "[red]key  “[bold]x[/bold] \ufffd end▌" in output
     assert not any(char in output for char in "\x1b\x07\r\u202e\ud800")
     output.encode()
 
@@ -140,6 +140,7 @@ def test_nothing_that_a_model_wrote_acts_on_the_terminal() -> None:
 def test_visible_leaves_ordinary_text_alone() -> None:
     """Text in any script is itself."""
     assert visible("Lisboa, 東京, 😀") == "Lisboa, 東京, 😀"
+    assert visible("one\ntwo\tthree") == "one two three"
 
 
 @pytest.mark.parametrize("width", [1, 5, 20, 200])
@@ -179,3 +180,28 @@ def test_plain_lines() -> None:
     assert isinstance(output, io.StringIO)
     told = [line.split(" bytes  ")[1] for line in output.getvalue().splitlines()]
     assert told == ["writing", "✓ city", "✓ days", "waiting"]
+
+
+def test_plain_lines_show_markup_as_text() -> None:
+    """Neither rich's styles and links nor its names of emoji are read out of what a model wrote."""
+    console = Console(file=io.StringIO(), width=200)
+    lines = PlainLines(RunObserver(), console)
+    for event in events_of('{"[link=http://evil]:smile:[/link]": 1,'):
+        lines.feed(event)
+    output = console.file
+    assert isinstance(output, io.StringIO)
+    assert "✓ [link=http://evil]:smile:[/link]" in output.getvalue()
+
+
+def test_the_table_of_the_demo_shows_markup_as_text() -> None:
+    """The name of a tool is what the model wrote, too."""
+    observer = RunObserver()
+    assembler = MessageAssembler(input_type=GrowingInput)
+    for wire_event in (message_start(), tool_start(0, "[red][link=http://evil]x")):
+        for event in assembler.feed(wire_event):
+            observer.feed(event)
+    console = Console(file=io.StringIO(), width=120)
+    console.print(_table(observer.calls, [], simulated=True))
+    output = console.file
+    assert isinstance(output, io.StringIO)
+    assert "[red][link=http://evil]x" in output.getvalue()

@@ -154,7 +154,7 @@ def _table(eager: list[ObservedCall], buffered: list[ObservedCall], *, simulated
                     call.tool_start_s,
                 )
                 shown = ["-" if time_s is None else f"{time_s:.2f}" for time_s in times]
-                table.add_row(visible(call.input.name), side, *shown, style=style)
+                table.add_row(Text(visible(call.input.name)), side, *shown, style=style)
         table.add_section()
     return table
 

@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
+from ..redaction import printable
 from ..run import RunEvent
 from ..wire import JSON
 from .observer import CallPhase, ObservedCall, RunObserver
@@ -27,8 +28,8 @@ _SHOWN_CHARS = 72
 
 
 def visible(text: str) -> str:
-    """`text` with a middle dot for each character that a terminal would act on or cannot show."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else "·" for char in text)
+    """`text` on one line, without anything that a terminal would act on."""
+    return printable(text).replace("\n", " ").replace("\t", " ")
 
 
 class TerminalView:
@@ -38,7 +39,7 @@ class TerminalView:
         self._observer = observer
 
     def __rich__(self) -> RenderableType:
-        text = visible(self._observer.text.replace("\n", " "))
+        text = visible(self._observer.text)
         parts: list[RenderableType] = [Text(_tail(text, 200), style="italic")] if text else []
         parts += [_tree(call) for call in self._observer.calls]
         return Group(*parts)
@@ -116,4 +117,4 @@ class PlainLines:
 
     def _print(self, call: ObservedCall, what: str) -> None:
         line = f"{self._observer.elapsed_s:6.2f} s  {visible(call.input.name):<12} {call.bytes:>6,} bytes  {what}"
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(Text(line), soft_wrap=True)
