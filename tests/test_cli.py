@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from eagerstream.cli import main
+from eagerstream.errors import APIError
 from eagerstream.recording import Recording
 from eagerstream.replay import FaultKind, Faults
 
@@ -206,6 +208,18 @@ def test_the_demo_interrupted() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130
         assert process.stderr.read() == ""
+
+
+def test_what_a_server_says_of_its_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is one line, without secrets, and does nothing to the terminal."""
+
+    def fail() -> None:
+        raise APIError("\x1b[2Jno\nway: sk-ant-abc\x07", request_id="\x1b]0;t\x07req_1")
+
+    monkeypatch.setattr("eagerstream.cli._run", fail)
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert capsys.readouterr().err == "eagerstream: no way: [redacted] (request req_1)\n"
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])

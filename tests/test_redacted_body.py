@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from eagerstream.recording import Chunk, Recording
 from eagerstream.redacted_body import redacted_body
@@ -96,6 +96,26 @@ def test_recordings_without_secrets_stay(path: Path) -> None:
     assert redacted_body(path.read_bytes()) == path.read_bytes()
 
 
+_WRITTEN = st.lists(
+    st.sampled_from(
+        ["\\ud83d", "\\ude00", "\\uD83D\\uDE00", "\\n", '\\"', "\\\\", "\\u0041", "é", "😀", KEY, "password=", " ", "a"]
+    )
+).map("".join)
+
+
+@given(st.lists(_WRITTEN, max_size=4))
+def test_any_escapes(written: list[str]) -> None:
+    """What a character is written as is masked whole, or not at all: the events stay what they were."""
+    body = "".join(
+        f'data: {{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{piece}"}}}}\n\n'
+        for piece in written
+    ).encode()
+    masked = redacted_body(body)
+    assert len(masked) == len(body)
+    assert KEY.encode() not in masked
+    assert len(wire_events(masked)) == len(written)
+
+
 @given(st.binary(max_size=200) | st.text().map(lambda said: reply(text(said), tool_use("f", said)).body))
 def test_any_body(body: bytes) -> None:
     """No byte is lost, whatever the body is, and masking twice is masking once."""
@@ -104,6 +124,7 @@ def test_any_body(body: bytes) -> None:
     assert redacted_body(masked) == masked
 
 
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 2000), max_size=10))
 def test_chunks_stay_where_they_were(places: list[int]) -> None:
     """However the transport cut the body: also in the middle of a key."""

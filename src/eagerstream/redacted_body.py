@@ -65,7 +65,7 @@ class _Piece:
     def __init__(self, start: int, raw: bytes) -> None:
         self.start = start
         self._raw = raw.decode()
-        self.text: str = json.loads(f'"{self._raw}"', strict=False)
+        self.text: str = json.loads(f'"{self._raw}"') if "\\" in self._raw else self._raw
         self._bounds: list[int] = []
 
     def mask(self, masked: bytearray, start: int, end: int, fill: str = "*") -> None:

@@ -212,6 +212,13 @@ _RESPONSES = st.one_of(
 )
 
 
+def test_shown() -> None:
+    """A response tells how it went and how much it says, and never what."""
+    assert repr(ToolResponse.success("done", {"a": 1})) == "ToolResponse(success, 4 chars)"
+    assert repr(ToolResponse.error("NOT_FOUND", "no file a.txt")) == "ToolResponse(error, 'NOT_FOUND', 13 chars)"
+    assert repr(ToolResponse.success("", content=[{"type": "text"}])) == "ToolResponse(success, 0 chars, 1 blocks)"
+
+
 @given(made=_RESPONSES)
 def test_round_trip(made: ToolResponse) -> None:
     """A response that is written down and read again is the same, as plain data and as JSON."""

@@ -209,3 +209,9 @@ async def test_silence_before_the_reply() -> None:
         ) as stream:
             await stream.finish()
     assert caught.value.retryable
+
+
+def test_shown() -> None:
+    """A transport tells where it goes, and nothing of what it takes there to be let in."""
+    transport = HTTPTransport(base_url="https://me:hunter2@host/", api_key="hunter2", headers={"cookie": "hunter2"})
+    assert repr(transport) == "<HTTPTransport https://me:[redacted]@host/v1/messages>"
