@@ -10,6 +10,7 @@ import sys
 from anthropic import Anthropic
 
 from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop
+from eagerstream.redaction import printable
 
 MAKE_FILE = {
     "name": "make_file",
@@ -38,7 +39,7 @@ def main(model: str = "claude-opus-4-7") -> None:
                 match change:
                     case InputStart(input=tool_input):
                         # Called in the middle of the stream, as soon as this one field is finished.
-                        tool_input.watch("filename", callback=lambda name: print(f"will write {name}"))
+                        tool_input.watch("filename", callback=lambda name: print(f"will write {printable(name)}"))
                     case InputDelta(input=tool_input):
                         print(f"\r{tool_input.chars} characters", end="")
                     case InputStop(input=tool_input):

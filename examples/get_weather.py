@@ -10,6 +10,7 @@ from anthropic import AsyncAnthropic
 
 import eagerstream
 from eagerstream import InputDelta, InputStop, Outcome, TextDelta
+from eagerstream.redaction import printable
 
 GET_WEATHER = {
     "name": "get_weather",
@@ -37,7 +38,7 @@ async def main(model: str) -> None:
         async for event in stream:
             match event:
                 case TextDelta(text=text):
-                    print(text, end="", flush=True)
+                    print(printable(text), end="", flush=True)
                 case InputDelta(input=tool_input):
                     print(f"\rso far: {tool_input.partial}", end="", flush=True)
                 case InputStop(input=tool_input) if tool_input.outcome is Outcome.VALID:

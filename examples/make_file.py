@@ -12,6 +12,7 @@ from anthropic import AsyncAnthropic
 
 import eagerstream
 from eagerstream import InputInterrupted, ItemStream, ToolStart, ToolStop
+from eagerstream.redaction import printable
 
 
 @eagerstream.tool
@@ -28,7 +29,7 @@ async def make_file(filename: str, lines_of_text: ItemStream[str]) -> str:
     try:
         async with await anyio.open_file(filename, "w", encoding="utf-8") as file:
             async for line in lines_of_text:  # each as soon as it is finished
-                print(line)
+                print(printable(line))
                 await file.write(f"{line}\n")
                 await file.flush()
                 lines += 1
@@ -50,7 +51,7 @@ async def main(model: str) -> None:
                 case ToolStart(call=call):
                     print(f"--- {call.name} begins, its input is {call.input.outcome or 'still being written'}")
                 case ToolStop(call=call):
-                    print(f"--- {call.name}: {(call.result or {}).get('content')}")
+                    print(f"--- {call.name}: {printable(str((call.result or {}).get('content')))}")
     print(run.result.usage)
 
 

@@ -11,6 +11,7 @@ from anthropic import AsyncAnthropic
 
 import eagerstream
 from eagerstream import Outcome, TextDelta
+from eagerstream.redaction import printable
 
 
 @eagerstream.tool
@@ -36,11 +37,11 @@ async def main(model: str) -> None:
             async with eagerstream.stream(client, **conversation.request()) as stream:
                 async for event in stream:
                     if isinstance(event, TextDelta):
-                        print(event.text, end="", flush=True)
+                        print(printable(event.text), end="", flush=True)  # it may have been told to act on the terminal
             turn = conversation.take(stream)
             for call in turn.calls:
                 if call.input.outcome is Outcome.VALID:
-                    print(f"\n{call.name} {call.input.value}: run it? ", end="", flush=True)
+                    print(f"\n{printable(call.name)} {call.input.value}: run it? ", end="", flush=True)
                     if (await asyncio.to_thread(sys.stdin.readline)).strip() != "y":
                         call.refuse("The user does not want this to be run.")
             await turn.execute()  # what has no answer yet, each beside the others
