@@ -316,7 +316,8 @@ class LocalAPI:
                             yield piece
 
             async def aclose(self) -> None:
-                await anyio.lowlevel.checkpoint()  # closing takes a moment, in which it may be cancelled
+                with anyio.CancelScope(shield=True):  # as httpcore does
+                    await anyio.lowlevel.checkpoint()
                 exchange.closed = True
 
         return library.Response(self._status, headers=self._headers, stream=Body())

@@ -32,7 +32,7 @@ from eagerstream.progress.observer import RunObserver
 from eagerstream.recording import Chunk
 from eagerstream.replay import encode_event, error_event, reply, text, thinking, tool_use
 from eagerstream.replay.received import RequestLog
-from eagerstream.run import Conversation, RunEvent, ToolProgress, TurnStop
+from eagerstream.run import Conversation, RunEvent, TurnStop
 from eagerstream.tools import Tool, ToolCall
 from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, WireEvent, decode_event
 from tests.support import (
@@ -148,7 +148,7 @@ def _objects() -> Iterator[object]:
     for event in events():
         observer.feed(event)
     yield from (observer, *observer.calls)
-    yield ProtocolError("the data is wrong", excerpt=CANARY, quoted=False)
+    yield ProtocolError("the data is wrong", excerpt=CANARY)
     yield APIError(f"{KEY} is wrong", message={"content": CANARY})
     yield StreamInterrupted("lost", message={"content": CANARY})
     yield Tool(_echo)
@@ -270,8 +270,7 @@ async def _run(client: Any) -> tuple[list[str], Exception | None, Any]:
 
 
 def _shown_of(event: RunEvent) -> Iterator[str]:
-    if not isinstance(event, ToolProgress):  # its value is what the tool said
-        yield shown(event)
+    yield shown(event)
     if isinstance(event, TurnStop):
         yield from map(shown, event.calls)
 

@@ -47,19 +47,14 @@ class ProtocolError(EagerStreamError):
     """The peer sent what the format does not allow, and going on would be guessing.
 
     Attributes:
-        excerpt: The first characters of what was wrong; never a tool's whole input.
-        quoted: The text of the error shows the excerpt. False where it may be a piece of what a model or a tool wrote,
-            which does not belong in a log.
+        excerpt: The first characters of what was wrong. They may be a piece of what a model wrote, which has no place
+            in a log: the error's text does not have them.
     """
 
-    def __init__(self, message: str, *, excerpt: str = "", quoted: bool = True) -> None:
+    def __init__(self, message: str, *, excerpt: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.excerpt = excerpt[:80]
-        self.quoted = quoted
-
-    def __str__(self) -> str:
-        return f"{self.message}: {redact_text(self.excerpt)!r}" if self.excerpt and self.quoted else self.message
 
 
 class LimitError(EagerStreamError):

@@ -17,6 +17,7 @@ from typing import Final
 from .errors import ProtocolError
 from .redaction import SecretSpan, is_secret_name, secret_spans
 from .wire import WireEvent, decode_event
+from .wire.events import TEXT_FIELDS
 
 _DATA: Final = re.compile(rb"(?:(?<=[\r\n])|\A)data: ?([^\r\n]*+)")
 _LINE: Final = re.compile(rb"[^\r\n]++")
@@ -25,7 +26,6 @@ _STRING: Final = rb'"((?:[^"\\]|\\.)*+)"'
 _SCALAR: Final = re.compile(_STRING + rb"([ \t\r\n]*+:)?|(-?[0-9][0-9.eE+-]*+)")
 # What one character of a decoded string is written as.
 _CHARACTER: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL)
-_TEXT_FIELDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 
 
 def redacted_body(body: bytes) -> bytes:
@@ -107,7 +107,7 @@ def _texts(body: bytes) -> list[list[_Piece]]:
 def _written(event: WireEvent, line: bytes, start: int) -> Iterator[tuple[str, _Piece]]:
     """What the model wrote in an event, and where it stands in the body."""
     delta = event.get("delta")
-    name = _TEXT_FIELDS.get(str(delta.get("type"))) if isinstance(delta, dict) else None
+    name = TEXT_FIELDS.get(str(delta.get("type"))) if isinstance(delta, dict) else None
     if name is not None:
         for found in re.finditer(rb'"%b"[ \t]*+:[ \t]*+%b' % (name.encode(), _STRING), line):
             piece = _piece(start + found.start(1), found[1])

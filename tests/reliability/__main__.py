@@ -10,7 +10,7 @@ from tests.reliability.conversations import Report, converse_all, table
 from tests.reliability.schedules import at_bytes, at_events
 
 _README = Path(__file__).parents[2] / "README.md"
-_TABLE = re.compile(r"(<!-- fault matrix -->\n).*?(\n<!-- -->)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- fault matrix -->\n).*?(<!-- -->)", re.DOTALL)
 _PART = 500
 
 
@@ -26,7 +26,7 @@ def main() -> None:
     said = table(reports)
     print(said)
     readme = _README.read_text(encoding="utf-8")
-    _README.write_text(_TABLE.sub(lambda found: found[1] + said + found[2], readme), encoding="utf-8")
+    _README.write_text(_TABLE.sub(lambda found: f"{found[1]}{said}\n{found[2]}", readme), encoding="utf-8")
 
 
 main()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ..errors import ProtocolError
 from ..wire import SSEDecoder, WireEvent, decode_event
-
-_TEXT_FIELDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+from ..wire.events import TEXT_FIELDS
 
 
 class BodyEvent(NamedTuple):
@@ -44,7 +43,7 @@ def model_text(event: WireEvent) -> str:
     delta = event.get("delta")
     if event.get("type") != "content_block_delta" or not isinstance(delta, dict):
         return ""
-    written = delta.get(_TEXT_FIELDS.get(str(delta.get("type")), ""))
+    written = delta.get(TEXT_FIELDS.get(str(delta.get("type")), ""))
     return written if isinstance(written, str) else ""
 
 

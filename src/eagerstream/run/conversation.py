@@ -99,9 +99,9 @@ class Conversation:
         if misplaced := sorted({"buffer", "parser", "min_interval_s", "min_chars"} & set(parameters)):
             raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
         if not isinstance(limits, Limits):
-            raise UsageError(f"limits must be a Limits, not {limits!r}")
+            raise UsageError(f"limits must be a Limits, not {type(limits).__name__}")
         if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
-            raise UsageError(f"tools must be a list of tools, not {tools!r}")
+            raise UsageError(f"tools must be a list of tools, not {type(tools).__name__}")
         _check_count("max_tokens", max_tokens, least=0)
         if max_turns is not None:
             _check_count("max_turns", max_turns, least=1)

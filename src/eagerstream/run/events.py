@@ -53,7 +53,7 @@ class ToolProgress:
     """
 
     call: ToolCall
-    value: Any
+    value: Any = field(repr=False)
 
     @property
     def newest_of(self) -> Hashable:

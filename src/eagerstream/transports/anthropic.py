@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ..errors import APIError, ProtocolError, UsageError
+from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..wire import WireEvent, encodable
 from .base import (
@@ -22,6 +22,7 @@ from .base import (
     close_quietly,
     interruption,
     media_type,
+    not_a_stream,
     raise_as,
     refusal,
     unwind,
@@ -103,7 +104,7 @@ async def _reply(response: Any, limits: Limits) -> tuple[Reply, AsyncIterator[An
 
         events = aiter(await response.parse(to=AsyncStream[object]))
         return _DecodedReply(events, request_id), events
-    raise ProtocolError("the reply is not a stream of events but", excerpt=content_type or "of no content type")
+    raise not_a_stream(content_type)
 
 
 class _DecodedReply:

@@ -109,6 +109,12 @@ def media_type(response: Any) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
+def not_a_stream(content_type: str) -> ProtocolError:
+    """The error of a reply with this content type."""
+    told = repr(content_type[:80]) if content_type else "of no content type"
+    return ProtocolError(f"the reply is not a stream of events but {told}")
+
+
 def raise_as(translated: Exception, error: Exception) -> NoReturn:
     """Raise `translated` with `error` as its cause; what was not translated is raised as it is."""
     if translated is error:

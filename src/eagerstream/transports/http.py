@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from ..errors import ProtocolError, UsageError
+from ..errors import UsageError
 from ..limits import Limits
 from ..redaction import redact_text
 from ..wire import encodable
@@ -18,6 +18,7 @@ from .base import (
     Transport,
     close_quietly,
     media_type,
+    not_a_stream,
     raise_as,
     refusal,
     status_error,
@@ -120,7 +121,7 @@ class HTTPTransport(Transport):
                 )
             content_type = media_type(response)
             if content_type != "text/event-stream":
-                raise ProtocolError("the reply is not a stream of events but", excerpt=content_type)
+                raise not_a_stream(content_type)
             chunks = response.aiter_bytes()
             try:
                 yield SSEReply(chunks, request_id=response.headers.get("request-id"), limits=limits)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict, cast
 
 import jiter
 
@@ -25,6 +25,9 @@ WireEvent: TypeAlias = dict[str, Any]
 
 Block: TypeAlias = dict[str, Any]
 Message: TypeAlias = dict[str, Any]
+
+TEXT_FIELDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""By the kind of a delta, the field of what the model writes piece by piece."""
 
 
 class MessageStartData(TypedDict):
@@ -87,11 +90,10 @@ def decode_event(data: str | bytes) -> WireEvent:
         try:
             event = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ProtocolError("the data of a server-sent event is not JSON", excerpt=text, quoted=False) from error
+            raise ProtocolError("the data of a server-sent event is not JSON", excerpt=text) from error
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):
         excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        what = "the data of a server-sent event is not an object with a type"
-        raise ProtocolError(what, excerpt=excerpt, quoted=False)
+        raise ProtocolError("the data of a server-sent event is not an object with a type", excerpt=excerpt)
     return event
 
 
