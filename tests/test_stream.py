@@ -933,6 +933,22 @@ async def test_a_body_that_cannot_be_decompressed(kind: str) -> None:
 
 
 @pytest.mark.anyio
+async def test_events_that_nobody_takes() -> None:
+    """A peer cannot fill the memory with events that cannot be merged, while a consumer does something else."""
+    odd: list[Piece] = [{"type": "tomorrow"}] * 2_000
+    api = LocalAPI([message_start(), *odd, message_delta("end_turn"), MESSAGE_STOP])
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=Limits(max_waiting_events=1_000)) as stream:
+        await anyio.wait_all_tasks_blocked()
+        seen = 0
+        with pytest.raises(eagerstream.LimitError, match="max_waiting_events"):
+            async for _ in stream:
+                seen += 1
+    assert 1_000 <= seen < 1_500
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=Limits(max_waiting_events=1_000)) as stream:
+        await stream.finish()
+
+
+@pytest.mark.anyio
 async def test_a_gateway_that_tries_again() -> None:
     """A second `message_start` in the middle of a message restarts it, and says so."""
     pieces = [message_start(), tool_start(0), input_delta(0, '{"a'), message_start(id="msg_2")]

@@ -14,8 +14,9 @@ from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 import anyio
 import anyio.abc
 
-from .errors import UsageError
+from .errors import LimitError, UsageError
 from .growing import GrowingInput
+from .limits import DEFAULT_LIMITS
 from .wire import InputDelta, InputStart, InputStop, TextDelta, ThinkingDelta
 
 E = TypeVar("E")
@@ -87,7 +88,8 @@ class EventBuffer(Generic[E]):
 
     Up to `capacity` events wait as they are. Beyond that, a delta is merged into the waiting one of its block (no text
     is lost, and `partial` is the newest anyway), or, with `mode="wait"`, `is_full` asks the producer to wait for
-    `room`. What is not a delta is always taken in; there are few of them, and they are bounded by `Limits.max_blocks`.
+    `room`. What is not a delta is always taken in, and is few; where a peer sends more than `maximum` of them, `check`
+    raises.
 
     With `min_interval_s` or `min_chars`, an `InputDelta` is held until it is that late after the one before it, and
     that long; any other event, and the end, lets it go at once.
@@ -100,6 +102,7 @@ class EventBuffer(Generic[E]):
         min_interval_s: float = 0.0,
         min_chars: int = 0,
         capacity: int = _CAPACITY,
+        maximum: int = DEFAULT_LIMITS.max_waiting_events,
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
         if mode not in ("merge", "wait"):
@@ -111,6 +114,7 @@ class EventBuffer(Generic[E]):
         self._min_chars = min_chars
         self._thins = min_interval_s > 0 or min_chars > 0
         self._capacity = capacity
+        self._maximum = maximum
         self._clock = clock
         self._ready: deque[E] = deque()
         # Behind what is ready: events beyond the capacity, and all events while deltas are thinned out.
@@ -134,6 +138,15 @@ class EventBuffer(Generic[E]):
         else:
             self._hold(event)
         self._wake_consumer()
+
+    def check(self) -> None:
+        """The producer may go on.
+
+        Raises:
+            LimitError: More events wait than may.
+        """
+        if len(self._held) > self._maximum:
+            raise LimitError("max_waiting_events", self._maximum, "what waits for the consumer of events")
 
     def _wake_consumer(self) -> None:
         if self._filled is not None:
@@ -273,7 +286,12 @@ class EventFeed(ABC, Generic[E]):
 
     @property
     def is_full(self) -> bool:
-        """The reading should wait for `room` before it goes on."""
+        """The reading should wait for `room` before it goes on.
+
+        Raises:
+            LimitError: More events wait than may.
+        """
+        self._buffer.check()
         return self._buffer.is_full
 
     async def room(self) -> None:

@@ -19,6 +19,8 @@ class Limits:
         max_integer_digits: Digits of one integer (CPython's own default). Over it: the input is `INVALID`.
         max_blocks: Content blocks of one message. Over it: `LimitError`, and the stream is given up.
         max_reply_bytes: The body of one reply, in bytes. Over it: `LimitError`, and the stream is given up.
+        max_waiting_events: Events that wait for a consumer who does not keep up, deltas merged. Over it: `LimitError`,
+            and the stream is given up.
         idle_timeout_s: Seconds without a single byte from the peer, pings included. Over it: `StreamInterrupted`.
         progress_timeout_s: Seconds in which nothing but pings comes, or no event becomes whole. Over it:
             `StreamInterrupted`.
@@ -37,6 +39,7 @@ class Limits:
     max_integer_digits: int = 4_300
     max_blocks: int = 4_096
     max_reply_bytes: int = 256 * 1024 * 1024
+    max_waiting_events: int = 65_536
     idle_timeout_s: float = 120.0
     progress_timeout_s: float = 600.0
     max_retry_after_s: float = 60.0

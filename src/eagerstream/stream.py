@@ -75,7 +75,9 @@ def stream(
         UsageError: The client is of the wrong kind, or a setting is out of range. At once, before anything is sent.
     """
     request = {"messages": list(messages), **request_parameters(model, max_tokens, tools, parameters)}
-    events: EventBuffer[StreamEvent] = EventBuffer(mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars)
+    events: EventBuffer[StreamEvent] = EventBuffer(
+        mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
+    )
     return MessageStream(as_transport(client), request, events, limits=limits, parser=parser)
 
 

@@ -12,9 +12,9 @@ from eagerstream.demo.play import _table
 from eagerstream.growing import GrowingInput
 from eagerstream.progress.observer import CallPhase, RunObserver
 from eagerstream.progress.terminal import PlainLines, TerminalView, visible
-from eagerstream.run import RunEvent, ToolStart, ToolStop, TurnStart
+from eagerstream.run import Restarted, RunEvent, ToolStart, ToolStop, TurnStart
 from eagerstream.tools.call import ToolCall
-from eagerstream.wire import MessageAssembler
+from eagerstream.wire import MessageAssembler, MessageStart, TextDelta
 from tests.support import block_stop, input_delta, message_start, text_delta, tool_start
 
 
@@ -43,6 +43,25 @@ def shown(observer: RunObserver, width: int = 80) -> str:
     output = console.file
     assert isinstance(output, io.StringIO)
     return output.getvalue()
+
+
+def test_a_reply_that_is_begun_anew() -> None:
+    """What came of it is forgotten, in both ways in which it can begin anew; earlier turns stay."""
+    observer = RunObserver()
+    for again in (Restarted(2, "interrupted"), MessageStart({}, voided={})):
+        observer = RunObserver()
+        for event in events_of('{"name": 1}'):
+            observer.feed(event)
+        observer.feed(TextDelta(1, "First."))
+        observer.feed(TurnStart(2))
+        for event in [*events_of('{"name"', stops=False)][1:]:
+            observer.feed(event)
+        observer.feed(TextDelta(1, "Sec"))
+        assert (len(observer.calls), observer.text) == (2, "First.\nSec")
+        observer.feed(again)
+        assert (len(observer.calls), observer.text) == (1, "First.\n")
+        observer.feed(TextDelta(0, "Second."))
+        assert observer.text == "First.\nSecond."
 
 
 def test_what_happened_when() -> None:

@@ -788,6 +788,7 @@ async def test_a_restarted_reply_after_a_call_has_run(*, at_once: bool) -> None:
         pieces = [b"".join(map(encode_event, begun)) + again.body]
     api = LocalAPI(pieces, [DONE])
     events, run = await events_of(api.anthropic())
+    assert not any(event.restarted for event in events if isinstance(event, MessageStart))  # nothing is to be forgotten
     (first, second) = [event for event in events if isinstance(event, TurnStop)]
     assert isinstance(first.error, StreamInterrupted)
     assert second.error is None

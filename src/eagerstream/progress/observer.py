@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ..growing import GrowingInput
-from ..run import RunEvent, ToolStart, ToolStop, TurnStart
-from ..wire import InputDelta, InputStart, InputStop, Outcome, TextDelta
+from ..run import Restarted, RunEvent, ToolStart, ToolStop, TurnStart
+from ..wire import InputDelta, InputStart, InputStop, MessageStart, Outcome, TextDelta
 
 
 class CallPhase(Enum):
@@ -84,7 +84,9 @@ class RunObserver:
         self._clock = clock
         self._start_s: float | None = None
         self._by_input: dict[GrowingInput, ObservedCall] = {}
-        self._text: list[str] = []
+        self._text = ""  # of the turns before this one
+        self._turn_text: list[str] = []
+        self._turn_calls = 0  # how many calls there were before this turn
 
     @property
     def elapsed_s(self) -> float:
@@ -93,9 +95,9 @@ class RunObserver:
 
     @property
     def text(self) -> str:
-        """All text of the replies so far."""
-        self._text = ["".join(self._text)]
-        return self._text[0]
+        """All text of the replies so far, without what came of a reply that was begun anew."""
+        self._turn_text = ["".join(self._turn_text)]
+        return self._text + self._turn_text[0]
 
     def feed(self, event: RunEvent) -> ObservedCall | None:
         """Take in one event; the call that it is about, if it is about one."""
@@ -104,10 +106,16 @@ class RunObserver:
         now_s = self.elapsed_s
         match event:
             case TurnStart(turn=turn):
-                self._text += ["\n"] if turn > 1 else []
+                self._text = self.text + ("\n" if turn > 1 else "")
+                self._turn_text.clear()
+                self._turn_calls = len(self.calls)
+                return None
+            case Restarted() | MessageStart(restarted=True):
+                self._turn_text.clear()
+                del self.calls[self._turn_calls :]
                 return None
             case TextDelta(text=text):
-                self._text.append(text)
+                self._turn_text.append(text)
                 return None
             case InputStart(input=input):
                 call = self._by_input[input] = ObservedCall(input, now_s)

@@ -132,7 +132,9 @@ def run(
         max_concurrency=max_concurrency,
         **parameters,
     )
-    events: EventBuffer[RunEvent] = EventBuffer(mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars)
+    events: EventBuffer[RunEvent] = EventBuffer(
+        mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
+    )
     return Run(as_transport(client), conversation, events, limits=limits, parser=parser)
 
 
@@ -333,6 +335,11 @@ class Run(EventFeed[RunEvent]):
                 if isinstance(event, InputStop) and turn.call_of(event.input) is not None:
                     self.put(event)  # of the input that was being written
                 continue
+            if type(event) is MessageStart and event.voided is not None and turn.forbids_retry:
+                # What it calls from here on would be what has begun already, under other names.
+                self._is_cut = True
+                self._spliced = event.voided
+                continue
             self.put(event)
             if type(event) is InputDelta:  # nearly every event of a stream
                 if self._guarded:
@@ -344,13 +351,8 @@ class Run(EventFeed[RunEvent]):
                 case InputStop(input=input) if input.kind == "tool_use":
                     self._ask_guard(turn, input)
                     self._start(turn, input)
-                case MessageStart(voided=voided) if voided is not None:
-                    if turn.forbids_retry:
-                        # What it calls now would be what has begun already, under other names.
-                        self._is_cut = True
-                        self._spliced = voided
-                    else:
-                        self._conversation.void(turn)
+                case MessageStart(restarted=True):
+                    self._conversation.void(turn)
                 case MessageStop(stop_reason=reason):
                     # At once: the end of the body may be some time in coming, and nothing may begin in it.
                     turn.withdraw(self._conversation.ending_of(turn, reason).begins)
