@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from eagerstream.replay import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 POEM = ["The harbour keeps its hours,", 'a bell says "so",', "the water knows the way."]
@@ -114,3 +117,52 @@ def test_step_by_step(tmp_path: Path) -> None:
     allowed, refused = bodies[1]["messages"][-1]["content"]  # type: ignore[index]
     assert allowed["content"] == '["poem.txt"]'
     assert refused["is_error"] is True
+
+
+def test_resume(tmp_path: Path) -> None:
+    """Killed in its third turn and started again it goes on there; cut off, it sends again; nothing is noted twice."""
+    rivers = ["Glomma", "Danube", "Po"]
+    calls = [reply(tool_use("add_note", {"text": river}, id=f"toolu_{river}")) for river in rivers]
+    scenario = Scenario(*calls, reply(text("All noted.")))
+    notes, saved = tmp_path / "notes.txt", tmp_path / "run.json"
+    faults = Faults({1: [Fault(FaultKind.RESET, after_bytes=500)], 2: [Fault(FaultKind.STALL, after_events=2)]})
+    with ReplayServer(scenario, faults=faults) as server:
+        env = {**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"}
+        command = [sys.executable, str(EXAMPLES / "resume.py")]
+        with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            printed = [program.stdout.readline()]
+            while len(server.requests) < 4:  # that of the third turn is sent, and meets silence
+                assert program.poll() is None
+                time.sleep(0.01)
+            program.kill()
+            printed += program.stdout.readlines()
+        assert any("once more:" in line for line in printed)
+        assert notes.read_text().split() == rivers[:2]
+        assert len(json.loads(saved.read_text())["messages"]) == 5
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "All noted." in done.stdout
+    assert notes.read_text().split() == rivers
+    assert not saved.exists()
+
+
+def test_resume_after_ctrl_c(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of an input: the call is answered as cut off, and the next start goes on after it."""
+    scenario = Scenario(reply(tool_use("add_note", {"text": "Glomma"}, id="toolu_1")), reply(text("All noted.")))
+    faults = Faults({0: [Fault(FaultKind.STALL, after_events=5)]})
+    with ReplayServer(scenario, faults=faults) as server:
+        env = {**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"}
+        command = [sys.executable, str(EXAMPLES / "resume.py")]
+        with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as program:
+            while not server.requests:
+                time.sleep(0.01)
+            time.sleep(0.5)  # for what came before the silence to be read; the outcome is the same without it
+            program.send_signal(signal.SIGINT)
+            output, _ = program.communicate(timeout=50)
+        assert "RunStatus.CANCELLED" in output
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=50, check=False)
+        bodies = [request.body for request in server.requests]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(bodies) == 2
+    assert [message["role"] for message in bodies[1]["messages"]] in (["user", "assistant", "user"], ["user"])
