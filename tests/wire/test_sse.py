@@ -135,6 +135,39 @@ def test_arbitrary_bytes_raise_nothing(chunks: list[bytes]) -> None:
     assert decoded(chunks) == by_the_standard(b"".join(chunks))
 
 
+_PARTS = [
+    b"event: e\n",
+    b"data: x\n",
+    b"data: y\n\n",
+    b"id: 7\n",
+    b": c\n",
+    b"\n",
+    b"event: e\ndata: z\n\n",
+    b"da",
+    b"ta: w",
+]
+
+
+@settings(max_examples=500)  # a hundred miss what this is for half of the time
+@given(st.lists(st.lists(st.sampled_from(_PARTS), max_size=8).map(b"".join), max_size=6))
+def test_chunks_of_whole_lines(chunks: list[bytes]) -> None:
+    """Chunks that begin and end with an event take a short cut; those that only nearly do must not."""
+    assert decoded(chunks) == by_the_standard(b"".join(chunks))
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [b"data: a\n\n", b"id: 7\nevent: e\ndata: b\ndata: c\nda", b"ta: d\n\n"],
+        [b"data: a", b"\n", b"event: e\ndata: b\n\n"],
+    ],
+    ids=["more than three lines and no blank one", "the end of an earlier line is no blank line"],
+)
+def test_an_event_is_not_ended_by_the_end_of_a_chunk(chunks: list[bytes]) -> None:
+    """The first split an event in two in the middle of a line; the second lost the lines before the second chunk."""
+    assert decoded(chunks) == by_the_standard(b"".join(chunks))
+
+
 E = ServerSentEvent
 
 ODD: list[tuple[str, bytes, list[ServerSentEvent]]] = [

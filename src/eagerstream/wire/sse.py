@@ -105,8 +105,9 @@ class EventStreamDecoder(ABC, Generic[T]):
         An event of two lines, its name and its data, is taken apart without looking at the lines one by one, which
         costs a third. Everything else takes the long way.
         """
-        blocks = [chunk] if chunk.count(b"\n") <= 3 else [block + b"\n\n" for block in chunk.split(b"\n\n")]
-        if len(blocks) > 1:
+        blocks = [chunk]
+        if chunk.count(b"\n") > 3:
+            blocks = [block + b"\n\n" for block in chunk.split(b"\n\n")]
             blocks[-1] = blocks[-1][:-2]  # what is behind the last blank line, usually nothing
         for block in blocks:
             name, _, data = block.partition(b"\ndata: ")
@@ -152,7 +153,8 @@ class EventStreamDecoder(ABC, Generic[T]):
             self._pieces.append(unfinished)
             self._pieces_bytes += len(unfinished)
             self._check_size(self._pieces[0], self._pieces_bytes)
-        self._between_events = not (self._pieces or self._after_cr or lines[-1])
+        # Not a look at the last line: it may be the end of one that began in an earlier chunk.
+        self._between_events = not (self._pieces or self._after_cr or self._event_bytes)
 
     def close(self) -> list[T]:
         """The body has ended: an unfinished event is discarded, as the standard says, so the list is always empty.
