@@ -681,6 +681,16 @@ async def test_error_event_with_a_request_id_of_its_own() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("odd", [[], {}, {"type": []}, 7, None])
+async def test_error_event_of_odd_types(odd: object) -> None:
+    """Whatever stands where a text is due, the failure is still an error of ours: a list once came out as a TypeError."""
+    event = {"type": "error", "error": {"type": odd, "message": odd}, "request_id": odd}
+    _, error = await failure_of(Recording.from_body(encode_event(event)))
+    assert type(error) is APIError
+    assert (error.error_type, error.request_id, error.retryable) == (None, None, False)
+
+
+@pytest.mark.anyio
 async def test_error_before_any_reply() -> None:
     """`message` is what had come of a reply: nothing, where none had begun."""
     _, error = await failure_of(Recording.from_body(encode_event({"type": "error", "error": {"type": "api_error"}})))

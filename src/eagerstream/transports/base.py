@@ -162,12 +162,13 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
     fault = body.get("error") if isinstance(body, Mapping) else None
     fault = fault if isinstance(fault, Mapping) else {}
     error_type = fault.get("type")
+    error_type = error_type if isinstance(error_type, str) else None  # a peer may send what has no hash
     reason = str(fault.get("message") or otherwise)
     return APIError(
         reason,
         hint=_hint(reason) if status == 400 else None,
         status_code=None if status == 200 else status,
-        error_type=error_type if isinstance(error_type, str) else None,
+        error_type=error_type,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
         retryable=status in {408, 409, 429} or status >= 500 or error_type in _RETRYABLE_TYPES,
         retry_after_s=_retry_after_s(headers),
@@ -191,7 +192,8 @@ _RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "rate_limit_error
 def event_error(event: WireEvent, request_id: str | None) -> APIError:
     """The error of an `error` event inside a stream."""
     error = status_error(200, event, {}, "the API ended the stream with an error")
-    error.request_id = request_id or event.get("request_id")
+    sent = event.get("request_id")
+    error.request_id = request_id or (sent if isinstance(sent, str) else None)
     return error
 
 
