@@ -781,3 +781,21 @@ def test_no_stream_raises_and_every_start_has_its_stop(stream: list[dict[str, An
 def test_no_stream_raises_and_every_start_has_its_stop_at_length(stream: list[dict[str, Any]]) -> None:
     """Rare orders of events take more examples than a quick run can afford."""
     check_any_stream(stream)
+
+
+@pytest.mark.parametrize("depth", [3, 4, 5, 900])
+def test_an_input_that_came_whole_keeps_to_the_depth_too(depth: int) -> None:
+    """Beyond the limit nothing recurses into it: a `RecursionError` once came out of the stream at a depth of 974."""
+    deep: list[Any] = []
+    for _ in range(depth - 2):
+        deep = [deep]
+    accumulator = InputAccumulator(limits=Limits(max_depth=4))
+    assert told(accumulator, tool_start(0, input={"a": deep}), block_stop(0), MESSAGE_STOP)[0] == "start 0"
+    tool_input = accumulator.inputs[0]
+    if depth <= 4:
+        assert tool_input.outcome is Outcome.VALID
+        assert tool_input.wrapped == {"a": deep}
+    else:
+        assert tool_input.outcome is Outcome.INVALID
+        assert str(tool_input.error) == "nested deeper than 4 at character 0"
+        assert tool_input.wrapped == {"INVALID_JSON": ""}

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, Self
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from .partial_json import ParseFault, PartialJSON
-from .values import JSON, MISSING, JSONObject, Path, find
+from .values import JSON, MISSING, JSONObject, Path, find, is_deeper
 
 INVALID_JSON: Final = "INVALID_JSON"
 """The key under which an input that is not usable goes back to the model, verbatim."""
@@ -99,16 +99,19 @@ class ToolInput:
         given = block.get("input")
         # A call made from code that the API runs brings its whole input along; fragments, where both come, win.
         self._given: JSONObject | None = given if isinstance(given, dict) and given else None
+        self._max_depth = limits.max_depth
+        # Told before anything recurses into it: json.dumps fails on some that json.loads has just read.
+        self._too_deep = self._given is not None and is_deeper(self._given, limits.max_depth)
 
     @property
     def raw(self) -> str:
         """The JSON text so far: all fragments, joined when asked for; O(length), so not for every delta.
 
         What lies beyond `Limits.max_input_chars` is counted in `chars` but not kept. An input that came whole at the
-        start of its block has no text of its own: it is written as JSON here.
+        start of its block has no text of its own: it is written as JSON here, unless it is beyond `Limits.max_depth`.
         """
         if self._given is not None and not self._chars:
-            return json.dumps(self._given, ensure_ascii=False)
+            return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False)
         if len(self._fragments) > 1:
             self._fragments = ["".join(self._fragments)]
         return self._fragments[0] if self._fragments else ""
@@ -231,6 +234,8 @@ class ToolInput:
 
     def _find_fault(self) -> ParseFault | None:
         if self._given is not None and not self._chars:
+            if self._too_deep:
+                return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
             try:
                 json.dumps(self._given, allow_nan=False)
             except ValueError:

@@ -33,6 +33,17 @@ def find(value: JSON, path: Path) -> Any:
     return found
 
 
+def is_deeper(value: JSONObject | list[JSON], bound: int) -> bool:
+    """True where more than `bound` containers are inside one another, `value` itself among them; O(size)."""
+    level: list[JSONObject | list[JSON]] = [value]
+    for _ in range(bound):
+        items = (item for container in level for item in (container.values() if type(container) is dict else container))
+        level = [item for item in items if isinstance(item, (dict, list))]
+        if not level:
+            return False
+    return True
+
+
 def copy_json(value: JSON) -> JSON:
     """A copy that shares no container with `value`; O(size), with an explicit stack.
 
