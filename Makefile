@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all check format bench clean
+.PHONY: demo test test-all fuzz check format bench clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml
@@ -20,6 +20,11 @@ test: $(READY)  ## the quick tests
 
 test-all: $(READY)  ## all tests, the slow ones too
 	$(BIN)/pytest -m ''
+
+SECONDS ?= 600
+fuzz: $(READY)  ## attack the parsers, for SECONDS=600; what is found stays in build/fuzz
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 check: $(READY)  ## lint, format and types
 	$(BIN)/ruff check

@@ -1,0 +1,115 @@
+"""`PartialJSON`: fragments to a growing value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from eagerstream.limits import DEFAULT_LIMITS, Limits
+from eagerstream.wire import PartialJSON
+from tests.support import strict_loads, written
+from tests.wire.json_texts import reference_value
+
+from .choices import Choices, pieces
+from .cost import check_cost, check_kept, is_sampled
+from .json_text import json_text
+
+_SMALL: Final = Limits(max_input_chars=60, max_depth=4, max_integer_digits=9)
+_MEDIUM: Final = Limits(max_input_chars=4_000, max_depth=100, max_integer_digits=100)
+_LIMITS: Final = (DEFAULT_LIMITS, DEFAULT_LIMITS, _MEDIUM, _SMALL)
+_LIMIT_FAULTS: Final = ("nested deeper than", "an integer of more", "longer than")
+
+
+def check(data: bytes) -> None:
+    """Any cut shows the same; the whole is what a strict `json.loads` says, unless a limit says no."""
+    choices = Choices(data)
+    limits = choices.pick(_LIMITS)
+    structured = choices.below(2)
+    aspect = choices.below(4)  # of what else can be said, one thing at a time: more inputs tell more
+    seed = Choices(choices.take(6))
+    text = json_text(choices) if structured else choices.rest().decode("utf-8", "surrogateescape")
+    cut = pieces(seed, text)
+    parser = PartialJSON(limits=limits)
+    at = 0
+    for fragment in cut:
+        before = parser.error
+        parser.feed(fragment)
+        at += len(fragment)
+        assert before is None or parser.error is before
+    shown = written(parser.value)
+    summary = _closed(parser)
+    _check_against_the_standard_library(parser, text)
+    match aspect:
+        case 0 if at < 300 and parser.error is None:
+            assert shown == written(reference_value(text)[1])
+        case 1:
+            _check_paths(limits, text, cut, summary)
+        case 2:
+            _check_eager(limits, text, cut, parser)
+        case _:
+            assert summary == _summary(PartialJSON(limits=limits), [text])
+    if is_sampled(data, 500):
+        length = min(len(text), limits.max_input_chars)
+        check_cost(
+            lambda: _summary(PartialJSON(limits=limits), cut),
+            len(text) + len(cut),
+            lines_per_unit=50,  # a bracket by itself, the most expensive character, takes 26
+            bytes_per_unit=400,  # "[" makes a list with room for four, an entry on the stack, and a step of the path
+        )
+        check_kept(lambda: _filled(PartialJSON(limits=limits), cut), 400 * length)
+
+
+def _check_paths(limits: Limits, text: str, cut: Sequence[str], summary: tuple[Any, ...]) -> None:
+    """The same paths finish in the same order; and with them, the parser takes no short cut."""
+    tracking, whole = PartialJSON(limits=limits, track=True), PartialJSON(limits=limits, track=True)
+    assert _summary(tracking, cut) == _summary(whole, [text]) == summary
+    finished = tracking.take_finished()
+    assert [(path, written(value)) for path, value in finished] == [
+        (path, written(value)) for path, value in whole.take_finished()
+    ]
+    for path, _ in finished[-3:]:
+        whole.is_finished(path)
+
+
+def _check_eager(limits: Limits, text: str, cut: Sequence[str], held: PartialJSON) -> None:
+    """Numbers that show early change nothing about what the text is, nor, where it is JSON, about its value."""
+    eager = PartialJSON(limits=limits, numbers="eager")
+    for fragment in cut:
+        eager.feed(fragment)
+    eager.close()
+    assert (eager.complete, eager.error) == (held.complete, held.error)
+    if held.complete:
+        assert written(eager.value) == written(held.value)
+
+
+def _check_against_the_standard_library(parser: PartialJSON, text: str) -> None:
+    try:
+        expected = written(strict_loads(text))
+    except (ValueError, RecursionError) as error:
+        # What the standard library cannot hold, it may all the same be JSON.
+        assert not parser.complete or isinstance(error, RecursionError)
+    else:
+        if parser.complete:
+            assert written(parser.value) == expected
+        else:
+            assert parser.error is not None
+            assert parser.error.message.startswith(_LIMIT_FAULTS)
+
+
+def _summary(parser: PartialJSON, cut: Sequence[str]) -> tuple[Any, ...]:
+    for fragment in cut:
+        parser.feed(fragment)
+    return _closed(parser)
+
+
+def _closed(parser: PartialJSON) -> tuple[Any, ...]:
+    parser.close()
+    assert not (parser.complete and parser.error)
+    value = written(parser.value)
+    return parser.started, value, parser.complete, parser.error, parser.overflow_chars, parser.open_path
+
+
+def _filled(parser: PartialJSON, cut: Sequence[str]) -> PartialJSON:
+    for fragment in cut:
+        parser.feed(fragment)
+    return parser

@@ -1,0 +1,132 @@
+"""`SSEDecoder` and `WireDecoder`: bytes to events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+from eagerstream.errors import LimitError, ProtocolError
+from eagerstream.wire import ServerSentEvent, SSEDecoder, WireDecoder, WireEvent, decode_event
+from eagerstream.wire.sse import EventStreamDecoder
+from tests.support import written
+
+from .choices import Choices, pieces
+from .cost import check_cost, check_kept, is_sampled
+from .wire_text import body, event_stream
+
+T = TypeVar("T")
+
+_NO_BOUND: Final = 1 << 30
+_BOUNDS: Final = (_NO_BOUND, _NO_BOUND, 100, 9)
+
+
+def check(data: bytes) -> None:
+    """Any cut gives what the standard says, up to the limit; nothing but the documented errors is raised."""
+    choices = Choices(data)
+    bound = choices.pick(_BOUNDS)
+    grammar = choices.pick((None, None, event_stream, body))
+    aspect = choices.below(4)
+    seed = Choices(choices.take(6))
+    stream = choices.rest() if grammar is None else grammar(choices)
+    cut = pieces(seed, stream)
+    events, error, reconnection_time = _decoded(SSEDecoder(max_event_bytes=bound), cut)
+    expected, expected_time = by_the_standard(stream)
+    if error is None:
+        assert (events, reconnection_time) == (expected, expected_time)
+    else:
+        assert isinstance(error, LimitError)
+        assert bound < _NO_BOUND
+        whole, whole_error, _ = _decoded(SSEDecoder(max_event_bytes=bound), [stream])
+        assert events == whole == expected[: len(events)]
+        assert repr(error) == repr(whole_error)
+    if aspect == 0:
+        _check_wire_events(stream, cut, bound, expected)
+    if is_sampled(data, 500):
+        check_cost(
+            lambda: _decoded(SSEDecoder(max_event_bytes=bound), cut),
+            len(stream) + 20 * len(cut),
+            lines_per_unit=12,  # a line of two bytes takes some 20 lines of code
+            bytes_per_unit=64,  # an event without a name and with no text takes 120 bytes, from 6
+        )
+        check_kept(lambda: _filled(SSEDecoder(max_event_bytes=bound), cut), 64 * min(len(stream), bound))
+
+
+def by_the_standard(stream: bytes) -> tuple[list[ServerSentEvent], int | None]:
+    """What the standard's section 9.2.6 makes of the whole, read line by line."""
+    text = stream.decode("utf-8", "replace").removeprefix("\ufeff")
+    *lines, _unfinished = re.split("\r\n|\r|\n", text)
+    events: list[ServerSentEvent] = []
+    data: list[str] = []
+    event_type = last_id = ""
+    retry: int | None = None
+    reconnection_time: int | None = None
+    for line in lines:
+        if not line:
+            if data:
+                events.append(ServerSentEvent(event_type or "message", "\n".join(data), last_id, retry))
+            data, event_type, retry = [], "", None
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "event":
+            event_type = value
+        elif field == "data":
+            data.append(value)
+        elif field == "id" and "\0" not in value:
+            last_id = value
+        elif field == "retry" and re.fullmatch("[0-9]{1,4300}", value):
+            retry = reconnection_time = int(value)
+    return events, reconnection_time
+
+
+def _check_wire_events(stream: bytes, cut: list[bytes], bound: int, expected: list[ServerSentEvent]) -> None:
+    """Decoding bytes straight to wire events leads where `SSEDecoder` and `decode_event` do."""
+    events, error, _ = _decoded(WireDecoder(max_event_bytes=bound), cut)
+    whole, whole_error, _ = _decoded(WireDecoder(max_event_bytes=bound), [stream])
+    assert (written(events), repr(error)) == (written(whole), repr(whole_error))
+    wire: list[WireEvent] = []
+    fault: Exception | None = None
+    for event in expected:
+        if event.data in ("", "[DONE]"):
+            continue
+        try:
+            wire.append(decode_event(event.data))
+        except ProtocolError as caught:
+            fault = caught
+            break
+    if isinstance(error, LimitError):
+        assert bound < _NO_BOUND
+        assert written(events) == written(wire[: len(events)])
+    else:
+        assert written(events) == written(wire)
+        assert repr(error) == repr(fault)
+
+
+def _decoded(decoder: EventStreamDecoder[T], chunks: Iterable[bytes]) -> tuple[list[T], Exception | None, int | None]:
+    """The events, and what ended them early; from then on every call must raise the same."""
+    events: list[T] = []
+    error: Exception | None = None
+    try:
+        for chunk in chunks:
+            events += decoder.feed(chunk)
+        assert decoder.close() == []
+    except (LimitError, ProtocolError) as caught:
+        error = caught
+        for call in (decoder.close, lambda: decoder.feed(b"data: x\n\n")):
+            try:
+                call()
+            except type(error) as again:
+                assert again is error
+            else:
+                raise AssertionError("a decoder that has failed must stay failed")
+    return events, error, decoder.reconnection_time_ms
+
+
+def _filled(decoder: SSEDecoder, chunks: Iterable[bytes]) -> SSEDecoder:
+    try:
+        for chunk in chunks:
+            decoder.feed(chunk)
+    except LimitError:
+        pass
+    return decoder

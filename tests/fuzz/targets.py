@@ -1,0 +1,22 @@
+"""The targets by name, with their shares of the cases: by their speeds, so that each takes about the same time."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Final
+
+SHARES: Final = {
+    "sse_decoder": 0.18,
+    "partial_json": 0.25,
+    "input_accumulator": 0.45,
+    "stream": 0.04,  # an event loop under each case: a fifth of the others' speed
+    "recording_reader": 0.08,  # and files here
+}
+"""Target to its part of all cases."""
+
+
+def check_of(target: str) -> Callable[[bytes], None]:
+    """The function of a target; imports what it tests."""
+    check: Callable[[bytes], None] = importlib.import_module(f"{__package__}.{target}").check
+    return check
