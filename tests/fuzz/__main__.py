@@ -47,7 +47,8 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(SHARES)}; all by default")
     parser.add_argument("--runs", type=int, help="cases in total; without it only the time limits them")
     parser.add_argument("--seconds", type=float, default=600, help="at most so long in total; 600 by default")
-    parser.add_argument("--seed", type=int, help="where chance begins; by default somewhere else each time")
+    parser.add_argument("--seed", type=int, help="where chance begins: the same runs again")
+    parser.add_argument("--max-len", type=int, default=256, help="bytes of an input; with 64 a case costs a quarter")
     parser.add_argument("--driver", choices=("atheris", "hypothesis"), help="atheris by default, where it is installed")
     parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "fuzz", help="for corpora, logs and failures")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="try this input alone, in this process")
@@ -67,11 +68,20 @@ def main() -> int:
     if options.driver is None and driver == "hypothesis":
         print(f"{MissingExtraError('fuzz', 'atheris')}: hypothesis drives, slower and not by coverage", flush=True)
     return _fuzz_all(
-        targets, driver, options.folder, options.runs, options.seconds, options.seed or secrets.randbelow(1 << 31) + 1
+        targets, driver, options.folder, options.runs, options.seconds, options.seed, max_len=options.max_len
     )
 
 
-def _fuzz_all(targets: Sequence[str], driver: str, folder: Path, runs: int | None, seconds: float, seed: int) -> int:
+def _fuzz_all(
+    targets: Sequence[str],
+    driver: str,
+    folder: Path,
+    runs: int | None,
+    seconds: float,
+    seed: int | None,
+    *,
+    max_len: int,
+) -> int:
     whole = sum(SHARES[target] for target in targets)
     total = 0
     failed: list[tuple[str, _Run]] = []
@@ -79,7 +89,7 @@ def _fuzz_all(targets: Sequence[str], driver: str, folder: Path, runs: int | Non
     print(_row("target", "cases", "cases/s", "corpus", "features", "peak MB", "slowest input"), flush=True)
     for target in targets:
         share = round(runs * SHARES[target] / whole) if runs else _ENDLESS
-        run = _fuzz(target, driver, folder / target, share, seconds / len(targets), seed)
+        run = _fuzz(target, driver, folder / target, share, seconds / len(targets), seed, max_len=max_len)
         cases = int(run.cases or 0)
         total += cases
         rate = f"{cases / run.seconds:.0f}"
@@ -101,7 +111,7 @@ def _row(*cells: str) -> str:
     return f"{cells[0]:18}" + "".join(f"{cell:>11}" for cell in cells[1:6]) + f"  {cells[6]}"
 
 
-def _fuzz(target: str, driver: str, folder: Path, runs: int, seconds: float, seed: int) -> _Run:
+def _fuzz(target: str, driver: str, folder: Path, runs: int, seconds: float, seed: int | None, *, max_len: int) -> _Run:
     """One target, in a process of its own."""
     corpus = folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
@@ -117,17 +127,18 @@ def _fuzz(target: str, driver: str, folder: Path, runs: int, seconds: float, see
         arguments += [
             f"-runs={runs}",
             f"-max_total_time={max(1, round(seconds))}",
-            f"-seed={seed}",
+            f"-seed={secrets.randbelow(_ENDLESS) + 1 if seed is None else seed}",
             "-print_final_stats=1",
         ]
         arguments += [f"-timeout={_ONE_INPUT_S}", f"-rss_limit_mb={_RSS_MB}", f"-malloc_limit_mb={_RSS_MB // 4}"]
-        arguments += ["-max_len=256", "-reload=0"]
-        # Cheap inputs more often: four times the cases in the same time. What comes next then hangs on times, and a seed
-        # does not bring back a run, but every failure leaves its input.
-        arguments += ["-entropic_scale_per_exec_time=1", f"-dict={words}", f"-artifact_prefix={folder}{os.sep}"]
+        arguments += [f"-max_len={max_len}", "-reload=0"]
+        # Cheap inputs more often: two to four times the cases in the same time. What comes next then hangs on times, and
+        # no seed brings back a run: not where one was given.
+        arguments.append("-entropic_scale_per_exec_time=1" if seed is None else "-entropic=0")
+        arguments += [f"-dict={words}", f"-artifact_prefix={folder}{os.sep}"]
         arguments += [str(corpus), str(folder / "seeds")]
     else:
-        arguments += [str(runs), str(seconds), str(seed)]
+        arguments += [str(runs), str(seconds), str(secrets.randbelow(_ENDLESS) if seed is None else seed)]
     log = folder / "log.txt"
     scratch = folder / "scratch"
     shutil.rmtree(scratch, ignore_errors=True)
