@@ -250,6 +250,26 @@ async def test_raise() -> None:
     assert len(api.exchanges) == 1
 
 
+@pytest.mark.anyio
+async def test_step_by_step() -> None:
+    """Driven by hand, a reply that broke off is asked for again; nothing of it had run."""
+    api = LocalAPI([*SOME_TEXT, Broken()], [reply(tool_use("now", {}, id="a"))], [DONE])
+    conversation = Conversation(**REQUEST, tools=TOOLS)
+    interrupted = 0
+    while not conversation.ended:
+        try:
+            async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+                await stream.finish()
+        except StreamInterrupted:
+            interrupted += 1
+            continue
+        await conversation.take(stream).execute()
+    assert interrupted == 1
+    assert checked(conversation.result).status is RunStatus.COMPLETED
+    assert api.exchanges[0].body == api.exchanges[1].body
+    assert conversation.result.turns == 2
+
+
 # --- how long it waits ------------------------------------------------------------------------------------------------
 
 

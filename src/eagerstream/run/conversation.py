@@ -168,6 +168,8 @@ class Conversation:
     def request(self) -> dict[str, Any]:
         """The body of the next request; the turn before it, if any, is closed.
 
+        Where its stream breaks off, nothing of the reply has run: call this again, and send it again.
+
         Raises:
             UsageError: There is nothing more to send.
             HistoryError: The API would refuse it.

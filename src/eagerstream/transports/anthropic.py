@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
-from ..errors import APIError, UsageError
+from ..errors import APIError, LimitError, UsageError
 from ..limits import Limits
 from ..wire import WireEvent, encodable
 from .base import (
@@ -103,16 +103,18 @@ async def _reply(response: Any, limits: Limits) -> tuple[Reply, AsyncIterator[An
         from anthropic import AsyncStream
 
         events = aiter(await response.parse(to=AsyncStream[object]))
-        return _DecodedReply(events, request_id), events
+        return _DecodedReply(events, request_id, limits), events
     raise not_a_stream(content_type)
 
 
 class _DecodedReply:
     """A reply that the client has decoded into wire dicts."""
 
-    def __init__(self, events: AsyncIterator[object], request_id: str | None) -> None:
+    def __init__(self, events: AsyncIterator[object], request_id: str | None, limits: Limits) -> None:
         self.request_id = request_id
         self._events = events
+        self._max_bytes = limits.max_reply_bytes
+        self._bytes = 0
 
     async def receive(self) -> list[WireEvent] | None:
         """See `Reply.receive`."""
@@ -123,4 +125,19 @@ class _DecodedReply:
         if event is None:
             return None
         # Before 1.0 the Bedrock client also yields a dict of metrics that has no type.
-        return [event] if isinstance(event, dict) and "type" in event else []
+        if not isinstance(event, dict) or "type" not in event:
+            return []
+        self._bytes += _size(event)
+        if self._bytes > self._max_bytes:
+            raise LimitError("max_reply_bytes", self._max_bytes, "the reply")
+        return [event]
+
+
+_EVENT_BYTES: Final = 64
+"""About what the frame of an event takes; the client has decoded it, and tells no bytes."""
+
+
+def _size(event: WireEvent) -> int:
+    delta = event.get("delta")
+    texts = delta.values() if isinstance(delta, dict) else ()
+    return _EVENT_BYTES + sum(len(text) for text in texts if isinstance(text, str))
