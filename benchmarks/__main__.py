@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from . import bytes_to_events, early_start
+from . import bytes_to_events, early_start, fault_matrix
 
 
 def main(
     *,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller streams, less patience; a minute instead of ten.")
+        bool, typer.Option("--quick", help="Smaller streams, fewer faults, less patience; two minutes instead of ten.")
     ] = False,
     output: Annotated[Path | None, typer.Option("--json", help="Also write the figures there.")] = None,
 ) -> None:
@@ -31,6 +31,7 @@ def main(
     figures = {
         "versions": versions,
         "early_start": early_start.main(console, quick=quick),
+        "fault_matrix": fault_matrix.main(console, quick=quick),
         "bytes_to_events": bytes_to_events.main(console, quick=quick),
     }
     if output is not None:
