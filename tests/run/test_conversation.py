@@ -441,13 +441,14 @@ async def test_a_right_history() -> None:
 async def test_an_id_of_the_history_again() -> None:
     """A reply that gives an id of the history again cannot be told apart from it: an error, and nothing runs."""
     messages = [USER, _CALL, results(result("a", "noon"))]
-    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
-    run = eagerstream.run(api.transport(), **{**REQUEST, "messages": messages}, tools=TOOLS)
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))])
+    run = eagerstream.run(api.transport(), **{**REQUEST, "messages": messages}, tools=TOOLS, restart_delay_s=0)
     async with run:
         with pytest.raises(ProtocolError):
             await run.finish()
     assert run.result.messages == messages
     assert run.result.calls == []
+    assert len(api.exchanges) == 3  # it may have been a mistake on the way, once
 
 
 @pytest.mark.anyio

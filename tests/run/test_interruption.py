@@ -16,6 +16,7 @@ from eagerstream import (
     InputStop,
     Limits,
     Outcome,
+    ProtocolError,
     Restarted,
     StreamInterrupted,
     TextStream,
@@ -97,6 +98,9 @@ async def events_of(run: Run) -> list[Any]:
         [b""],
         [b": comment\n\n"],
         [b"event: message_start\ndata: {"],
+        [*SOME_TEXT, b"data: nonsense\n\n"],
+        [b"data: nonsense\n\n"],
+        [message_start(), tool_start(0, "now"), tool_start(0, "now"), input_delta(0, "{}"), block_stop(0)],
     ],
     ids=[
         "lost",
@@ -111,6 +115,9 @@ async def events_of(run: Run) -> list[Any]:
         "empty",
         "comment",
         "cut",
+        "nonsense",
+        "nothing but nonsense",
+        "an id twice",
     ],
 )
 async def test_the_same_request_again(broken: Sequence[Piece]) -> None:
@@ -127,7 +134,7 @@ async def test_the_same_request_again(broken: Sequence[Piece]) -> None:
     ]
     (restarted,) = [event for event in events if isinstance(event, Restarted)]
     assert (restarted.turn, restarted.reason, restarted.delay_s) == (1, "interrupted", 0)
-    assert isinstance(restarted.error, APIError)
+    assert isinstance(restarted.error, APIError | ProtocolError)
     assert [event.turn for event in events if isinstance(event, TurnStart)] == [1, 2]
     assert not any(made.ran for made in run.result.calls if made.id != "a")
     assert run.result.turns == 2

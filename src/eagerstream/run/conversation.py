@@ -271,7 +271,7 @@ class Conversation:
         if not turn.is_discarded:
             self._decide(turn, reason)
 
-    def interrupt(self, turn: Turn, message: Message, error: APIError) -> float:
+    def interrupt(self, turn: Turn, message: Message, error: APIError | ProtocolError) -> float:
         """The reply broke off: decide how the conversation goes on.
 
         Where nothing has begun to run, the turn is discarded, and its request is to be made again. Where something has,
@@ -286,12 +286,14 @@ class Conversation:
             Seconds to wait before the next request.
 
         Raises:
-            APIError: `error` itself: it does not go on.
+            APIError, ProtocolError: `error` itself: it does not go on.
         """
-        retry_after_s = error.retry_after_s or 0.0
-        if self._on_interrupt == "raise" or not error.retryable or error.retried:
-            raise error
-        if self._restarts == self._max_restarts or retry_after_s > self._limits.max_retry_after_s:
+        retry_after_s = 0.0
+        if isinstance(error, APIError):
+            retry_after_s = error.retry_after_s or 0.0
+            if not error.retryable or error.retried or retry_after_s > self._limits.max_retry_after_s:
+                raise error
+        if self._on_interrupt == "raise" or self._restarts == self._max_restarts:
             raise error
         longest_s = max(self._restart_delay_s, _MAX_RESTART_DELAY_S)
         delay_s: float = min(self._restart_delay_s * 2**self._restarts, longest_s)

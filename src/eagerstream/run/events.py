@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..errors import APIError
+from ..errors import APIError, ProtocolError
 from ..stream import StreamEvent
 from ..tools.call import ToolCall
 from ..wire.events import Block, Message
@@ -33,7 +33,7 @@ class TurnStop:
     turn: int
     message: Message = field(repr=False)  # what models write does not belong in a log
     calls: Sequence[ToolCall]
-    error: APIError | None = None
+    error: APIError | ProtocolError | None = None
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Restarted:
 
     turn: int
     reason: Literal["max_tokens", "interrupted"]
-    error: APIError | None = None
+    error: APIError | ProtocolError | None = None
     delay_s: float = 0.0
 
 

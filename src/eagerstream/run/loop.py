@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from ..errors import APIError, EagerStreamError, StreamInterrupted
+from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
 from ..growing import GrowingInput
 from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
@@ -96,8 +96,8 @@ def run(
             is told which call was cut, gets the results of the others, and goes on; without a call the run ends.
             `"raise"`: it ends with a `LimitError`.
         max_tokens_cap: The most tokens that a retry asks for.
-        on_interrupt: What a reply leads to that breaks off: a lost connection, silence, an `error` event, no end of the
-            message; and a request refused for the time being (429, 529, ...), unless the client retries these itself.
+        on_interrupt: What a reply leads to that breaks off: a lost connection, silence, an `error` event, nonsense, no
+            end; and a request refused for the time being (429, 529, ...), unless the client retries these itself.
             `"resume"`: where nothing of it has begun to run, the same request is sent again (`Restarted`); where
             something has, running tools finish, the calls that were whole become the turn, and the run goes on with
             their results (`TurnStop` with the `error`). No call runs twice. `"raise"`: the run ends with the error.
@@ -175,6 +175,7 @@ class Run(EventFeed[RunEvent]):
         self._guarded: dict[GrowingInput, Tool] = {}
         self._is_cut = False  # this turn's reply, by a guard
         self._spliced: Message | None = None  # what had come of this turn's reply before the peer began it anew
+        self._reply: Reply | None = None  # this turn's, once it has begun to come
         self._is_cancelled = False
         self._waiting: anyio.CancelScope | None = None  # for the peer: its reply, or the time to ask again
         self._running: set[anyio.CancelScope] = set()  # one for each call under way
@@ -238,6 +239,7 @@ class Run(EventFeed[RunEvent]):
         self._guarded.clear()
         self._is_cut = False
         self._spliced = None
+        self._reply = None
         if not is_retry:
             self._buffer.put(TurnStart(turn.number))
         assembler = self._assembler = MessageAssembler(
@@ -262,8 +264,12 @@ class Run(EventFeed[RunEvent]):
 
     async def _take_reply(
         self, request: Mapping[str, Any], assembler: MessageAssembler[GrowingInput]
-    ) -> APIError | None:
-        """Read the reply; what it broke off with, where it did."""
+    ) -> APIError | ProtocolError | None:
+        """Read the reply; what it broke off with, where it did.
+
+        Raises:
+            ProtocolError: What came is no stream of events, so that asking again is of no use.
+        """
         scope = self._waiting = anyio.CancelScope()
         try:
             await read_reply(
@@ -271,8 +277,13 @@ class Run(EventFeed[RunEvent]):
             )
         except _Unwanted:
             if self._spliced is not None:
-                return StreamInterrupted("the peer began its reply anew", message=self._spliced)
+                request_id = self._reply.request_id if self._reply else None
+                return StreamInterrupted("the peer began its reply anew", request_id=request_id, message=self._spliced)
         except APIError as error:
+            return error
+        except ProtocolError as error:
+            if self._reply is None:
+                raise
             return error
         return None
 
@@ -325,6 +336,7 @@ class Run(EventFeed[RunEvent]):
 
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""
+        self._reply = reply
 
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`; calls start here: at the end of their input, or where their tool streams, at its begin."""
