@@ -9,34 +9,20 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
-from ..growing import GrowingInput
+from ..errors import EagerStreamError
 from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
-from ..stream import StreamEvent, read_reply
 from ..tools.call import ToolCall
-from ..tools.definition import Tool
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
 from ..tools.results import NOT_RUN
-from ..transports import Reply, Transport, as_transport
-from ..wire import (
-    BlockStart,
-    InputDelta,
-    InputStart,
-    InputStop,
-    MessageAssembler,
-    MessageStart,
-    MessageState,
-    MessageStop,
-    Outcome,
-    ParserFactory,
-    PartialJSON,
-)
+from ..transports import Transport, as_transport
+from ..wire import Outcome, ParserFactory, PartialJSON
 from ..wire.events import Message
 from .conversation import MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from .policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins, OnInterrupt, OnTruncated
+from .reply import IncomingReply
 from .result import RunResult, RunStatus
 from .settle import answer
 from .turn import Turn, execute
@@ -142,10 +128,6 @@ _LAST_WORDS_S: Final = 5.0
 """How long an error waits for tools whose input broke off."""
 
 
-class _Unwanted(Exception):
-    """Not an error: the rest of the reply is not wanted."""
-
-
 class Run(EventFeed[RunEvent]):
     """What `run` gives: an async context manager, and an async iterator over `RunEvent`s.
 
@@ -170,17 +152,11 @@ class Run(EventFeed[RunEvent]):
         self._limits = limits
         self._parser = parser
         self._turn: Turn | None = None
-        self._admitted: set[ToolCall] = set()
-        self._held: list[ToolCall] = []  # of this turn, until its reply has ended
-        self._guarded: dict[GrowingInput, Tool] = {}
-        self._is_cut = False  # this turn's reply, by a guard
-        self._spliced: Message | None = None  # what had come of this turn's reply before the peer began it anew
-        self._reply: Reply | None = None  # this turn's, once it has begun to come
-        self._is_cancelled = False
-        self._waiting: anyio.CancelScope | None = None  # for the peer: its reply, or the time to ask again
+        self._reply: IncomingReply | None = None
+        self._pause: anyio.CancelScope | None = None  # before a request is sent again
         self._running: set[anyio.CancelScope] = set()  # one for each call under way
         self._next_request_at = -math.inf
-        self._assembler: MessageAssembler[GrowingInput] | None = None
+        self._is_cancelled = False
 
     @property
     def result(self) -> RunResult:
@@ -199,8 +175,10 @@ class Run(EventFeed[RunEvent]):
         self._is_cancelled = True
         if self._turn is not None and self._turn.ending is not None:
             self._turn.withdraw(Begins.NONE)
-        if self._waiting is not None:
-            self._waiting.cancel()
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._reply is not None:
+            self._reply.stop()
         for scope in self._running:
             scope.cancel()
 
@@ -229,73 +207,41 @@ class Run(EventFeed[RunEvent]):
     async def _take_turn(self) -> None:
         """One request and its tools."""
         conversation = self._conversation
-        with anyio.CancelScope() as self._waiting:
+        with anyio.CancelScope() as self._pause:
             await anyio.sleep_until(self._next_request_at)
         if self._is_cancelled:
             return
         request = conversation.request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
-        self._guarded.clear()
-        self._is_cut = False
-        self._spliced = None
-        self._reply = None
         if not is_retry:
             self._buffer.put(TurnStart(turn.number))
-        assembler = self._assembler = MessageAssembler(
-            parser=self._parser, limits=self._limits, input_type=GrowingInput
+        reply = self._reply = IncomingReply(
+            turn, conversation, self, self._admit, parser=self._parser, limits=self._limits
         )
-        error = await self._take_reply(request, assembler)
+        error = await reply.read(self._transport, request)
         delay_s = 0.0
-        if self._is_cancelled and assembler.state is not MessageState.STOPPED:
-            conversation.end(turn, self._message, CANCELLED)
+        if self._is_cancelled and not reply.is_whole:
+            conversation.end(turn, reply.message, CANCELLED)
         elif error is not None:
-            delay_s = conversation.interrupt(turn, self._message, error)
+            delay_s = conversation.interrupt(turn, reply.message, error)
             self._next_request_at = anyio.current_time() + delay_s
         else:
-            conversation.end(turn, self._message, CUT_BY_GUARD if self._is_cut else None)
+            conversation.end(turn, reply.message, CUT_BY_GUARD if reply.is_cut else None)
         if turn.is_discarded:
-            self._held.clear()
             self._buffer.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
             return
-        await self._wait_for_calls(turn)
+        await self._wait_for_calls(turn, reply.held)
         conversation.close_turn()
         self._buffer.put(TurnStop(turn.number, turn.message, turn.calls, error))
 
-    async def _take_reply(
-        self, request: Mapping[str, Any], assembler: MessageAssembler[GrowingInput]
-    ) -> APIError | ProtocolError | None:
-        """Read the reply; what it broke off with, where it did.
-
-        Raises:
-            ProtocolError: What came is no stream of events, so that asking again is of no use.
-        """
-        scope = self._waiting = anyio.CancelScope()
-        try:
-            await read_reply(
-                self._transport, request, assembler, self, limits=self._limits, one_message=True, scope=scope
-            )
-        except _Unwanted:
-            if self._spliced is not None:
-                request_id = self._reply.request_id if self._reply else None
-                return StreamInterrupted("the peer began its reply anew", request_id=request_id, message=self._spliced)
-        except APIError as error:
-            return error
-        except ProtocolError as error:
-            if self._reply is None:
-                raise
-            return error
-        return None
-
-    async def _wait_for_calls(self, turn: Turn) -> None:
-        """Until each call that may run has its result."""
-        if self._is_cancelled:
-            turn.withdraw(Begins.NONE)
-        elif turn.ending is not None:
-            turn.withdraw(turn.ending.begins)
-        held, self._held = self._held, []
+    async def _wait_for_calls(self, turn: Turn, held: Sequence[ToolCall]) -> None:
+        """Until each call that may run has its result; those that were held begin now, or never."""
+        assert turn.ending is not None
+        begins = Begins.NONE if self._is_cancelled else turn.ending.begins
+        turn.withdraw(begins)
         for call in held:
-            if call.result is None and turn.ending is not None and turn.ending.begins is Begins.ALL:
+            if call.result is None and begins is Begins.ALL:
                 self._admit(call)
             else:
                 call.withdraw(NOT_RUN)
@@ -317,9 +263,7 @@ class Run(EventFeed[RunEvent]):
 
     @property
     def _message(self) -> Message:
-        if self._spliced is not None:
-            return self._spliced
-        return self._assembler.message if self._assembler else {"role": "assistant", "content": []}
+        return self._reply.message if self._reply else {"role": "assistant", "content": []}
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -334,104 +278,12 @@ class Run(EventFeed[RunEvent]):
             for call in self.result.calls:
                 answer(call)  # also those of turns that were discarded
 
-    def opened(self, reply: Reply) -> None:
-        """See `Sink.opened`."""
-        self._reply = reply
-
-    def take(self, events: list[StreamEvent]) -> None:
-        """See `Sink.take`; calls start here: at the end of their input, or where their tool streams, at its begin."""
-        turn = self._turn
-        assert turn is not None
-        for event in events:
-            if self._is_cut:
-                if isinstance(event, InputStop) and turn.call_of(event.input) is not None:
-                    self.put(event)  # of the input that was being written
-                continue
-            if type(event) is MessageStart and event.voided is not None and turn.forbids_retry:
-                # What it calls from here on would be what has begun already, under other names.
-                self._is_cut = True
-                self._spliced = event.voided
-                continue
-            self.put(event)
-            if type(event) is InputDelta:  # nearly every event of a stream
-                if self._guarded:
-                    self._ask_guard(turn, event.input)
-                continue
-            match event:
-                case InputStart(input=input) if input.kind == "tool_use":
-                    self._begin(turn, input)
-                case InputStop(input=input) if input.kind == "tool_use":
-                    self._ask_guard(turn, input)
-                    self._start(turn, input)
-                case MessageStart(restarted=True):
-                    self._conversation.void(turn)
-                case MessageStop(stop_reason=reason):
-                    # At once: the end of the body may be some time in coming, and nothing may begin in it.
-                    turn.withdraw(self._conversation.ending_of(turn, reason).begins)
-                case BlockStart(block={"type": "fallback"}):
-                    turn.take_over()
-                case _:
-                    pass
-        # Of a message that is whole there is nothing left to save.
-        is_whole = self._assembler is not None and self._assembler.state is MessageState.STOPPED
-        if self._spliced is not None or (self._is_cut and not is_whole):
-            raise _Unwanted
-
-    def _begin(self, turn: Turn, input: GrowingInput) -> None:
-        """An input begins; a call of a streaming tool begins with it."""
-        tool = self._conversation.tools.find(input.block)
-        if tool is not None and tool.guard is not None:
-            self._guarded[input] = tool
-        if tool is not None and tool.is_streaming and not self._waits(tool):
-            call = self._conversation.add_call(turn, input)
-            if call is not None:
-                call.streams = tool.approve is None
-                self._admit(call)
-
-    def _waits(self, tool: Tool) -> bool:
-        """It begins when the message has ended: it says so itself, or an earlier call of its group does."""
-        group = tool.group.name if tool.group else None
-        return tool.start == "message" or any(group and self._group_of(call) == group for call in self._held)
-
-    def _group_of(self, call: ToolCall) -> str | None:
-        tool = self._conversation.tools.find(call.block)
-        return tool.group.name if tool and tool.group else None
-
-    def _start(self, turn: Turn, input: GrowingInput) -> None:
-        """A call's input is settled: run it, beside everything else. What was cut off is answered at the end."""
-        call = turn.call_of(input)
-        if call is not None and call.rejected is None:
-            return  # it has begun
-        call = call or self._conversation.add_call(turn, input)
-        if call is None or call in self._admitted or self._is_cancelled:
-            return
-        tool = self._conversation.tools.find(input.block)
-        if tool is not None and self._waits(tool) and input.outcome is Outcome.VALID:
-            self._held.append(call)
-        else:
-            self._admit(call)
-
     def _admit(self, call: ToolCall) -> None:
-        self._admitted.add(call)
         call.on_start = self._on_start
         call.on_progress = self._on_progress
         self._conversation.executor.admit(call)
         assert self._tasks is not None  # entered: this runs in one of its tasks
         self._tasks.start_soon(self._execute, call)
-
-    def _ask_guard(self, turn: Turn, input: GrowingInput) -> None:
-        """Ask the tool's guard, if it has one, about what has come of an input."""
-        tool = self._guarded.get(input)
-        if tool is None or input.outcome is Outcome.INVALID:
-            return
-        reject = tool.rejects(input.partial)
-        if reject is None:
-            return
-        del self._guarded[input]
-        call = turn.call_of(input) or self._conversation.add_call(turn, input)
-        if call is not None:
-            call.reject(reject.reason)
-            self._is_cut = reject.cut
 
     def _on_start(self, call: ToolCall) -> None:
         self._buffer.put(ToolStart(call))

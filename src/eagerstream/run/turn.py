@@ -41,6 +41,7 @@ class Turn:
         """Its request is sent once more, and nothing of it stays."""
         self._executor = executor
         self._limits = limits
+        self._by_input: dict[GrowingInput, ToolCall] = {}
         self._failed_groups: dict[str, ToolCall] = {}
         self._begun: set[ToolCall] = set()  # by `execute`
         self._on_close = on_close
@@ -58,12 +59,13 @@ class Turn:
 
     def call_of(self, input: GrowingInput) -> ToolCall | None:
         """The call of an input, where there is one already."""
-        return next((call for call in self.calls if call.input is input), None)
+        return self._by_input.get(input)
 
     def add(self, input: GrowingInput) -> ToolCall:
         """A call of this turn."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
         self.calls.append(call)
+        self._by_input[input] = call
         return call
 
     def withdraw(self, begins: Begins) -> None:
@@ -123,6 +125,7 @@ class Turn:
         """The peer begins its reply anew: what came of it so far does not count, and what it calls is not answered."""
         self.withdraw(Begins.ADMITTED)
         self.calls.clear()
+        self._by_input.clear()
         self._failed_groups = {}
 
     def take_over(self) -> None:

@@ -1,0 +1,222 @@
+"""`IncomingReply`: one reply while it is read. Its events are handed on, and its calls begin as early as they may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+
+from ..errors import APIError, ProtocolError, StreamInterrupted
+from ..growing import GrowingInput
+from ..handover import EventFeed
+from ..limits import Limits
+from ..stream import StreamEvent, read_reply
+from ..tools.call import ToolCall
+from ..tools.definition import Tool
+from ..transports import Reply, Transport
+from ..wire import (
+    BlockStart,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageAssembler,
+    MessageStart,
+    MessageState,
+    MessageStop,
+    Outcome,
+    ParserFactory,
+)
+from ..wire.events import Message
+from .conversation import Conversation
+from .events import RunEvent
+from .turn import Turn
+
+
+class _Unwanted(Exception):
+    """Not an error: the rest of the reply is not wanted."""
+
+
+class IncomingReply:
+    """One reply while it is read.
+
+    A call is admitted at the end of its own input; one whose tool streams when its input begins; one that waits for the
+    end of the message is held, and left to the run. Guards are asked while inputs grow.
+
+    Args:
+        turn: What its calls belong to.
+        conversation: Makes the calls, and knows the tools.
+        feed: Gets the events.
+        admit: Told each call that may begin.
+        parser, limits: As for `MessageAssembler`.
+
+    Attributes:
+        held: Calls that wait for the end of the message.
+        is_cut: The rest of it is not wanted: a guard says so, or it was begun anew after something of it had run.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        conversation: Conversation,
+        feed: EventFeed[RunEvent],
+        admit: Callable[[ToolCall], object],
+        *,
+        parser: ParserFactory,
+        limits: Limits,
+    ) -> None:
+        self.held: list[ToolCall] = []
+        self.is_cut = False
+        self._turn = turn
+        self._conversation = conversation
+        self._feed = feed
+        self._admit = admit
+        self._limits = limits
+        self._assembler = MessageAssembler(parser=parser, limits=limits, input_type=GrowingInput)
+        self._scope = anyio.CancelScope()
+        self._reply: Reply | None = None  # once it has begun to come
+        self._is_stopped = False
+        self._voided: Message | None = None  # what had come before the peer began it anew
+        self._guarded: dict[GrowingInput, Tool] = {}
+        self._admitted: set[ToolCall] = set()
+        self._held_groups: set[str] = set()
+
+    @property
+    def message(self) -> Message:
+        """The assistant message as far as it has come and counts."""
+        return self._assembler.message if self._voided is None else self._voided
+
+    @property
+    def is_whole(self) -> bool:
+        """The message has come to its end."""
+        return self._assembler.state is MessageState.STOPPED
+
+    def stop(self) -> None:
+        """Read no more of it, and begin no more of its calls; its inputs are settled all the same."""
+        self._is_stopped = True
+        self._scope.cancel()
+
+    async def read(self, transport: Transport, request: Mapping[str, Any]) -> APIError | ProtocolError | None:
+        """Send the request and read the reply to its end; what it broke off with, where it did.
+
+        Raises:
+            ProtocolError: What came is no stream of events: asking again is of no use.
+            LimitError: See `MessageStream`.
+        """
+        try:
+            await read_reply(
+                transport, request, self._assembler, self, limits=self._limits, one_message=True, scope=self._scope
+            )
+        except _Unwanted:
+            if self._voided is not None:
+                request_id = self._reply.request_id if self._reply else None
+                return StreamInterrupted("the peer began its reply anew", request_id=request_id, message=self._voided)
+        except APIError as error:
+            return error
+        except ProtocolError as error:
+            if self._reply is None:
+                raise
+            return error
+        return None
+
+    # --- `stream.Sink` ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """See `Sink.is_full`."""
+        return self._feed.is_full
+
+    async def room(self) -> None:
+        """See `Sink.room`."""
+        await self._feed.room()
+
+    def opened(self, reply: Reply) -> None:
+        """See `Sink.opened`."""
+        self._reply = reply
+
+    def take(self, events: list[StreamEvent]) -> None:
+        """See `Sink.take`; calls begin in here."""
+        for event in events:
+            if self.is_cut:
+                if isinstance(event, InputStop) and self._turn.call_of(event.input) is not None:
+                    self._feed.put(event)  # of the input that was being written
+                continue
+            if type(event) is MessageStart and event.voided is not None and self._turn.forbids_retry:
+                # What it calls from here on would be what has begun already, under other names.
+                self.is_cut = True
+                self._voided = event.voided
+                continue
+            self._feed.put(event)
+            if type(event) is InputDelta:  # nearly every event of a stream
+                if self._guarded:
+                    self._ask_guard(event.input)
+                continue
+            match event:
+                case InputStart(input=input) if input.kind == "tool_use":
+                    self._begin(input)
+                case InputStop(input=input) if input.kind == "tool_use":
+                    self._ask_guard(input)
+                    self._end(input)
+                case MessageStart(restarted=True):
+                    self._conversation.void(self._turn)
+                case MessageStop(stop_reason=reason):
+                    # At once: the end of the body may be some time in coming, and nothing may begin in it.
+                    self._turn.withdraw(self._conversation.ending_of(self._turn, reason).begins)
+                case BlockStart(block={"type": "fallback"}):
+                    self._turn.take_over()
+                case _:
+                    pass
+        # Of a message that is whole there is nothing left to save.
+        if self._voided is not None or (self.is_cut and not self.is_whole):
+            raise _Unwanted
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def _begin(self, input: GrowingInput) -> None:
+        """An input begins; a call of a streaming tool begins with it."""
+        tool = self._conversation.tools.find(input.block)
+        if tool is not None and tool.guard is not None:
+            self._guarded[input] = tool
+        if tool is not None and tool.is_streaming and not self._waits(tool):
+            call = self._conversation.add_call(self._turn, input)
+            if call is not None:
+                call.streams = tool.approve is None
+                self._start(call)
+
+    def _end(self, input: GrowingInput) -> None:
+        """An input is settled: its call begins, beside everything else. One that was cut off is only answered."""
+        call = self._turn.call_of(input)
+        if call is not None and call.rejected is None:
+            return  # it has begun
+        call = call or self._conversation.add_call(self._turn, input)
+        if call is None or call in self._admitted or self._is_stopped:
+            return
+        tool = self._conversation.tools.find(input.block)
+        if tool is not None and self._waits(tool) and input.outcome is Outcome.VALID:
+            self.held.append(call)
+            if tool.group is not None:
+                self._held_groups.add(tool.group.name)
+        else:
+            self._start(call)
+
+    def _waits(self, tool: Tool) -> bool:
+        """It begins when the message has ended: it says so itself, or an earlier call of its group does."""
+        return tool.start == "message" or (tool.group is not None and tool.group.name in self._held_groups)
+
+    def _start(self, call: ToolCall) -> None:
+        self._admitted.add(call)
+        self._admit(call)
+
+    def _ask_guard(self, input: GrowingInput) -> None:
+        """Ask the tool's guard, if it has one, about what has come of an input."""
+        tool = self._guarded.get(input)
+        if tool is None or input.outcome is Outcome.INVALID:
+            return
+        reject = tool.rejects(input.partial)
+        if reject is None:
+            return
+        del self._guarded[input]
+        call = self._turn.call_of(input) or self._conversation.add_call(self._turn, input)
+        if call is not None:
+            call.reject(reject.reason)
+            self.is_cut = reject.cut
