@@ -132,7 +132,8 @@ def test_resume(tmp_path: Path) -> None:
         with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as program:
             assert program.stdout is not None
             printed = [program.stdout.readline()]
-            while len(server.requests) < 4:  # that of the third turn is sent, and meets silence
+            # Until the request of the third turn meets silence.
+            while len(server.requests) < 4 or server.requests[3].fault is None:
                 assert program.poll() is None
                 time.sleep(0.01)
             program.kill()

@@ -260,7 +260,7 @@ async def _run(client: Any) -> tuple[list[str], Exception | None, Any]:
     seen: list[str] = []
     tools = [say, fail, wait, block, lines, guarded]
     failure = None
-    async with eagerstream.run(client, tools=tools, **REQUEST) as running:
+    async with eagerstream.run(client, tools=tools, **REQUEST, restart_delay_s=0) as running:
         try:
             async for event in running:
                 seen += _shown_of(event)
