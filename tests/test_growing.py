@@ -279,6 +279,26 @@ async def test_cancelling_a_waiter(wait: str) -> None:
     assert other.outcome == ("value", [1])
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("wait", WAITS)
+async def test_who_is_told_of_waiting(wait: str) -> None:
+    """Of each wait both ends are told, also where the input ends it; afterwards nobody is, and so nobody is kept."""
+    writer = Writer()
+    told: list[int] = []
+    writer.input.on_wait = told.append
+    waiter = Waiter()
+    async with anyio.create_task_group() as tasks:
+        if wait == "field":
+            tasks.start_soon(waiter.run, lambda: WAITS[wait](writer.input))
+        else:
+            tasks.start_soon(waiter.run_all, WAITS[wait](writer.input))
+        await anyio.wait_all_tasks_blocked()
+        assert told == [1]
+        writer.cut()
+    assert told == [1, -1]
+    assert writer.input.on_wait != told.append
+
+
 # --- text and items ---------------------------------------------------------------------------------------------------
 
 

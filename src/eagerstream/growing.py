@@ -13,6 +13,9 @@ from .wire import Outcome, Parser, ToolInput
 from .wire.values import MISSING, Path, find
 
 
+def _tell_nobody(_: int) -> None: ...
+
+
 class GrowingInput(ToolInput):
     """A `ToolInput` for those with an event loop; the events of `stream` and `run` carry it.
 
@@ -27,8 +30,11 @@ class GrowingInput(ToolInput):
         self._end: anyio.Event | None = None
         self.interrupted: str | None = None
         """Why nothing more of it is wanted; see `interrupt`."""
-        self.on_wait: Callable[[int], object] = lambda _: None
-        """Told 1 when a task begins to wait for more of this input, -1 when it ends: who reads must not wait for it."""
+        self.on_wait: Callable[[int], object] = _tell_nobody
+        """Told 1 when a task begins to wait for more of this input, -1 when it ends: who reads must not wait for it.
+
+        Nobody once the input is settled: it may be kept for long, and must not keep the reader.
+        """
 
     async def field(self, *path: str | int) -> Any:
         """The value at `path`, as soon as it is finished; usually long before the input is.
@@ -145,7 +151,8 @@ class GrowingInput(ToolInput):
     async def _change(self) -> None:
         event = anyio.Event()
         self._waiting.append(event)
-        self.on_wait(1)
+        on_wait = self.on_wait  # the one that is told of the beginning is told of the end
+        on_wait(1)
         try:
             await event.wait()
         except BaseException:
@@ -153,7 +160,7 @@ class GrowingInput(ToolInput):
                 self._waiting.remove(event)
             raise
         finally:
-            self.on_wait(-1)
+            on_wait(-1)
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -167,6 +174,7 @@ class GrowingInput(ToolInput):
 
     def _settle(self, *, whole: bool) -> None:
         super()._settle(whole=whole)
+        self.on_wait = _tell_nobody
         self._wake()
         if self._end is not None:
             self._end.set()

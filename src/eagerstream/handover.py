@@ -300,7 +300,7 @@ class EventFeed(ABC, Generic[E]):
 
     def put(self, event: E) -> None:
         """Hand an event over to the consumer."""
-        if isinstance(event, InputStart) and isinstance(event.input, GrowingInput):
+        if isinstance(event, InputStart) and isinstance(event.input, GrowingInput) and event.input.outcome is None:
             event.input.on_wait = self._buffer.on_wait
         self._buffer.put(event)
 

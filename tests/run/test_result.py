@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -186,3 +188,33 @@ async def test_going_on_with_a_text() -> None:
     whole = await finished(LocalAPI([DONE]).transport())
     assert whole.result.continuation is None
     assert RunResult(RunStatus.ERROR, None, [USER]).continuation is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("ends", ["by itself", "cancelled", "left"])
+async def test_a_result_keeps_no_run(ends: str) -> None:
+    """Results are kept for long: with them stays what was said, and not the client, the buffer and all other calls.
+
+    Nor does it take the garbage collector to get rid of a run: what waits for it adds up where many end.
+    """
+    asks = reply(text("Let me see."), tool_use("get_weather", {"city": "Oslo"}), tool_use("fail", {}))
+
+    async def converse() -> tuple[RunResult, list[weakref.ref[Any]]]:
+        async with eagerstream.run(LocalAPI([asks], [DONE]).transport(), tools=TOOLS, **REQUEST) as run:
+            async for event in run:
+                if isinstance(event, TurnStop) and ends == "cancelled":
+                    run.cancel()
+                elif isinstance(event, TurnStop) and ends == "left":
+                    break
+        return run.result, [weakref.ref(each) for each in (run, run._transport, run._buffer, run._conversation)]
+
+    gc.disable()
+    try:
+        with anyio.fail_after(SLOWLY_S):
+            kept, others = await converse()
+            if ends == "left":
+                gc.collect()  # a task that anyio cancels on asyncio is in a cycle with its exception
+            assert [other() for other in others] == [None] * 4
+    finally:
+        gc.enable()
+    assert [call.name for call in checked(kept).calls] == ["get_weather", "fail"]

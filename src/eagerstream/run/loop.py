@@ -277,6 +277,7 @@ class Run(EventFeed[RunEvent]):
             self._conversation.close_turn()  # its tools have been cancelled by now
             for call in self.result.calls:
                 answer(call)  # also those of turns that were discarded
+                call.let_go()
 
     def _admit(self, call: ToolCall) -> None:
         call.on_start = self._on_start

@@ -17,6 +17,9 @@ from .policy import Begins, Ending
 from .settle import kept_blocks, settle, taken_over
 
 
+def _tell_nobody(_: object) -> None: ...
+
+
 class Turn:
     """One reply of the model and its calls.
 
@@ -28,7 +31,7 @@ class Turn:
     """
 
     def __init__(
-        self, number: int, *, executor: Executor, limits: Limits, on_close: Callable[[Turn], object] = lambda _: None
+        self, number: int, *, executor: Executor, limits: Limits, on_close: Callable[[Turn], object] | None = None
     ) -> None:
         self.number = number
         self.message: Message = {"role": "assistant", "content": []}
@@ -44,7 +47,7 @@ class Turn:
         self._by_input: dict[GrowingInput, ToolCall] = {}
         self._failed_groups: dict[str, ToolCall] = {}
         self._begun: set[ToolCall] = set()  # by `execute`
-        self._on_close = on_close
+        self._on_close = on_close or _tell_nobody
 
     @property
     def kept(self) -> list[Block]:
@@ -152,7 +155,8 @@ class Turn:
             assert self.ending is not None
             self.is_closed = True
             self.history = settle(self.message, self.calls, self.ending.keeps)
-            self._on_close(self)
+            on_close, self._on_close = self._on_close, _tell_nobody  # no cycle with the conversation is left
+            on_close(self)
 
 
 async def execute(executor: Executor, call: ToolCall) -> None:

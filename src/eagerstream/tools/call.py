@@ -35,6 +35,9 @@ class CallState(Enum):
 _SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "withdrawn", "blocked_s")
 
 
+def _tell_nobody(*_: object) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class ToolCall:
     """One `tool_use` block and what became of it.
@@ -78,11 +81,11 @@ class ToolCall:
     """Nobody waits for the tool any more: a thread that still runs may stop."""
     in_thread: bool = field(default=False, repr=False)
     """Its tool runs in a thread, maybe longer than it was waited for."""
-    on_thread_end: Callable[[], object] = field(default=lambda: None, repr=False)
+    on_thread_end: Callable[[], object] = field(default=_tell_nobody, repr=False)
     _started_s: float = field(default=0.0, repr=False)
     answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
-    on_start: Callable[[ToolCall], object] = field(default=lambda _: None, repr=False)
-    on_progress: Callable[[ToolCall, Any], object] = field(default=lambda _, __: None, repr=False)
+    on_start: Callable[[ToolCall], object] = field(default=_tell_nobody, repr=False)
+    on_progress: Callable[[ToolCall, Any], object] = field(default=_tell_nobody, repr=False)
 
     @property
     def id(self) -> str:
@@ -163,7 +166,12 @@ class ToolCall:
     def leave_thread(self) -> None:
         """The tool's thread has ended."""
         self.in_thread = False
-        self.on_thread_end()
+        on_thread_end, self.on_thread_end = self.on_thread_end, _tell_nobody
+        on_thread_end()
+
+    def let_go(self) -> None:
+        """Its run is over: the call may be kept for long, and must not keep the run."""
+        self.on_start = self.on_progress = _tell_nobody
 
     def answer(self, returned: Any, *, include_data: bool = False) -> None:
         """What the tool returned: text, content blocks, a `ToolResponse`, or anything that has a JSON form.
