@@ -278,6 +278,7 @@ class Run(EventFeed[RunEvent]):
             for call in self.result.calls:
                 answer(call)  # also those of turns that were discarded
                 call.let_go()
+            self._reply = None  # which holds this run
 
     def _admit(self, call: ToolCall) -> None:
         call.on_start = self._on_start
