@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable
+from math import inf
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -107,8 +108,10 @@ class EventBuffer(Generic[E]):
     ) -> None:
         if mode not in ("merge", "wait"):
             raise UsageError(f'buffer must be "merge" or "wait", not {mode!r}')
-        if min_interval_s < 0 or min_chars < 0:
-            raise UsageError("min_interval_s and min_chars must not be negative")
+        thinning: dict[str, object] = {"min_interval_s": min_interval_s, "min_chars": min_chars}
+        for name, least in thinning.items():
+            if not isinstance(least, int | float) or not 0 <= least < inf:
+                raise UsageError(f"{name} must be a number that is not negative, not {least!r}")
         self._waits = mode == "wait"
         self._min_interval_s = min_interval_s
         self._min_chars = min_chars
@@ -228,9 +231,15 @@ class EventBuffer(Generic[E]):
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
+            if self._filled is not None:
+                raise UsageError("another task waits for the next event already: one at a time")
             filled = self._filled = anyio.Event()
-            with anyio.move_on_after(held_s):
-                await filled.wait()
+            try:
+                with anyio.move_on_after(held_s):
+                    await filled.wait()
+            finally:
+                if self._filled is filled:
+                    self._filled = None
         if self._emptied is not None:
             self._emptied.set()
         return self._ready.popleft()
@@ -328,6 +337,8 @@ class EventFeed(ABC, Generic[E]):
         try:
             await self._read()
         except Exception as error:
+            if isinstance(error, StopAsyncIteration):  # out of the iteration it would look like its end
+                error = RuntimeError("the transport raised StopAsyncIteration")
             self._failure = error
             self._buffer.close(error)
         finally:

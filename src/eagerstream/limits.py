@@ -49,7 +49,7 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             bound = getattr(self, field.name)
-            if not bound > 0:
+            if isinstance(bound, bool) or not isinstance(bound, int | float) or not bound > 0:
                 raise UsageError(f"Limits.{field.name} must be a positive number, not {bound!r}")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
 import anyio
 
-from .errors import APIError, EagerStreamError, StreamInterrupted, UsageError
+from .cancellation import raise_if_cancelled
+from .errors import APIError, StreamInterrupted, UsageError
 from .growing import GrowingInput
 from .handover import BufferMode, EventBuffer, EventFeed
 from .limits import DEFAULT_LIMITS, Limits
@@ -74,11 +75,26 @@ def stream(
     Raises:
         UsageError: The client is of the wrong kind, or a setting is out of range. At once, before anything is sent.
     """
-    request = {"messages": list(messages), **request_parameters(model, max_tokens, tools, parameters)}
+    request = {"messages": checked_messages(messages), **request_parameters(model, max_tokens, tools, parameters)}
     events: EventBuffer[StreamEvent] = EventBuffer(
         mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
     )
     return MessageStream(as_transport(client), request, events, limits=limits, parser=parser)
+
+
+def checked_messages(messages: object) -> list[Mapping[str, Any]]:
+    """The messages, in a list of their own.
+
+    Raises:
+        UsageError: They are no list of mappings.
+    """
+    if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
+        raise UsageError(f"messages must be a list of messages, not {type(messages).__name__}")
+    listed = list(messages)
+    for message in listed:
+        if not isinstance(message, Mapping):
+            raise UsageError(f"a message must be a mapping, not {type(message).__name__}")
+    return listed
 
 
 def request_parameters(
@@ -216,18 +232,21 @@ async def read_reply(
     Raises:
         APIError, StreamInterrupted, ProtocolError, LimitError: See `MessageStream`.
     """
-    silence = _Silence(limits, scope)
+    silence = _Silence(limits, scope, opening_s=transport.opening_timeout_s(limits))
     request_id: str | None = None
+    is_read = False
     try:
         with silence.scope:
             async with transport.open(request, limits) as reply:
                 request_id = reply.request_id
                 sink.opened(reply)
+                silence.end([])
                 while (batch := await reply.receive()) is not None:
                     _take_batch(batch, assembler, sink, reply, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
                         silence.end_soon()
                         if one_message:
+                            is_read = True
                             await _drain(reply)
                             break
                     else:
@@ -235,13 +254,20 @@ async def read_reply(
                     if sink.is_full:
                         with silence.allowed():
                             await sink.room()
+                is_read = True
         cut = silence.scope.cancelled_caught
         sink.take(assembler.close(cleanly=not cut))
         if assembler.state is not MessageState.STOPPED:
             reason = silence.reason if cut else "the reply ended before its message did"
             raise StreamInterrupted(reason, request_id=request_id)
+    except anyio.get_cancelled_exc_class() as cancelled:
+        await raise_if_cancelled(cancelled)
+        sink.take(assembler.close(cleanly=False))
+        raise StreamInterrupted(
+            "the connection was given up", request_id=request_id, message=assembler.message
+        ) from cancelled
     except Exception as error:
-        if assembler.state is MessageState.STOPPED and isinstance(error, StreamInterrupted):
+        if assembler.state is MessageState.STOPPED and (is_read or isinstance(error, StreamInterrupted)):
             return  # the message is whole: what happens to the connection then loses nothing
         has_begun = assembler.state is not MessageState.WAITING
         sink.take(assembler.close(cleanly=False))
@@ -279,13 +305,14 @@ class _Silence:
     only when a twentieth of its time has passed.
     """
 
-    def __init__(self, limits: Limits, scope: anyio.CancelScope | None) -> None:
+    def __init__(self, limits: Limits, scope: anyio.CancelScope | None, *, opening_s: float) -> None:
         self._idle_s = limits.idle_timeout_s
         self._progress_s = limits.progress_timeout_s
         self._slack_s = min(self._idle_s, self._progress_s) / 20
         self.scope = scope or anyio.CancelScope()
         self._byte_at = self._progress_at = self._moved_at = time.monotonic()
         self._move()
+        self.scope.deadline += max(0.0, opening_s - self._idle_s)
 
     @property
     def reason(self) -> str:
@@ -295,7 +322,7 @@ class _Silence:
             return f"no byte came for {self._idle_s:g} s"
         if now - self._progress_at >= self._progress_s:
             return f"nothing but pings came for {self._progress_s:g} s"
-        return "the reading was ended"
+        return "the event loop stood still for longer than a time-out"
 
     def end(self, batch: list[WireEvent]) -> None:
         """Bytes came, and these events with them."""
@@ -333,5 +360,5 @@ async def _drain(reply: Reply) -> None:
     try:
         while await reply.receive() is not None:
             pass
-    except EagerStreamError:
+    except Exception:
         pass  # the message is whole: what comes after it loses nothing

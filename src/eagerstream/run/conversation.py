@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, get_args
 from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
 from ..growing import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
-from ..stream import MessageStream, request_parameters
+from ..stream import MessageStream, checked_messages, request_parameters
 from ..tools.call import ToolCall
 from ..tools.executor import Executor, InProcessExecutor
 from ..tools.foreign import ForeignTool, as_tool
@@ -32,7 +32,7 @@ from ..tools.history import count_breakpoints, validate_history
 from ..tools.toolbox import Toolbox
 from ..wire.events import Message
 from .cache import with_breakpoints
-from .policy import BROKEN_OFF, INTERRUPTED, Ending, OnInterrupt, OnTruncated, Then, ending_of
+from .policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, OnInterrupt, OnTruncated, Then, ending_of
 from .result import RunResult, RunStatus, add_usage
 from .settle import is_whole_call
 from .turn import Turn
@@ -43,6 +43,7 @@ MAX_CONTINUATIONS: Final = 5
 MAX_RESTARTS: Final = 2
 RESTART_DELAY_S: Final = 0.5
 _MAX_RESTART_DELAY_S: Final = 30.0
+_MAX_DOUBLINGS: Final = 64
 
 
 class Conversation:
@@ -115,8 +116,7 @@ class Conversation:
         if on_interrupt not in get_args(OnInterrupt):
             raise UsageError(f"on_interrupt must be one of {', '.join(get_args(OnInterrupt))}, not {on_interrupt!r}")
         _check_count("max_restarts", max_restarts, least=0)
-        if not 0 <= restart_delay_s < inf:
-            raise UsageError(f"restart_delay_s must be a number of seconds, not {restart_delay_s!r}")
+        _check_seconds("restart_delay_s", restart_delay_s)
         if cache not in (None, "auto"):
             raise UsageError(f'cache must be "auto" or None, not {cache!r}')
         # What runs here is looked at whatever executor there is: a tool that nothing could run is a mistake.
@@ -130,7 +130,7 @@ class Conversation:
         if isinstance(messages, RunResult):
             self.result.container = messages.container
             messages = messages.messages
-        self.result.messages = list(messages)
+        self.result.messages = checked_messages(messages)
         self._awaits_reply = False
         self.failure: LimitError | None = None
         """What the run is to raise once its last turn is closed."""
@@ -151,7 +151,7 @@ class Conversation:
         self._failed_turns = 0
         self._restarts = 0
         self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
-        self._ids = _call_ids(messages)
+        self._ids = _call_ids(self.result.messages)
         self._check_history()
 
     @property
@@ -261,9 +261,8 @@ class Conversation:
         """
         result = self.result
         result.message = message
-        result.turns += 1
-        add_usage(result.usage, message.get("usage") or {})
-        result.container = message.get("container") or result.container
+        result.turns += ending is not CANCELLED
+        self._take_account(message)
         reason = message.get("stop_reason")
         turn.end(message, ending or self.ending_of(turn, reason))
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
@@ -290,16 +289,19 @@ class Conversation:
         """
         retry_after_s = 0.0
         if isinstance(error, APIError):
-            retry_after_s = error.retry_after_s or 0.0
-            if not error.retryable or error.retried or retry_after_s > self._limits.max_retry_after_s:
+            retry_after_s = max(error.retry_after_s or 0.0, 0.0)
+            # A time that is no number is over the limit, too.
+            if not error.retryable or error.retried or not retry_after_s <= self._limits.max_retry_after_s:
                 raise error
         if self._on_interrupt == "raise" or self._restarts == self._max_restarts:
             raise error
         longest_s = max(self._restart_delay_s, _MAX_RESTART_DELAY_S)
-        delay_s: float = min(self._restart_delay_s * 2**self._restarts, longest_s)
+        delay_s: float = min(self._restart_delay_s * 2 ** min(self._restarts, _MAX_DOUBLINGS), longest_s)
         self._restarts += 1
-        add_usage(self.result.usage, message.get("usage") or {})
+        self._take_account(message)
         if turn.forbids_retry:
+            self.result.message = message
+            self._retry_max_tokens = None
             turn.end(message, INTERRUPTED)
             if turn.number == self._max_turns:
                 self.result.status = RunStatus.LIMIT
@@ -327,11 +329,17 @@ class Conversation:
 
         The turn is still to be closed: what has begun to run may come to its end before.
         """
-        if self._turn is not None and self._turn.ending is None:
+        if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
             self._turn.end(message, BROKEN_OFF)
+            self._take_account(message)
         if message["content"]:
             self.result.message = message
         self.result.status = status
+
+    def _take_account(self, message: Message) -> None:
+        """What a reply cost, and where its code ran, however it ended."""
+        add_usage(self.result.usage, message.get("usage") or {})
+        self.result.container = message.get("container") or self.result.container
 
     def close_turn(self) -> None:
         """Settle the turn under way, if any; what stays of it is added to the history."""
@@ -380,7 +388,10 @@ class Conversation:
         """A turn is settled: it joins the history."""
         self.result.messages = [*self.result.messages, *turn.history]
         results = [call for call in turn.calls if call.in_history]
-        if results and turn.ending is not INTERRUPTED:
+        if turn.ending is INTERRUPTED:
+            if not turn.history:
+                self.forget(turn)  # nothing of it stays after all
+        elif results:
             self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
             if self._failed_turns == self._max_consecutive_tool_errors and not self._has_ended:
                 self.result.status = RunStatus.LIMIT
@@ -395,6 +406,11 @@ class Conversation:
 def _check_count(name: str, count: object, *, least: int) -> None:
     if type(count) is not int or count < least:
         raise UsageError(f"{name} must be a whole number, at least {least}, not {count!r}")
+
+
+def _check_seconds(name: str, seconds: object) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < inf:
+        raise UsageError(f"{name} must be a number of seconds, not {seconds!r}")
 
 
 def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal
 
@@ -154,7 +154,8 @@ class Run(EventFeed[RunEvent]):
         self._turn: Turn | None = None
         self._reply: IncomingReply | None = None
         self._pause: anyio.CancelScope | None = None  # before a request is sent again
-        self._running: set[anyio.CancelScope] = set()  # one for each call under way
+        self._running: dict[ToolCall, anyio.CancelScope] = {}
+        self._stopped: set[ToolCall] = set()  # whose end was told
         self._next_request_at = -math.inf
         self._is_cancelled = False
 
@@ -179,20 +180,26 @@ class Run(EventFeed[RunEvent]):
             self._pause.cancel()
         if self._reply is not None:
             self._reply.stop()
-        for scope in self._running:
-            scope.cancel()
+        self._give_up(self._running)
+
+    def _give_up(self, calls: Iterable[ToolCall]) -> None:
+        """Nobody wants the results of these calls: cancel those that run."""
+        for call in calls:
+            if call in self._running:
+                self._running[call].cancel()
 
     async def _read(self) -> None:
         try:
             while not (self._conversation.ended or self._is_cancelled):
                 await self._take_turn()
         except Exception as error:
-            await self._break_off()
+            self._conversation.abandon(self._message, RunStatus.ERROR)
             self._mark(error)
+            await self._hear_last_words()
             raise
         if self._is_cancelled:
             self._conversation.abandon(self._message, RunStatus.CANCELLED)
-        if (failure := self._conversation.failure) is not None:
+        elif (failure := self._conversation.failure) is not None:
             self._mark(failure)
             raise failure
 
@@ -217,7 +224,7 @@ class Run(EventFeed[RunEvent]):
         if not is_retry:
             self._buffer.put(TurnStart(turn.number))
         reply = self._reply = IncomingReply(
-            turn, conversation, self, self._admit, parser=self._parser, limits=self._limits
+            turn, conversation, self, self._admit, self._give_up, parser=self._parser, limits=self._limits
         )
         error = await reply.read(self._transport, request)
         delay_s = 0.0
@@ -229,10 +236,13 @@ class Run(EventFeed[RunEvent]):
         else:
             conversation.end(turn, reply.message, CUT_BY_GUARD if reply.is_cut else None)
         if turn.is_discarded:
+            self._give_up(turn.calls)
             self._buffer.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
             return
         await self._wait_for_calls(turn, reply.held)
         conversation.close_turn()
+        for call in turn.calls:
+            self._tell_stop(call)  # also of those that never began
         self._buffer.put(TurnStop(turn.number, turn.message, turn.calls, error))
 
     async def _wait_for_calls(self, turn: Turn, held: Sequence[ToolCall]) -> None:
@@ -248,12 +258,11 @@ class Run(EventFeed[RunEvent]):
         for call in turn.calls:
             await call.answered.wait()
 
-    async def _break_off(self) -> None:
+    async def _hear_last_words(self) -> None:
         """Something failed: nothing more begins. What runs has until the block is left, and then the turn is closed.
 
         Tools that were reading their input have a moment to say what they did.
         """
-        self._conversation.abandon(self._message, RunStatus.ERROR)
         if self._turn is not None:
             self._turn.withdraw(BROKEN_OFF.begins)
             with anyio.move_on_after(_LAST_WORDS_S):
@@ -294,13 +303,20 @@ class Run(EventFeed[RunEvent]):
         self._buffer.put(ToolProgress(call, value))
 
     async def _execute(self, call: ToolCall) -> None:
-        with anyio.CancelScope() as scope:
-            self._running.add(scope)
+        if self._is_cancelled:  # since it was admitted: it must not begin, and gives its place back
+            await call.input.settled()
+            answer(call)
+        with anyio.CancelScope() as self._running[call]:
             try:
                 await execute(self._conversation.executor, call)
             finally:
-                self._running.remove(scope)
+                del self._running[call]
         if call.result is None:  # it was cancelled
             await call.input.settled()
             answer(call)
-        self._buffer.put(ToolStop(call))
+        self._tell_stop(call)
+
+    def _tell_stop(self, call: ToolCall) -> None:
+        if call not in self._stopped:
+            self._stopped.add(call)
+            self._buffer.put(ToolStop(call))

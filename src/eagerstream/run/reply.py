@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -48,6 +48,7 @@ class IncomingReply:
         conversation: Makes the calls, and knows the tools.
         feed: Gets the events.
         admit: Told each call that may begin.
+        give_up: Told the calls whose results nobody wants any more.
         parser, limits: As for `MessageAssembler`.
 
     Attributes:
@@ -61,6 +62,7 @@ class IncomingReply:
         conversation: Conversation,
         feed: EventFeed[RunEvent],
         admit: Callable[[ToolCall], object],
+        give_up: Callable[[Iterable[ToolCall]], object],
         *,
         parser: ParserFactory,
         limits: Limits,
@@ -71,6 +73,7 @@ class IncomingReply:
         self._conversation = conversation
         self._feed = feed
         self._admit = admit
+        self._give_up = give_up
         self._limits = limits
         self._assembler = MessageAssembler(parser=parser, limits=limits, input_type=GrowingInput)
         self._scope = anyio.CancelScope()
@@ -117,6 +120,8 @@ class IncomingReply:
             if self._reply is None:
                 raise
             return error
+        if self._assembler.lost_chars and not self._is_stopped:
+            return ProtocolError("a call of the reply came without its beginning")
         return None
 
     # --- `stream.Sink` ------------------------------------------------------------------------------------------------
@@ -158,6 +163,9 @@ class IncomingReply:
                     self._ask_guard(input)
                     self._end(input)
                 case MessageStart(restarted=True):
+                    self.held.clear()
+                    self._held_groups.clear()
+                    self._give_up(self._turn.calls)
                     self._conversation.void(self._turn)
                 case MessageStop(stop_reason=reason):
                     # At once: the end of the body may be some time in coming, and nothing may begin in it.
@@ -174,6 +182,8 @@ class IncomingReply:
 
     def _begin(self, input: GrowingInput) -> None:
         """An input begins; a call of a streaming tool begins with it."""
+        if self._is_stopped:
+            return
         tool = self._conversation.tools.find(input.block)
         if tool is not None and tool.guard is not None:
             self._guarded[input] = tool

@@ -6,16 +6,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from math import isfinite
 from typing import Any, Final, Self
 
 from pydantic import BaseModel
 
 from ..errors import UsageError
 from ..tools.call import ToolCall
+from ..tools.content import to_json
 from ..wire.events import Message
 
 _VERSION_KEY: Final = "eagerstream_run"
 _VERSION: Final = 1
+_NO_COUNT: Final = 2**53  # of tokens; what a peer says beyond it would only fill up
 
 
 class RunStatus(Enum):
@@ -83,7 +86,8 @@ class RunResult:
         """
         if self.message is None or self.message.get("stop_reason") is not None:
             return None
-        text = "".join(block["text"] for block in self.message["content"] if block.get("type") == "text")
+        texts = (block.get("text") for block in self.message["content"] if block.get("type") == "text")
+        text = "".join(text for text in texts if isinstance(text, str))
         if not text.strip():
             return None
         asked = f"Your previous response was interrupted and ended with:\n\n{text}\n\nContinue from where you left off."
@@ -98,15 +102,15 @@ class RunResult:
             UsageError: A message that was given has no JSON form.
         """
         try:
-            said = json.dumps([self.messages, self.message, self.container], allow_nan=False, default=_as_plain)
+            said = json.dumps(self.messages, allow_nan=False, default=_as_plain)
+            message, container = to_json([self.message, self.container])
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"the messages have no JSON form: {error}") from error
-        messages, message, container = json.loads(said)
         return {
             _VERSION_KEY: _VERSION,
             "status": self.status.value,
             "message": message,
-            "messages": messages,
+            "messages": json.loads(said),
             "turns": self.turns,
             "usage": self.usage,
             "calls": [call.to_dict() for call in self.calls],
@@ -116,7 +120,10 @@ class RunResult:
 
     def to_json(self) -> str:
         """`to_dict` as JSON text. Raises as that."""
-        return json.dumps(self.to_dict())
+        try:
+            return json.dumps(self.to_dict())
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"the result has no JSON form: {error}") from error
 
     @classmethod
     def from_dict(cls, plain: object) -> Self:
@@ -165,9 +172,10 @@ def add_usage(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
     for name, value in usage.items():
         earlier = total.get(name)
         if type(value) is int:
-            total[name] = value + (earlier if type(earlier) is int else 0)
+            if abs(value) < _NO_COUNT:
+                total[name] = value + (earlier if type(earlier) is int else 0)
         elif isinstance(value, Mapping):
             total[name] = nested = dict(earlier) if isinstance(earlier, dict) else {}
             add_usage(nested, value)
-        elif value is not None:
+        elif isinstance(value, str | bool) or (isinstance(value, float) and isfinite(value)):
             total[name] = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,15 +116,27 @@ def taken_over(content: Sequence[Block]) -> int:
 def _mended(block: Block) -> Block | None:
     """A block that a peer may have got wrong, in a form that the API takes; None where there is none."""
     kind = block.get("type")
-    if not isinstance(kind, str):
+    if not isinstance(kind, str) or kind == "tool_result":  # which only users give
         return None
-    if kind == "text" and not isinstance(block.get("text"), str):
+    if kind in ("text", "thinking") and not isinstance(block.get(kind), str):
         return None
     if kind in TOOL_BLOCKS and not is_whole_call(block):
         return None
+    if not _has_json_form({name: value for name, value in block.items() if name != "input"}):
+        return None
+    if "cache_control" in block:  # marks are ours to make, and the API allows four
+        block = {name: value for name, value in block.items() if name != "cache_control"}
     if kind == "thinking" and not isinstance(block.get("signature"), str):
         return {**block, "signature": ""}
     return block
+
+
+def _has_json_form(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:  # an infinity, or an integer of thousands of digits
+        return False
+    return True
 
 
 def _without_result(content: Sequence[Block]) -> set[object]:

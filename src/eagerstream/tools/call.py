@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from time import monotonic
@@ -14,6 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from ..growing import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
+from ..wire import encodable
 from ..wire.events import Block
 from .response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
 from .results import begun_result, invalid_result, rendered, result_for
@@ -36,6 +39,18 @@ _SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "with
 
 
 def _tell_nobody(*_: object) -> None: ...
+
+
+def _saved(response: ToolResponse) -> dict[str, Any]:
+    """A response as JSON, whatever a tool put into it."""
+    plain = response.to_dict()
+    without = {name: value for name, value in plain.items() if name not in ("context", "stats")} | {"data": {}}
+    for form in (lambda: plain, lambda: encodable(plain), lambda: encodable(without)):
+        # A cycle, an integer of thousands of digits, a `__str__` that raises: any code may run in here.
+        with suppress(Exception):
+            written = to_jsonable_python(form(), bytes_mode="base64", inf_nan_mode="null", fallback=str)
+            return dict(json.loads(json.dumps(written)))
+    return {"status": response.status.value, "text": encodable(response.text), "data": {}}
 
 
 @dataclass(slots=True, eq=False)
@@ -113,14 +128,16 @@ class ToolCall:
         return bool(self.result and self.result.get("is_error"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The call as plain data, from which `from_dict` makes it again; what has no JSON form, as text."""
-        response = self.response.to_dict() if self.response else None
+        """The call as plain data, from which `from_dict` makes it again.
+
+        Of the response's data, bytes are base64, and what has no JSON form is text, or left out.
+        """
         return {
             "input": self.input.to_dict(),
             "turn": self.turn,
             **{name: getattr(self, name) for name in _SAVED},
             "result": self.result,
-            "response": to_jsonable_python(response, inf_nan_mode="null", fallback=str),
+            "response": _saved(self.response) if self.response else None,
         }
 
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from ..cancellation import raise_if_cancelled
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..wire import JSONObject, Outcome
@@ -143,12 +143,8 @@ class InProcessExecutor:
         except (Exception, SystemExit) as error:
             call.fail(error)
         except anyio.get_cancelled_exc_class() as error:
-            # Where it is the run that is cancelled, this passes it on. Else the tool came by it on its own (on asyncio
-            # whoever awaits a cancelled task does), and it is a failure like any other.
-            if _task_is_cancelled():
-                raise
-            await anyio.lowlevel.checkpoint_if_cancelled()
-            call.fail(error)
+            await raise_if_cancelled(error)
+            call.fail(error)  # the tool came by it on its own: a failure like any other
         finally:
             call.given_up = call.result is None
             place.leave_slot()
@@ -180,10 +176,11 @@ class InProcessExecutor:
             arguments = await self._arguments_in_time(call, tool)
         if arguments is None or call.result is not None:
             return
-        if is_early:
-            await self._run_early(call, tool, arguments, admission.place)
-        else:
-            await self._run(call, tool, arguments)
+        with anyio.CancelScope(shield=tool.on_cancel == "finish"):  # its time limit bounds it
+            if is_early:
+                await self._run_early(call, tool, arguments, admission.place)
+            else:
+                await self._run(call, tool, arguments)
 
     async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         """As `_arguments`; a large input is checked in a thread, and not for longer than the tool may run."""
@@ -224,7 +221,7 @@ class InProcessExecutor:
     async def _run(self, call: ToolCall, tool: Tool, arguments: JSONObject) -> None:
         timeout_s = self._timeout_s(tool)
         call.start()
-        with _protected(tool), anyio.move_on_after(timeout_s) as scope:
+        with anyio.move_on_after(timeout_s) as scope:
             try:
                 returned = await tool.invoke(arguments, call)
                 call.answer(returned, include_data=tool.include_data)
@@ -239,7 +236,7 @@ class InProcessExecutor:
         call.start()
         response = ToolResponse.success("")
         raised = False
-        with _protected(tool), anyio.CancelScope() as scope:
+        with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_limit_from_the_end, call, scope, timeout_s)
                 try:
@@ -258,7 +255,11 @@ class InProcessExecutor:
         if scope.cancelled_caught:
             _refuse_late(call, timeout_s)
             return
-        fault = await _in_thread_if_large(call, tool.fault_of, call.input)
+        try:
+            fault = await _in_thread_if_large(call, tool.fault_of, call.input)
+        except anyio.get_cancelled_exc_class():
+            call.end_early(response, raised=raised, fault=CANCELLED)
+            raise
         if call.rejected is None and fault is None and call.input.outcome is Outcome.VALID:
             call.settle(response, raised=raised, include_data=tool.include_data)
         else:
@@ -275,25 +276,11 @@ async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> 
     return await anyio.to_thread.run_sync(look, at, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
 
 
-def _protected(tool: Tool) -> anyio.CancelScope:
-    """What a tool runs in that is to finish although its run is cancelled; its time limit bounds it."""
-    return anyio.CancelScope(shield=tool.on_cancel == "finish")
-
-
 def _note_failure(call: ToolCall, group: Group) -> None:
     """Remember the first call of the group that failed, in call order: one can fail before its turn comes."""
     if call.is_error and not call.withdrawn:
         failed = call.failed_groups.get(group.name, call)
         call.failed_groups[group.name] = min(failed, call, key=lambda each: each.input.index)
-
-
-def _task_is_cancelled() -> bool:
-    """On asyncio: somebody has cancelled this very task, by a scope of anyio or by its own means."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return False  # there is no asyncio here
-    return task is not None and task.cancelling() > 0
 
 
 async def _limit_from_the_end(call: ToolCall, scope: anyio.CancelScope, timeout_s: float) -> None:

@@ -52,6 +52,15 @@ class AnthropicTransport(Transport):
             )
         self._client = client
 
+    def opening_timeout_s(self, limits: Limits) -> float:
+        """See `Transport.opening_timeout_s`: the client pauses before each retry as the peer asks, without a bound."""
+        return (self._retries + 1) * limits.idle_timeout_s + self._retries * limits.max_retry_after_s
+
+    @property
+    def _retries(self) -> int:
+        retries = getattr(self._client, "max_retries", 0)
+        return retries if type(retries) is int and retries > 0 else 0
+
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
         """See `Transport.open`."""
@@ -78,7 +87,7 @@ class AnthropicTransport(Transport):
         except Exception as error:
             refused = refusal(error)
             if isinstance(refused, APIError):
-                refused.retried = refused.retryable and getattr(self._client, "max_retries", 0) > 0
+                refused.retried = refused.retryable and self._retries > 0
             raise_as(refused, error)
 
 

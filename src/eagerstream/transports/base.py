@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import anyio
@@ -41,6 +41,10 @@ class Reply(Protocol):
 
 class Transport(ABC):
     """Where the bytes come from. Subclass it for a source of your own."""
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        """Seconds that `open` may take in silence; longer than `idle_timeout_s` where it tries more than once."""
+        return limits.idle_timeout_s
 
     @abstractmethod
     def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
@@ -99,7 +103,7 @@ async def close_quietly(response: Any) -> None:
 
     Shielded from cancellation, therefore bounded in time.
     """
-    with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
+    with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(Exception):
         await (response.aclose() if hasattr(response, "aclose") else response.close())
 
 

@@ -47,6 +47,7 @@ class InputAccumulator(Generic[InputT]):
     Attributes:
         inputs: Block index to input, of the message under way.
         violations: What the peer did against the protocol, in words; the first 100.
+        lost_chars: Characters of inputs whose block was never opened: a part of the message was lost on the way.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class InputAccumulator(Generic[InputT]):
     ) -> None:
         self.inputs: dict[int, InputT] = {}
         self.violations: list[str] = []
+        self.lost_chars = 0
         self._parser = parser
         self._limits = limits
         self._input_type = input_type
@@ -149,6 +151,7 @@ class InputAccumulator(Generic[InputT]):
         input = self._open.get(index) if type(index) is int else None
         if input is None:
             self._note(f"input_json_delta for block {index!r:.40}, which is not an open tool call")
+            self.lost_chars += len(fragment) if isinstance(fragment, str) else 0
         elif type(fragment) is not str:
             self._note(f"input_json_delta for block {index} whose partial_json is not a string")
         elif fragment:

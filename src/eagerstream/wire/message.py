@@ -126,6 +126,11 @@ class MessageAssembler(Generic[InputT]):
         return self._accumulator.violations
 
     @property
+    def lost_chars(self) -> int:
+        """See `InputAccumulator.lost_chars`."""
+        return self._accumulator.lost_chars
+
+    @property
     def message(self) -> Message:
         """The assistant message as of now, made anew at each look; an input not settled yet shows as it started."""
         content = [block.assembled() for block in sorted(self._blocks, key=lambda block: block.index)]

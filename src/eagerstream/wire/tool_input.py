@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Any, Final, Protocol, Self
 
 from ..errors import UsageError
-from ..limits import DEFAULT_LIMITS, Limits
+from ..limits import Limits
 from .partial_json import ParseFault, PartialJSON
-from .values import JSON, MISSING, JSONObject, Path, find, is_deeper
+from .values import JSON, MISSING, JSONObject, Path, encodable, find, is_deeper
 
 INVALID_JSON: Final = "INVALID_JSON"
 """The key under which an input that is not usable goes back to the model, verbatim."""
@@ -85,7 +85,7 @@ class ToolInput:
 
     def __init__(self, index: int, block: Mapping[str, Any], *, parser: Parser, limits: Limits) -> None:
         self.index = index
-        self.id = str(block.get("id", ""))
+        self.id: str = encodable(str(block.get("id", "")))  # as it can be sent back
         self.name = str(block.get("name", ""))
         self.kind = str(block.get("type", ""))
         self.block = block
@@ -190,7 +190,8 @@ class ToolInput:
         Raises:
             KeyError, ValueError: It is none.
         """
-        limits = Limits(max_input_chars=max(DEFAULT_LIMITS.max_input_chars, len(plain["raw"])))
+        room = len(plain["raw"]) + 1  # no less than there was: the outcome is known
+        limits = Limits(max_input_chars=room, max_depth=room, max_integer_digits=room)
         input = cls(plain["index"], plain["block"], parser=PartialJSON(limits=limits), limits=limits)
         if plain["raw"]:
             input._append(plain["raw"])
