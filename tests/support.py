@@ -250,6 +250,11 @@ Piece: TypeAlias = "bytes | WireEvent | Recording | Gate | Broken | float"
 """A part of a body: bytes as they are, wire events and recordings encoded, a wait, a loss, a pause in seconds."""
 
 
+def whole_call(index: int, name: str, raw: str = "{}") -> list[Piece]:
+    """The events of a call."""
+    return [tool_start(index, name), input_delta(index, raw), block_stop(index)]
+
+
 class Exchange:
     """What was sent, and whether the body was closed, by one request to a `LocalAPI`."""
 

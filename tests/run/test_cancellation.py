@@ -39,20 +39,15 @@ from tests.support import (
     LocalAPI,
     Piece,
     block_start,
-    block_stop,
     input_delta,
     message_delta,
     message_start,
     text_delta,
     tool_start,
+    whole_call,
 )
 
 WAYS = ["leave", "raise", "scope", "outer scope"]
-
-
-def whole_call(index: int, name: str, raw: str = "{}") -> list[Piece]:
-    """The events of a call."""
-    return [tool_start(index, name), input_delta(index, raw), block_stop(index)]
 
 
 class _Enough(Exception):

@@ -59,14 +59,10 @@ from tests.support import (
     message_start,
     text_delta,
     tool_start,
+    whole_call,
 )
 
 QUICK: dict[str, Any] = {**REQUEST, "tools": TOOLS, "restart_delay_s": 0}
-
-
-def whole_call(index: int, name: str, raw: str = "{}") -> list[Piece]:
-    """The events of a call."""
-    return [tool_start(index, name), input_delta(index, raw), block_stop(index)]
 
 
 SOME_TEXT: list[Piece] = [message_start(), block_start(0, "text", text=""), text_delta(0, "So")]

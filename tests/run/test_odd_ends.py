@@ -47,15 +47,11 @@ from tests.support import (
     message_start,
     text_delta,
     tool_start,
+    whole_call,
 )
 
 QUICK: dict[str, Any] = {**REQUEST, "tools": TOOLS, "restart_delay_s": 0}
 END: list[Piece] = [message_delta("tool_use"), MESSAGE_STOP]
-
-
-def whole_call(index: int, name: str, raw: str = "{}") -> list[Piece]:
-    """The events of a call."""
-    return [tool_start(index, name), input_delta(index, raw), block_stop(index)]
 
 
 # --- moments ----------------------------------------------------------------------------------------------------------
