@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import anyio
@@ -206,10 +207,15 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
         try:
             seconds = float(headers.get(name, "")) * unit_s
         except ValueError:
-            continue  # absent, or a date, which needs a clock that both sides agree on
+            continue  # absent, or a date
         if 0 <= seconds < float("inf"):
             return seconds
-    return None
+    try:
+        # By the peer's own clock: ours may be another.
+        until, now = (parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date"))
+        return max(0.0, (until - now).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def _words(error: Exception) -> str:
