@@ -40,6 +40,8 @@ class Workshop:
     def __init__(self) -> None:
         self.begun: list[str] = []
         self.open: Counter[str] = Counter()
+        self.said: dict[str, str] = {}
+        """What each call answered that came to its end."""
 
     def tools(self) -> list[Any]:
         """One that waits a few steps, one that finishes whatever happens, one that streams, and a plain one."""
@@ -60,9 +62,11 @@ class Workshop:
                 async for _ in items:
                     await anyio.lowlevel.checkpoint()
             except InputInterrupted:
+                self.said[call.id] = "some"
                 return "some"
             finally:
                 self.open[call.id] -= 1
+            self.said[call.id] = "all"
             return "all"
 
         @tool(description="Run in a thread.")
@@ -82,6 +86,7 @@ class Workshop:
             with anyio.CancelScope(shield=True):
                 await anyio.lowlevel.checkpoint()
             self.open[id] -= 1
+        self.said[id] = "done"
         return "done"
 
 
@@ -156,6 +161,8 @@ async def _cancelled_after(steps: int, way: str) -> bool:
         if call.ran and call.name == "finish":
             assert call.result is not None
             assert call.result["content"] == "done"
+    answers = {call.id: str(call.result and call.result["content"]) for call in result.calls}
+    assert all(said in answers[id] for id, said in workshop.said.items()), "finished work is lost"
     eagerstream.RunResult.from_json(result.to_json())
     return not ended
 

@@ -234,39 +234,44 @@ class InProcessExecutor:
         """Run a tool whose input is still written; the time that it has counts from the end of the input."""
         timeout_s = self._timeout_s(tool)
         call.start()
-        response = ToolResponse.success("")
+        response: ToolResponse | None = None
         raised = False
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_limit_from_the_end, call, scope, timeout_s)
-                try:
-                    response = response_of(await tool.invoke(arguments, call))
-                except (Exception, SystemExit) as error:
-                    call.error = error
-                    response, raised = error_response(error), True
-                place.leave_slot()
-                # Whether what it was given is what the model meant shows only when the input is whole.
-                try:
-                    await call.input.settled()
-                except anyio.get_cancelled_exc_class():
-                    call.end_early(response, raised=raised, fault=CANCELLED)  # its work is done, and is not lost
-                    raise
-                tasks.cancel_scope.cancel()
-        if scope.cancelled_caught:
-            _refuse_late(call, timeout_s)
-            return
         try:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_limit_from_the_end, call, scope, timeout_s)
+                    try:
+                        response = response_of(await tool.invoke(arguments, call))
+                    except (Exception, SystemExit) as error:
+                        call.error = error
+                        response, raised = error_response(error), True
+                    place.leave_slot()
+                    # Whether what it was given is what the model meant shows only when the input is whole.
+                    await call.input.settled()
+                    tasks.cancel_scope.cancel()
+            if response is None:
+                _refuse_late(call, timeout_s)
+                return
             fault = await _in_thread_if_large(call, tool.fault_of, call.input)
         except anyio.get_cancelled_exc_class():
-            call.end_early(response, raised=raised, fault=CANCELLED)
+            if response is not None:  # its work is done, and is not lost
+                is_large = call.input.outcome is None or call.input.chars > _QUICK_CHARS
+                _end_early(
+                    call, tool, response, raised=raised, fault=CANCELLED if is_large else tool.fault_of(call.input)
+                )
             raise
-        if call.rejected is None and fault is None and call.input.outcome is Outcome.VALID:
-            call.settle(response, raised=raised, include_data=tool.include_data)
-        else:
-            call.end_early(response, raised=raised, fault=fault)
+        _end_early(call, tool, response, raised=raised, fault=fault)
 
     def _timeout_s(self, tool: Tool) -> float:
         return self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+
+
+def _end_early(call: ToolCall, tool: Tool, response: ToolResponse, *, raised: bool, fault: str | None) -> None:
+    """Answer a call whose tool had begun before its input was whole: it counts where the input turned out right."""
+    if call.rejected is None and fault is None and call.input.outcome is Outcome.VALID:
+        call.settle(response, raised=raised, include_data=tool.include_data)
+    else:
+        call.end_early(response, raised=raised, fault=fault)
 
 
 async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> R:
