@@ -7,8 +7,10 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 import anyio.to_thread
@@ -25,9 +27,19 @@ if TYPE_CHECKING:
     from typing import Self
 
     import uvicorn
+    from uvicorn.server import ServerState
 
 _BACKLOG: Final = 128
-_GRACE_S: Final = 1  # for connections accepted in the very moment of closing; all others are cut at once
+_GRACE_S: Final = 1  # for the replies of connections that are cut
+_TICK_S: Final = 0.1  # what uvicorn's own clock goes by
+
+
+class _Server(Protocol):
+    server_state: ServerState
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 class ReplayServer:
@@ -78,7 +90,7 @@ class ReplayServer:
         self._faults = faults
         self._log = RequestLog()
         self._lock = threading.Lock()  # one start or close at a time, also where one of them was cancelled
-        self._server: uvicorn.Server | None = None
+        self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._listening_port: int | None = None
 
@@ -134,7 +146,7 @@ class ReplayServer:
             try:
                 ready.result()
             except BaseException:
-                server.should_exit = True  # where only the waiting was interrupted
+                server.stop()  # where only the waiting was interrupted
                 raise
             self._server, self._thread, self._listening_port = server, thread, port
 
@@ -143,7 +155,7 @@ class ReplayServer:
         with self._lock:
             if self._server is None or self._thread is None:
                 return
-            self._server.should_exit = True
+            self._server.stop()
             self._thread.join()
             self._server = self._thread = self._listening_port = None
 
@@ -216,7 +228,7 @@ class ReplayServer:
             raise UsageError(f"cannot listen on {self._host} port {self._port}: {reason}") from error
 
 
-def _make_server(application: ASGIApplication, ready: Future[None]) -> uvicorn.Server:
+def _make_server(application: ASGIApplication, ready: Future[None]) -> _Server:
     """A uvicorn server that reports when it serves, and cuts its connections when it is told to exit.
 
     Raises:
@@ -231,11 +243,37 @@ def _make_server(application: ASGIApplication, ready: Future[None]) -> uvicorn.S
             self.app_state = {**self.app_state, TRANSPORT_STATE: transport}  # shown to the application, per connection
 
     class Server(uvicorn.Server):
+        """Stops within a moment; uvicorn's own looks ten times a second, plays each reply to its end, and sleeps."""
+
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            self._wakes: Callable[[], object] = lambda: None
+
+        def stop(self) -> None:
+            """Told by any thread."""
+            self.should_exit = True
+            with suppress(RuntimeError):  # it has ended by itself
+                self._wakes()
+
+        async def main_loop(self) -> None:
+            told = asyncio.Event()
+            self._wakes = partial(asyncio.get_running_loop().call_soon_threadsafe, told.set)
+            ticks = 0
+            while not await self.on_tick(ticks):
+                ticks += 1
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(told.wait(), _TICK_S)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # Left alone, uvicorn would play each reply to its end first.
-            for connection in list(self.server_state.connections):
-                connection.transport.abort()
-            await super().shutdown(sockets)
+            for listener in (*self.servers, *(sockets or ())):
+                listener.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE_S):
+                    # Also those that were accepted in the very moment of closing.
+                    while self.server_state.connections or self.server_state.tasks:
+                        for connection in list(self.server_state.connections):
+                            connection.transport.abort()
+                        await asyncio.sleep(0)
 
     async def notify() -> None:
         if not ready.done():
@@ -250,13 +288,12 @@ def _make_server(application: ASGIApplication, ready: Future[None]) -> uvicorn.S
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
         callback_notify=notify,  # called for the first time when the sockets are served
     )
     return Server(config)
 
 
-def _serve(server: uvicorn.Server, listener: socket.socket, ready: Future[None]) -> None:
+def _serve(server: _Server, listener: socket.socket, ready: Future[None]) -> None:
     """The server's thread."""
     try:
         asyncio.run(server.serve(sockets=[listener]))
