@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from types import MappingProxyType
@@ -799,3 +800,15 @@ def test_an_input_that_came_whole_keeps_to_the_depth_too(depth: int) -> None:
         assert tool_input.outcome is Outcome.INVALID
         assert str(tool_input.error) == "nested deeper than 4 at character 0"
         assert tool_input.wrapped == {"INVALID_JSON": ""}
+
+
+@pytest.mark.parametrize("whole", [{"a": {"b": [1]}}, {"a": 1}], ids=str)
+def test_a_whole_input_is_saved(whole: dict[str, Any]) -> None:
+    """Made again from what was saved, an input that came with its block's start is the same, however deep."""
+    accumulator = InputAccumulator()
+    accumulator.feed(tool_start(0, input=whole))
+    accumulator.feed(block_stop(0))
+    accumulator.close()
+    input = accumulator.inputs[0]
+    again = ToolInput.from_dict(json.loads(json.dumps(input.to_dict())))
+    assert (again.outcome, again.value, again.raw, again.error) == (Outcome.VALID, whole, input.raw, None)

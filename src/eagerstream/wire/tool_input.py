@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final, Protocol, Self
 
 from ..errors import UsageError
-from ..limits import Limits
+from ..limits import DEFAULT_LIMITS, Limits
 from .partial_json import ParseFault, PartialJSON
 from .values import JSON, MISSING, JSONObject, Path, encodable, find, is_deeper
 
@@ -191,7 +191,9 @@ class ToolInput:
             KeyError, ValueError: It is none.
         """
         room = len(plain["raw"]) + 1  # no less than there was: the outcome is known
-        limits = Limits(max_input_chars=room, max_depth=room, max_integer_digits=room)
+        # One that came whole has no text, and the depth that it may have everywhere.
+        depth = max(room, DEFAULT_LIMITS.max_depth)
+        limits = Limits(max_input_chars=room, max_depth=depth, max_integer_digits=room)
         input = cls(plain["index"], plain["block"], parser=PartialJSON(limits=limits), limits=limits)
         if plain["raw"]:
             input._append(plain["raw"])
