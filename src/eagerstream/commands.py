@@ -83,6 +83,6 @@ def serve(
     loaded = [Recording.load(path) for path in recordings]
     timed = [retime(recording, timing) if not recording.duration_s else recording for recording in loaded]
     scenario = Scenario.of(timed[0]) if len(timed) == 1 else Scenario(*timed)
-    faults = Faults.random(fault_seed, fault_rate)
+    faults = Faults.random(fault_seed, fault_rate) if fault_rate else None
     server = ReplayServer(scenario, host=host, port=port, speed=speed, faults=faults)
     server.run(on_start=lambda server: typer.echo(f"serving {len(timed)} recording(s) at {server.base_url}"))

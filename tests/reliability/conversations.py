@@ -43,7 +43,6 @@ class Report:
     schedule: Schedule
     ended: Ended
     error: str | None
-    ran: Counter[str]
 
 
 class Travel:
@@ -121,7 +120,7 @@ async def converse(client: Any, number: int, schedule: Schedule) -> Report:
         error.add_note(str(schedule))
         raise
     error_type = type(failure).__name__ if failure else None
-    return Report(schedule, _ended(events, failure), error_type, travel.done)
+    return Report(schedule, _ended(events, failure), error_type)
 
 
 def _ended(events: Sequence[Any], failure: EagerStreamError | None) -> Ended:
