@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .accumulator import InputAccumulator
+from .aws_event_stream import AWSEventStreamDecoder
+from .decoder import Decoder
 from .events import (
     BlockStart,
     BlockStop,
@@ -35,11 +37,13 @@ from .values import JSON, JSONObject, Path, copy_json, encodable
 __all__ = [
     "INVALID_JSON",
     "JSON",
+    "AWSEventStreamDecoder",
     "BlockStart",
     "BlockStop",
     "ContentBlockDeltaData",
     "ContentBlockStartData",
     "ContentBlockStopData",
+    "Decoder",
     "InputAccumulator",
     "InputDelta",
     "InputJSONDelta",

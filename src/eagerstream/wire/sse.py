@@ -5,13 +5,12 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html, section "Interpr
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Final, Generic, NamedTuple, TypeVar
+from abc import abstractmethod
+from typing import Final, NamedTuple
 
-from ..errors import EagerStreamError, LimitError, UsageError
+from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS
-
-T = TypeVar("T")
+from .decoder import Decoder, T
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CR: Final = 0x0D
@@ -38,7 +37,7 @@ class ServerSentEvent(NamedTuple):
         return f"ServerSentEvent({self.event!r:.80}, {len(self.data)} chars)"
 
 
-class EventStreamDecoder(ABC, Generic[T]):
+class EventStreamDecoder(Decoder[T]):
     """The decoding of a `text/event-stream` body; what an event becomes is the subclass's business (`_dispatched`).
 
     Lines end with LF, CR or CRLF, in any mix, and an event is dispatched by the byte that ends it: a CR does not wait
@@ -53,11 +52,9 @@ class EventStreamDecoder(ABC, Generic[T]):
     """
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
-        if max_event_bytes <= 0:
-            raise UsageError(f"max_event_bytes must be a positive number, not {max_event_bytes!r}")
+        super().__init__(max_event_bytes=max_event_bytes)
         self.reconnection_time_ms: int | None = None
         """The last `retry` of the stream, also from an event that had no data and was not dispatched."""
-        self._max_event_bytes = max_event_bytes
         self._start: bytes | None = b""  # the first bytes, until they are known to be a byte order mark or not
         self._after_cr = False  # the last chunk ended with CR: a LF at the start of the next belongs to it
         self._pieces: list[bytes] = []  # of the line under way, from earlier chunks
@@ -68,36 +65,20 @@ class EventStreamDecoder(ABC, Generic[T]):
         self._event = b""
         self._id = b""
         self._retry: int | None = None
-        self._failure: EagerStreamError | None = None
-        self._closed = False
 
     @abstractmethod
     def _dispatched(self, data: bytes) -> T | None:
         """What an event with this data is; None for nothing. An `EagerStreamError` ends the decoding."""
 
-    def feed(self, chunk: bytes) -> list[T]:
-        """The events that this chunk completes, in order; often none.
+    def _take(self, chunk: bytes, events: list[T]) -> None:
+        if self._between_events and len(chunk) <= self._max_event_bytes and _CR not in chunk:
+            self._feed_blocks(chunk, events)
+        else:
+            self._feed_lines(chunk, events)
 
-        Raises:
-            LimitError: An event is over `max_event_bytes`. Events that the same chunk completed before it are returned
-                first, and the next call raises; from then on every call does.
-            UsageError: After `close`.
-        """
-        if self._failure is not None or self._closed:
-            self._refuse()
-        events: list[T] = []
-        try:
-            if self._between_events and len(chunk) <= self._max_event_bytes and _CR not in chunk:
-                self._feed_blocks(chunk, events)
-            else:
-                self._feed_lines(chunk, events)
-        except EagerStreamError as failure:
-            self._failure = failure
-            self._pieces.clear()
-            self._data.clear()
-            if not events:
-                raise
-        return events
+    def _forget(self) -> None:
+        self._pieces.clear()
+        self._data.clear()
 
     def _feed_blocks(self, chunk: bytes, events: list[T]) -> None:
         """From the first byte of an event on, lines ending with LF: nearly all chunks of nearly all streams.
@@ -155,22 +136,6 @@ class EventStreamDecoder(ABC, Generic[T]):
             self._check_size(self._pieces[0], self._pieces_bytes)
         # Not a look at the last line: it may be the end of one that began in an earlier chunk.
         self._between_events = not (self._pieces or self._after_cr or self._event_bytes)
-
-    def close(self) -> list[T]:
-        """The body has ended: an unfinished event is discarded, as the standard says, so the list is always empty.
-
-        Raises:
-            LimitError: As `feed`.
-        """
-        if self._failure is not None:
-            self._refuse()
-        self._closed = True
-        return []
-
-    def _refuse(self) -> None:
-        if self._failure is not None:
-            raise self._failure.with_traceback(None)
-        raise UsageError(f"{type(self).__name__}.feed() after close()")
 
     def _check_size(self, line: bytes, line_bytes: int) -> None:
         """Refuse a line, of which `line` is the beginning, that is too long or makes its event too large."""
