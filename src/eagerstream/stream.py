@@ -16,7 +16,7 @@ from .growing import GrowingInput
 from .handover import BufferMode, EventBuffer, EventFeed
 from .limits import DEFAULT_LIMITS, Limits
 from .transports import Reply, RequestBody, Transport, as_transport
-from .transports.base import event_error
+from .transports.failures import event_error
 from .wire import MessageAssembler, MessageEvent, MessageState, ParserFactory, PartialJSON, WireEvent
 from .wire.events import Message
 

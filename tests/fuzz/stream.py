@@ -13,7 +13,7 @@ import eagerstream
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.recording import Chunk, Recording
-from eagerstream.transports.base import event_error
+from eagerstream.transports.failures import event_error
 from eagerstream.wire import (
     InputDelta,
     InputStart,

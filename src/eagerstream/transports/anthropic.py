@@ -1,7 +1,7 @@
 """Any async client of the anthropic package as a transport: first-party, Bedrock, Vertex and the others.
 
-They share no base class, so the client is taken by what it can do. The body is read as bytes where it is a
-`text/event-stream`, and through the client's own decoder where it is not (Bedrock's binary frames).
+They share no base class, so the client is taken by what it can do: it sends the request, and the bytes of the reply
+are decoded here, those of Bedrock's binary frames, too.
 """
 
 from __future__ import annotations
@@ -9,27 +9,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
-from ..errors import APIError, LimitError, UsageError
+from ..errors import APIError, UsageError
 from ..limits import Limits
-from ..wire import WireEvent, encodable
-from .base import (
-    Reply,
-    RequestBody,
-    SSEReply,
-    Transport,
-    close_quietly,
-    interruption,
-    media_type,
-    not_a_stream,
-    raise_as,
-    refusal,
-    unwind,
-)
-
-_EVENT_STREAMS = ("text/event-stream",)
-_OTHER_STREAMS = ("application/vnd.amazon.eventstream",)
+from ..wire import encodable
+from .base import Reply, RequestBody, Transport, close_quietly, streamed
+from .failures import is_resent_by_clients, raise_as, refusal
 
 
 class AnthropicTransport(Transport):
@@ -70,13 +56,10 @@ class AnthropicTransport(Transport):
             # A history may hold lone surrogates that a model wrote. Looking for them in every request would cost more
             # than this second attempt, before which nothing was sent.
             response = await self._send(encodable(request))
-        chunks: AsyncIterator[Any] | None = None
         try:
-            reply, chunks = await _reply(response, limits)
-            yield reply
+            async with streamed(response.http_response, limits) as reply:
+                yield reply
         finally:
-            if chunks is not None:
-                await unwind(chunks)
             await close_quietly(response)
 
     async def _send(self, request: RequestBody) -> Any:
@@ -84,10 +67,12 @@ class AnthropicTransport(Transport):
         create = messages.with_streaming_response.create
         try:
             return await create(**_as_arguments(messages.create, request), stream=True).__aenter__()
+        except UnicodeEncodeError:
+            raise  # see `open`
         except Exception as error:
             refused = refusal(error)
             if isinstance(refused, APIError):
-                refused.retried = refused.retryable and self._retries > 0
+                refused.retried = self._retries > 0 and refused.retryable and is_resent_by_clients(error)
             raise_as(refused, error)
 
 
@@ -99,54 +84,3 @@ def _as_arguments(create: Any, request: RequestBody) -> dict[str, Any]:
     if unknown:
         arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
     return arguments
-
-
-async def _reply(response: Any, limits: Limits) -> tuple[Reply, AsyncIterator[Any]]:
-    """The reply, and the iteration under it, which must be ended."""
-    request_id = response.headers.get("request-id")
-    content_type = media_type(response)
-    if content_type in _EVENT_STREAMS:
-        chunks = response.http_response.aiter_bytes()
-        return SSEReply(chunks, request_id=request_id, limits=limits), chunks
-    if content_type in _OTHER_STREAMS:
-        from anthropic import AsyncStream
-
-        events = aiter(await response.parse(to=AsyncStream[object]))
-        return _DecodedReply(events, request_id, limits), events
-    raise not_a_stream(content_type)
-
-
-class _DecodedReply:
-    """A reply that the client has decoded into wire dicts."""
-
-    def __init__(self, events: AsyncIterator[object], request_id: str | None, limits: Limits) -> None:
-        self.request_id = request_id
-        self._events = events
-        self._max_bytes = limits.max_reply_bytes
-        self._bytes = 0
-
-    async def receive(self) -> list[WireEvent] | None:
-        """See `Reply.receive`."""
-        try:
-            event = await anext(self._events, None)
-        except Exception as error:
-            raise_as(interruption(error, self.request_id), error)
-        if event is None:
-            return None
-        # Before 1.0 the Bedrock client also yields a dict of metrics that has no type.
-        if not isinstance(event, dict) or "type" not in event:
-            return []
-        self._bytes += _size(event)
-        if self._bytes > self._max_bytes:
-            raise LimitError("max_reply_bytes", self._max_bytes, "the reply")
-        return [event]
-
-
-_EVENT_BYTES: Final = 64
-"""About what the frame of an event takes; the client has decoded it, and tells no bytes."""
-
-
-def _size(event: WireEvent) -> int:
-    delta = event.get("delta")
-    texts = delta.values() if isinstance(delta, dict) else ()
-    return _EVENT_BYTES + sum(len(text) for text in texts if isinstance(text, str))

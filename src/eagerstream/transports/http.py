@@ -11,19 +11,8 @@ from ..errors import UsageError
 from ..limits import Limits
 from ..redaction import redact_text
 from ..wire import encodable
-from .base import (
-    Reply,
-    RequestBody,
-    SSEReply,
-    Transport,
-    close_quietly,
-    media_type,
-    not_a_stream,
-    raise_as,
-    refusal,
-    status_error,
-    unwind,
-)
+from .base import Reply, RequestBody, Transport, close_quietly, streamed, unwind
+from .failures import raise_as, refusal, status_error
 
 _MAX_ERROR_BYTES = 64 * 1024
 _CONNECT_TIMEOUT_S = 10.0
@@ -119,14 +108,8 @@ class HTTPTransport(Transport):
                     response.headers,
                     f"the server answered with HTTP {response.status_code}",
                 )
-            content_type = media_type(response)
-            if content_type != "text/event-stream":
-                raise not_a_stream(content_type)
-            chunks = response.aiter_bytes()
-            try:
-                yield SSEReply(chunks, request_id=response.headers.get("request-id"), limits=limits)
-            finally:
-                await unwind(chunks)
+            async with streamed(response, limits) as reply:
+                yield reply
         finally:
             await close_quietly(response)
 

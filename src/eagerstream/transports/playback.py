@@ -10,7 +10,8 @@ import anyio
 
 from ..limits import Limits
 from ..recording import Recording
-from .base import Reply, RequestBody, SSEReply, Transport, status_error
+from .base import Reply, RequestBody, StreamedReply, Transport
+from .failures import request_id_of, status_error
 
 
 class PlaybackTransport(Transport):
@@ -32,7 +33,7 @@ class PlaybackTransport(Transport):
             raise status_error(recording.status, body, headers, f"the recording is of HTTP {recording.status}")
         chunks = self._chunks()
         try:
-            yield SSEReply(chunks, request_id=headers.get("request-id"), limits=limits)
+            yield StreamedReply(chunks, request_id=request_id_of(headers), limits=limits)
         finally:
             await chunks.aclose()
 

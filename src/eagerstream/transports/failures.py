@@ -1,0 +1,239 @@
+"""What goes wrong on the way, as our errors: exceptions of HTTP clients, error responses, `error` events.
+
+Exceptions are told by class names: the anthropic package uses httpx or httpx2, by version, and both may be installed.
+Error responses have the shape of whoever answered: the Messages API, AWS, Google, Azure, or a gateway in front of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, NamedTuple, NoReturn
+
+from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted, UsageError
+from ..redaction import redact_text
+from ..wire import WireEvent
+
+_REQUEST_ID_HEADERS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id")
+_RETRYABLE_TYPES: Final = frozenset(
+    {
+        "api_error",
+        "overloaded_error",
+        "rate_limit_error",
+        "timeout_error",
+        # Of Bedrock, which has some of them in the middle of a stream, where no status says it.
+        "InternalServerException",
+        "ModelNotReadyException",
+        "ModelStreamErrorException",
+        "ModelTimeoutException",
+        "ServiceUnavailableException",
+        "ThrottlingException",
+    }
+)
+
+_MISTAKES: Final = (TypeError, ValueError, RuntimeError)
+"""What clients raise for a request that they cannot send: no credentials, no JSON form, a client that was closed."""
+
+
+def raise_as(translated: Exception, error: Exception) -> NoReturn:
+    """Raise `translated` with `error` as its cause; what was not translated is raised as it is."""
+    if translated is error:
+        raise error
+    raise translated from error
+
+
+def request_id_of(headers: Mapping[str, str]) -> str | None:
+    """What to quote to support, under the name that this platform gives it."""
+    return next((headers[name] for name in _REQUEST_ID_HEADERS if headers.get(name)), None)
+
+
+# --- exceptions of clients --------------------------------------------------------------------------------------------
+
+
+def refusal(error: Exception) -> Exception:
+    """What an exception of an HTTP client, raised by sending the request, is in our terms; itself if it is not one.
+
+    Raises:
+        UsageError: Instead of being returned, where the exception must not be seen.
+    """
+    if isinstance(error, EagerStreamError):
+        return error
+    names = _class_names(error)
+    status = getattr(error, "status_code", None)
+    if "APIStatusError" in names and isinstance(status, int):
+        response = getattr(error, "response", None)
+        return status_error(status, getattr(error, "body", None), getattr(response, "headers", {}), str(error))
+    is_lost = bool(names & {"APIConnectionError", "TransportError"})
+    # A client that was closed raises a RuntimeError, which newer clients take for a lost connection.
+    cause = error.__cause__ if is_lost and isinstance(error.__cause__, Exception) else error
+    if "Illegal header" in str(cause):
+        # With the header in its text, and the key in that: it is not chained.
+        raise UsageError("a header holds what HTTP does not allow, the end of a line in a key for example") from None
+    if isinstance(cause, _MISTAKES) or ("AnthropicError" in names and not is_lost):
+        return UsageError(f"the client cannot send this request: {redact_text(_words(cause))}")
+    if is_lost:
+        return APIError(f"the API could not be reached: {_words(cause)}", retryable=True)
+    if names & {"BotoCoreError", "GoogleAuthError"}:
+        # Of what the platform clients sign in with. Google says whether it may pass; AWS when it could not be reached.
+        retryable = bool(getattr(error, "retryable", "HTTPClientError" in names))
+        return APIError(f"no credentials: {_words(error)}", error_type=type(error).__name__, retryable=retryable)
+    return error
+
+
+def is_resent_by_clients(error: Exception) -> bool:
+    """A client of the anthropic package that retries has sent the request again before it raised this."""
+    if "APIConnectionError" in _class_names(error):
+        return True
+    status = getattr(error, "status_code", 0)
+    told = getattr(error, "response", None)
+    return _is_retryable_status(status) or (told is not None and told.headers.get("x-should-retry") == "true")
+
+
+def interruption(error: Exception, request_id: str | None) -> Exception:
+    """What an exception of an HTTP client, raised while the body was read, is in our terms; itself if it is not one."""
+    names = _class_names(error)
+    if "DecodingError" in names:
+        return ProtocolError(f"the reply cannot be decompressed: {_words(error)}")
+    if names & {"TransportError", "StreamError"}:
+        return StreamInterrupted(f"the connection was lost: {_words(error)}", request_id=request_id)
+    return error
+
+
+def _class_names(error: Exception) -> set[str]:
+    return {base.__name__ for base in type(error).__mro__}
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+# --- error responses and error events ---------------------------------------------------------------------------------
+
+
+def status_error(status: int, body: object, headers: Mapping[str, str], otherwise: str) -> APIError:
+    """The error of an HTTP status.
+
+    Args:
+        status: HTTP status; 200 for an `error` event.
+        body: The decoded JSON body, or anything else.
+        headers: Of the response, by lower-case name.
+        otherwise: What to say if the body says nothing.
+    """
+    told = _read_body(body)
+    error_type = told.error_type or headers.get("x-amzn-errortype", "").partition(":")[0] or None
+    reason = told.message or otherwise
+    retryable = _is_retryable_status(status) or error_type in _RETRYABLE_TYPES
+    # The API's own last word; its clients go by it, too.
+    retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
+    retry_after_s = _retry_after_s(headers)
+    return APIError(
+        reason,
+        hint=_hint(reason) if status == 400 else None,
+        status_code=None if status == 200 else status,
+        error_type=error_type,
+        request_id=request_id_of(headers) or told.request_id,
+        retryable=retryable,
+        retry_after_s=told.retry_after_s if retry_after_s is None else retry_after_s,
+    )
+
+
+def event_error(event: WireEvent, request_id: str | None) -> APIError:
+    """The error of an `error` event inside a stream."""
+    error = status_error(200, event, {}, "the API ended the stream with an error")
+    error.request_id = request_id or error.request_id
+    return error
+
+
+def _is_retryable_status(status: int) -> bool:
+    return status in {408, 409, 429} or status >= 500
+
+
+class _Told(NamedTuple):
+    """What the body of an error says."""
+
+    message: str | None = None
+    error_type: str | None = None
+    request_id: str | None = None
+    retry_after_s: float | None = None
+
+
+def _read_body(body: object) -> _Told:
+    if isinstance(body, list) and body:
+        body = body[0]  # Google answers streaming requests so
+    if not isinstance(body, Mapping):
+        return _Told()
+    fault = body.get("error")
+    if isinstance(fault, str):  # small servers
+        return _Told(fault)
+    if not isinstance(fault, Mapping):  # AWS, and Azure's gateway
+        return _Told(
+            _text(body, "message", "Message", "detail"), _error_type(body, "__type"), _text(body, "request_id")
+        )
+    return _Told(
+        _text(fault, "message"),
+        _error_type(fault, "type", "status", "code"),
+        _text(body, "request_id"),
+        _retry_delay_s(fault.get("details")),
+    )
+
+
+def _text(fields: Mapping[Any, Any], *names: str) -> str | None:
+    """The first of these that is a text, and not an empty one: a peer may send anything."""
+    return next((value for name in names if isinstance(value := fields.get(name), str) and value), None)
+
+
+def _error_type(fields: Mapping[Any, Any], *names: str) -> str | None:
+    r"""The peer's word for the error, which is `type` in the API, `status` at Google, and `code` at Azure.
+
+    AWS begins the same word with a small letter in the middle of a stream, and puts a namespace before it elsewhere.
+    """
+    word = _text(fields, *names)
+    if word is None or word.isdigit():
+        return None  # an HTTP status once more
+    word = word.rpartition("#")[2]
+    return word[:1].upper() + word[1:] if word.endswith("Exception") else word
+
+
+def _hint(reason: str) -> str | None:
+    """What to do about a request that the API refuses, where its words say what is wrong with the history."""
+    found = re.search(r"`tool_use` ids were found without `tool_result` blocks immediately after: (.*?)\. Each", reason)
+    if found is None:
+        return None
+    return (
+        f"Send a tool_result for {found[1]} at the very start of the message after the call; "
+        "eagerstream.validate_history(messages) finds such faults before anything is sent"
+    )
+
+
+# --- how long to wait -------------------------------------------------------------------------------------------------
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        seconds = _seconds(headers.get(name, ""), unit_s)
+        if seconds is not None:
+            return seconds
+    try:
+        # By the peer's own clock: ours may be another.
+        until, now = (parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date"))
+        return max(0.0, (until - now).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _retry_delay_s(details: object) -> float | None:
+    """`google.rpc.RetryInfo` among the details of an error, for example `{"retryDelay": "21s"}`."""
+    for detail in details if isinstance(details, list) else ():
+        delay = _text(detail, "retryDelay") if isinstance(detail, Mapping) else None
+        if delay is not None and delay.endswith("s"):
+            return _seconds(delay[:-1])
+    return None
+
+
+def _seconds(number: str, unit_s: float = 1.0) -> float | None:
+    try:
+        seconds = float(number) * unit_s
+    except ValueError:
+        return None  # absent, or a date
+    return seconds if 0 <= seconds < float("inf") else None
