@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -131,17 +131,29 @@ def _ended(events: Sequence[Any], failure: EagerStreamError | None) -> Ended:
     return Ended.RESTARTED if any(isinstance(event, Restarted) for event in events) else Ended.WHOLE
 
 
-def converse_all(schedules: Iterable[Schedule], backend: str) -> list[Report]:
-    """A conversation for each schedule, many at once; nothing of them may be left when they are over."""
+def _first_party(server: ReplayServer) -> Any:
+    return anthropic_client(server.base_url)
+
+
+def converse_all(
+    schedules: Iterable[Schedule], backend: str, connect: Callable[[ReplayServer], Any] = _first_party
+) -> list[Report]:
+    """A conversation for each schedule, many at once; nothing of them may be left when they are over.
+
+    Args:
+        schedules: What goes wrong.
+        backend: `"asyncio"` or `"trio"`.
+        connect: Makes the client, for a server.
+    """
     numbered = dict(enumerate(schedules))
     files = _open_files()
-    reports = anyio.run(_converse_all, numbered, backend=backend)
+    reports = anyio.run(_converse_all, numbered, connect, backend=backend)
     gc.collect()
     assert _open_files() == files, "a socket or a file is left"
     return reports
 
 
-async def _converse_all(numbered: dict[int, Schedule]) -> list[Report]:
+async def _converse_all(numbered: dict[int, Schedule], connect: Callable[[ReplayServer], Any]) -> list[Report]:
     reports: dict[int, Report] = {}
     waiting = iter(numbered.items())
 
@@ -151,7 +163,7 @@ async def _converse_all(numbered: dict[int, Schedule]) -> list[Report]:
 
     async with ReplayServer(SCENARIO, speed=float("inf"), faults=BySchedule(numbered)) as server:
         before = _tasks()
-        async with anthropic_client(server.base_url) as client:
+        async with connect(server) as client:
             async with anyio.create_task_group() as tasks:
                 for _ in range(min(AT_ONCE, len(numbered))):
                     tasks.start_soon(work, client)

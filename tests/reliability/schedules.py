@@ -88,9 +88,9 @@ def at_events(*, step: int = 1) -> Iterator[Schedule]:
             yield Schedule("the same again and again: close, spliced", (Fault(kind, after_events=place),) * _ALWAYS)
 
 
-def at_bytes(*, step: int = 1) -> Iterator[Schedule]:
-    """The connection is lost after every byte, or every `step`th: closed, and reset."""
-    for place in range(0, BYTES + 1, step):
+def at_bytes(*, step: int = 1, body_bytes: int = BYTES) -> Iterator[Schedule]:
+    """The connection is lost after every byte of a body, or every `step`th: closed, and reset."""
+    for place in range(0, body_bytes + 1, step):
         yield _once("closed, after every byte", Fault(FaultKind.CLOSE, after_bytes=place))
         yield _once("reset, after every byte", Fault(FaultKind.RESET, after_bytes=place))
 

@@ -3,29 +3,67 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from anthropic import AsyncAnthropicBedrock
 
 import eagerstream
-from eagerstream.errors import APIError, StreamInterrupted
+from eagerstream.errors import StreamInterrupted, UsageError
 from eagerstream.replay import ReplayServer, Scenario, http_error, reply, text, tool_use
-from eagerstream.wire import MessageStop, WireDecoder
-from tests.support import REQUEST, LocalAPI, anthropic_client, anthropic_http_library, event_line, message_start
+from eagerstream.replay.framing import in_aws_frames
+from eagerstream.wire import MessageStop
+from tests.support import REQUEST, Broken, LocalAPI, anthropic_client, anthropic_http_library, event_line
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
-WIRE = WireDecoder().feed(WEATHER.body)
 
 
-class BinaryFrames:
-    """A client whose replies are no event streams: it decodes them itself, as those of Bedrock are."""
+def bedrock(api: LocalAPI) -> AsyncAnthropicBedrock:
+    """The client whose replies are no server-sent events, answered in the process itself."""
+    return AsyncAnthropicBedrock(
+        aws_access_key="k",
+        aws_secret_key="s",
+        aws_region="us-east-1",
+        base_url="http://local",
+        max_retries=0,
+        http_client=api.client(anthropic_http_library()),
+    )
 
-    def __init__(self, *events: Any, error: Exception | None = None) -> None:
+
+FRAMES = {"content-type": "application/vnd.amazon.eventstream", "request-id": "", "x-amzn-requestid": "req_frames"}
+
+
+@pytest.mark.anyio
+async def test_replies_that_are_no_server_sent_events() -> None:
+    """Binary frames give the same events."""
+    api = LocalAPI([in_aws_frames(WEATHER).body], headers=FRAMES)
+    async with bedrock(api) as client, eagerstream.stream(client, **REQUEST) as stream:
+        lines = [event_line(event) async for event in stream]
+    async with eagerstream.stream(WEATHER, **REQUEST) as played:
+        assert [event_line(event) async for event in played] == lines
+    assert stream.request_id == "req_frames"
+    assert api.exchanges[0].closed
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_is_lost_between_frames() -> None:
+    """It is an interruption, and the request id is known."""
+    frames = in_aws_frames(WEATHER).body
+    api = LocalAPI([frames[: len(frames) // 2], Broken()], headers=FRAMES)
+    with pytest.raises(StreamInterrupted, match="the peer is gone") as caught:
+        async with bedrock(api) as client, eagerstream.stream(client, **REQUEST) as stream:
+            await stream.finish()
+    assert caught.value.request_id == "req_frames"
+    assert caught.value.message is not None
+    assert api.exchanges[0].closed
+
+
+class Taking:
+    """A client that takes few parameters, and keeps what it is given."""
+
+    def __init__(self, error: Exception) -> None:
         self.arguments: dict[str, Any] = {}
-        self.closed = 0
-        self._events = events
         self._error = error
         self.messages = SimpleNamespace(create=self._create, with_streaming_response=SimpleNamespace(create=self._open))
 
@@ -37,80 +75,39 @@ class BinaryFrames:
         return self
 
     async def __aenter__(self) -> Any:
-        headers = {"content-type": "application/vnd.amazon.eventstream", "request-id": "req_frames"}
-        return SimpleNamespace(headers=headers, parse=self._parse, close=self._close)
-
-    async def _parse(self, *, to: Any) -> AsyncIterator[Any]:
-        async def decoded() -> AsyncIterator[Any]:
-            for event in self._events:
-                yield event
-            if self._error is not None:
-                raise self._error
-
-        return decoded()
-
-    async def _close(self) -> None:
-        self.closed += 1
-
-
-@pytest.mark.anyio
-async def test_replies_that_are_no_event_streams() -> None:
-    """The client's own decoding gives the same events; what is not an event of the API is passed over."""
-    client = BinaryFrames(*WIRE[:1], {"metrics": 1}, *WIRE[1:])
-    async with eagerstream.stream(client, **REQUEST) as stream:
-        lines = [event_line(event) async for event in stream]
-    async with eagerstream.stream(WEATHER, **REQUEST) as played:
-        assert [event_line(event) async for event in played] == lines
-    assert stream.request_id == "req_frames"
-    assert client.closed == 1
-
-
-@pytest.mark.anyio
-async def test_a_client_that_raises_the_error_event() -> None:
-    """A decoding client turns an `error` event into an exception of its own: it is an `APIError` all the same."""
-    library = anthropic_http_library()
-    from anthropic import InternalServerError
-
-    body = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    response = library.Response(200, headers={"request-id": "req_7"}, request=library.Request("POST", "http://local"))
-    raised = InternalServerError("Overloaded", response=response, body=body)
-    with pytest.raises(APIError, match="Overloaded") as caught:
-        async with eagerstream.stream(BinaryFrames(message_start(), error=raised), **REQUEST) as stream:
-            await stream.finish()
-    error = caught.value
-    assert (error.status_code, error.error_type, error.retryable) == (None, "overloaded_error", True)
-    assert error.request_id == "req_7"
-    assert error.__cause__ is raised
-    assert error.message is not None
-
-
-@pytest.mark.anyio
-async def test_a_client_that_loses_its_connection() -> None:
-    """A loss while the client decodes is an interruption."""
-    lost = anthropic_http_library().ReadError("gone")
-    client = BinaryFrames(message_start(), error=lost)
-    with pytest.raises(StreamInterrupted, match="gone") as caught:
-        async with eagerstream.stream(client, **REQUEST) as stream:
-            await stream.finish()
-    assert caught.value.request_id == "req_frames"
-    assert client.closed == 1
+        raise self._error
 
 
 @pytest.mark.anyio
 async def test_an_exception_that_nobody_knows() -> None:
     """What is no exception of an HTTP client is a mistake somewhere, and comes out as it is."""
     with pytest.raises(ZeroDivisionError):
-        async with eagerstream.stream(BinaryFrames(error=ZeroDivisionError()), **REQUEST) as stream:
+        async with eagerstream.stream(Taking(ZeroDivisionError()), **REQUEST) as stream:
             await stream.finish()
 
 
 @pytest.mark.anyio
 async def test_parameters_that_a_client_does_not_know() -> None:
     """They travel in its `extra_body`, beside what the caller put there."""
-    client = BinaryFrames(*WIRE)
-    async with eagerstream.stream(client, **REQUEST, thinking={"type": "x"}, extra_body={"a": 1}) as stream:
-        await stream.finish()
+    client = Taking(KeyError())
+    with pytest.raises(KeyError):
+        async with eagerstream.stream(client, **REQUEST, thinking={"type": "x"}, extra_body={"a": 1}) as stream:
+            await stream.finish()
     assert client.arguments == {**REQUEST, "stream": True, "extra_body": {"a": 1, "thinking": {"type": "x"}}}
+
+
+@pytest.mark.anyio
+async def test_what_a_client_cannot_send() -> None:
+    """A request without a JSON form, and a client that was closed: for its user to mend, and nothing is hidden in it."""
+    api = LocalAPI([WEATHER])
+    client = api.anthropic()
+    for metadata in ({"user_id": object()}, {}):
+        if not metadata:
+            await client.close()
+        with pytest.raises(UsageError, match="the client cannot send this request"):
+            async with eagerstream.stream(client, **REQUEST, metadata=metadata) as stream:
+                await stream.finish()
+    assert not api.exchanges
 
 
 @pytest.mark.anyio

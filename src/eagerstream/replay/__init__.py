@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .buffering import buffered
 from .faults import Fault, FaultKind
+from .platforms import Platform
 from .received import ReceivedRequest
 from .scenario import Scenario, Turn
 from .schedule import Faults
@@ -29,6 +30,7 @@ __all__ = [
     "Fault",
     "FaultKind",
     "Faults",
+    "Platform",
     "ReceivedRequest",
     "ReplayServer",
     "Scenario",

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..recording import Recording
 from .endings import ASGIMessage, Send
 from .injection import Answer, break_reply
+from .platforms import DIALECTS, PLAIN, Dialect, Platform, Refused
 from .received import ReceivedRequest, RequestLog
-from .refusals import request_faults
+from .refusals import EagerSupport, eager_faults, request_faults
 from .scenario import Scenario
 from .schedule import Faults
 from .scripted import http_error
@@ -38,23 +41,29 @@ _NOT_REPLAYED: Final = frozenset(
 )
 
 
-class _Refused(Exception):
-    """Not an error of ours: the answer to a request that the API would refuse."""
+@dataclass(frozen=True)
+class Behaviour:
+    """What the double does.
 
-    def __init__(self, status: int, error_type: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.error_type = error_type
-        self.message = message
+    Attributes:
+        scenario: Which reply answers which request.
+        speed: So many times as fast as recorded.
+        faults: What goes wrong with which reply; None where nothing does.
+        eager: Which ways to ask for eager input streaming are taken, by model; where a model is not named, any.
+    """
 
-    def answer(self, request_id: str | None = None) -> Recording:
-        return http_error(self.status, self.error_type, self.message, request_id=request_id)
+    scenario: Scenario
+    speed: float = 1.0
+    faults: Faults | None = None
+    eager: Mapping[str, EagerSupport] | EagerSupport = "any"
+
+    def eager_support(self, model: object) -> EagerSupport:
+        """Which ways this model takes."""
+        return self.eager if isinstance(self.eager, str) else self.eager.get(str(model), "any")
 
 
-def make_application(
-    scenario: Scenario, log: RequestLog, *, speed: float, faults: Faults | None = None
-) -> ASGIApplication:
-    """The application: `POST /v1/messages` is answered by `scenario`, and everything else as the API would.
+def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
+    """The application: requests in the dialect of any platform are answered, and everything else as the API would.
 
     Raises:
         ImportError: starlette is not installed.
@@ -65,23 +74,32 @@ def make_application(
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 
-    async def messages(request: Request) -> Any:
-        arrived_s = monotonic()
-        received = log.add(request.headers, request.scope["query_string"].decode("latin-1"))
-        try:
+    def messages(platform: Platform | None, dialect: Dialect) -> Callable[[Request], Awaitable[Any]]:
+        async def answer_request(request: Request) -> Any:
+            arrived_s = monotonic()
+            scope = request.scope
+            query = scope["query_string"].decode("latin-1")
+            received = log.add(request.headers, query, platform=platform, path=scope["path"])
             try:
-                received.body = _parse_body(await _read_body(request))
-                answer = Answer(_answer(scenario, received.body))
-            except _Refused as refused:
-                answer = Answer(refused.answer(received.request_id))
-            else:
-                answer = _with_fault(answer.recording, received, faults)
-        except ClientDisconnect:
-            received.disconnected = True
-            received.end()
-            return _say_nothing
-        received.status = answer.recording.status if answer.headers else None
-        return _Playback(answer, received, arrived_s=arrived_s, speed=speed)
+                try:
+                    dialect.check_credentials(request.headers)
+                    received.body = _parse_body(await _read_body(request))
+                    body = dialect.request(_checked(received.body), request.path_params)
+                    recording = _answer(behaviour, body, dialect.betas(request.headers, received.body), dialect)
+                except Refused as refused:
+                    answer = Answer(dialect.spoken(_answer_to(refused, received)))
+                else:
+                    answer = _with_fault(dialect, recording, received, behaviour.faults)
+            except ClientDisconnect:
+                received.disconnected = True
+                received.end()
+                return _say_nothing
+            received.status = answer.recording.status if answer.headers else None
+            return _Playback(
+                answer, received, arrived_s=arrived_s, speed=behaviour.speed, id_header=dialect.request_id_header
+            )
+
+        return answer_request
 
     async def about(_: Request) -> PlainTextResponse:
         return PlainTextResponse("A Messages API double that replays recorded streams: POST /v1/messages\n")
@@ -89,13 +107,20 @@ def make_application(
     async def refuse(request: Request, error: Exception) -> Any:
         assert isinstance(error, HTTPException)
         if error.status_code == 404:
-            refused = _Refused(404, "not_found_error", f"Not found: {request.scope['path']}")
+            refused = Refused(404, "not_found_error", f"Not found: {request.scope['path']}")
         else:
-            refused = _Refused(error.status_code, "invalid_request_error", error.detail)
-        return _Playback(Answer(refused.answer()))
+            refused = Refused(error.status_code, "invalid_request_error", error.detail)
+        return _Playback(Answer(_answer_to(refused)))
 
+    dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), *DIALECTS.items()]
     application = Starlette(
-        routes=[Route("/", about), Route("/v1/messages", messages, methods=["POST"])],
+        routes=[
+            Route("/", about),
+            *(
+                Route(dialect.root + dialect.path, messages(platform, dialect), methods=["POST"])
+                for platform, dialect in dialects
+            ),
+        ],
         exception_handlers={HTTPException: refuse},
     )
     application.router.redirect_slashes = False  # the API does not either, and a redirected POST hides a wrong URL
@@ -116,7 +141,7 @@ async def _read_body(request: Request) -> bytes:
         else:
             parts.clear()
     if size > MAX_REQUEST_BYTES:
-        raise _Refused(413, "request_too_large", "Request exceeds the maximum size")
+        raise Refused(413, "request_too_large", "Request exceeds the maximum size")
     return b"".join(parts)
 
 
@@ -124,29 +149,43 @@ def _parse_body(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise _Refused(400, "invalid_request_error", f"The request body is not valid JSON: {error}") from error
+        raise Refused(400, "invalid_request_error", f"The request body is not valid JSON: {error}") from error
 
 
-def _answer(scenario: Scenario, body: object) -> Recording:
+def _checked(body: object) -> dict[str, Any]:
     if not isinstance(body, dict):
-        raise _Refused(400, "invalid_request_error", "Input should be an object")
-    for fault in request_faults(body):
-        raise _Refused(400, "invalid_request_error", fault)  # the API, too, tells one at a time
+        raise Refused(400, "invalid_request_error", "Input should be an object")
+    return body
+
+
+def _answer(behaviour: Behaviour, body: dict[str, Any], betas: Sequence[str], dialect: Dialect) -> Recording:
+    support = behaviour.eager_support(body.get("model"))
+    for fault in chain(request_faults(body), eager_faults(body, betas, support, dialect.unknown_beta)):
+        raise Refused(400, "invalid_request_error", fault)  # the API, too, tells one at a time
     if body.get("stream") is not True:
-        raise _Refused(400, "invalid_request_error", "stream: only streamed replies are replayed; it must be true")
+        raise Refused(400, "invalid_request_error", "stream: only streamed replies are replayed; it must be true")
     try:
-        return scenario.answer(body)
+        return behaviour.scenario.answer(body)
     except Exception as error:
         # A function of the scenario failed. Its author sees why, in the client's own exception.
         what = f"the scenario failed: {type(error).__name__}: {error}"
-        raise _Refused(500, "api_error", what) from error
+        raise Refused(500, "api_error", what) from error
 
 
-def _with_fault(recording: Recording, received: ReceivedRequest, faults: Faults | None) -> Answer:
+def _answer_to(refused: Refused, received: ReceivedRequest | None = None) -> Recording:
+    request_id = received.request_id if received is not None else None
+    return http_error(refused.status, refused.error_type, refused.message, request_id=request_id)
+
+
+def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedRequest, faults: Faults | None) -> Answer:
     """The reply, and what the schedule has for it. What is an error anyway meets no fault, and uses none up."""
+    recording = dialect.spoken(recording)
     fault = faults.draw(received.body, recording) if faults is not None and recording.status == 200 else None
     received.fault = fault
-    return Answer(recording) if fault is None else break_reply(recording, fault, received.request_id)
+    if fault is None:
+        return Answer(recording)
+    answer = break_reply(recording, fault, received.request_id)
+    return answer._replace(recording=dialect.spoken(answer.recording))
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
@@ -162,11 +201,13 @@ class _Playback:
         *,
         arrived_s: float = 0.0,
         speed: float = 1.0,
+        id_header: str = "request-id",
     ) -> None:
         self._recording, self._ending, self._has_headers = answer
         self._received = received
         self._arrived_s = arrived_s
         self._speed = speed
+        self._id_header = id_header
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(_disconnected(receive))
@@ -208,7 +249,7 @@ class _Playback:
     def _headers(self) -> list[tuple[bytes, bytes]]:
         headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
         if self._received is not None:
-            headers["request-id"] = self._received.request_id
+            headers[self._id_header] = self._received.request_id
         recorded = {name.lower(): value for name, value in self._recording.headers.items()}
         headers.update((name, value) for name, value in recorded.items() if name not in _NOT_REPLAYED)
         return [(name.encode("latin-1"), value.strip().encode("latin-1")) for name, value in headers.items()]

@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple, assert_never
 
 from ..recording import Chunk, Recording
 from ..wire import WireEvent
-from .body import BodyEvent, body_events
+from .body import BodyEvent
 from .endings import Ending, break_chunking, close, repeat, reset, stall
 from .faults import Fault, FaultKind
-from .scripted import encode_event, http_error
+from .framing import framing_of
+from .scripted import http_error
 
 _GARBAGE: Final = b'\xff\xfe\x00\x80}{"\xc3('  # nowhere UTF-8, in no place of a document JSON, and no end of a line
 _CONTENT_TYPE: Final = "application/json"
@@ -52,7 +53,7 @@ def break_reply(recording: Recording, fault: Fault, request_id: str | None = Non
             return Answer(_with_content_type(recording, _CONTENT_TYPE))
         case FaultKind.ERROR_EVENT:
             error = {"type": "error", "error": {"type": fault.error_type, "message": fault.message}}
-            return Answer(_cut(recording, _offset(recording, fault), encode_event(error)))
+            return Answer(_cut(recording, _offset(recording, fault), framing_of(recording).encode(error)))
         case FaultKind.END:
             return Answer(_cut(recording, _offset(recording, fault)))
         case FaultKind.CLOSE:
@@ -66,7 +67,7 @@ def break_reply(recording: Recording, fault: Fault, request_id: str | None = Non
         case FaultKind.ENDLESS:
             return _endless(recording, fault)
         case FaultKind.GARBAGE:
-            garbage = _GARBAGE if fault.after_bytes is not None else b"data: " + _GARBAGE + b"\n\n"
+            garbage = _GARBAGE if fault.after_bytes is not None else framing_of(recording).wrap(_GARBAGE)
             return Answer(_insert(recording, _offset(recording, fault), garbage))
         case FaultKind.SPLICE:
             return Answer(_splice(recording, fault))
@@ -115,13 +116,13 @@ def _offset(recording: Recording, fault: Fault) -> int:
     body = recording.body
     if fault.after_bytes is not None:
         return min(fault.after_bytes, len(body))
-    ends = [0, *(event.end for event in body_events(body))]
+    ends = [0, *(event.end for event in framing_of(recording).events(body))]
     return ends[fault.after_events] if fault.after_events < len(ends) else len(body)
 
 
 def _event_bounds(recording: Recording, fault: Fault) -> tuple[int, int]:
     """Start and end of the event that the fault is about; nothing where there is no event."""
-    ends = [0, *(event.end for event in body_events(recording.body))]
+    ends = [0, *(event.end for event in framing_of(recording).events(recording.body))]
     number = min(fault.after_events, len(ends) - 2)
     return (ends[number], ends[number + 1]) if number >= 0 else (0, 0)
 
@@ -167,7 +168,7 @@ def _insert(recording: Recording, offset: int, data: bytes) -> Recording:
 def _reorder(recording: Recording, fault: Fault) -> Recording:
     """Two events change places; the chunks keep their sizes and times."""
     body = recording.body
-    ends = [0, *(event.end for event in body_events(body))]
+    ends = [0, *(event.end for event in framing_of(recording).events(body))]
     number = min(fault.after_events, len(ends) - 3)
     if number < 0:
         return recording
@@ -186,7 +187,7 @@ def _reorder(recording: Recording, fault: Fault) -> Recording:
 
 def _splice(recording: Recording, fault: Fault) -> Recording:
     """The reply as far as the fault, then the whole of it, as another message."""
-    events = list(body_events(recording.body))
+    events = list(framing_of(recording).events(recording.body))
     # The first message_start is not the second one, and after a message_stop nothing would be spliced.
     last = next(
         (number for number, event in enumerate(events) if event.data.get("type") == "message_stop"), len(events)
@@ -210,7 +211,7 @@ def _renamed(recording: Recording, events: Sequence[BodyEvent]) -> list[Chunk]:
         other = _with_other_ids(event)
         if other is not None:
             chunks += _slice(recording, kept, start)
-            chunks.append(Chunk(_time_at(recording, end - 1), encode_event(other)))
+            chunks.append(Chunk(_time_at(recording, end - 1), framing_of(recording).encode(other)))
             kept = end
         start = end
     return chunks + _slice(recording, kept)
@@ -231,15 +232,16 @@ def _with_other_ids(event: WireEvent) -> WireEvent | None:
 
 def _endless(recording: Recording, fault: Fault) -> Answer:
     """As far as the fault, and then more of the block that is open there; of a new text block where none is."""
-    events = list(body_events(recording.body))
+    events = list(framing_of(recording).events(recording.body))
     # A reply has begun, and is not over, when it goes on for ever.
     over = (n for n, event in enumerate(events) if event.data.get("type") in ("message_delta", "message_stop"))
     place = min(max(fault.after_events, 1), next(over, len(events)))
     passed = [event.data for event in events[:place]]
     opened, delta = _what_goes_on(passed)
     offset = events[place - 1].end if place else 0
-    repeated = b"".join([encode_event(delta)] * _ENDLESS_EVENTS)
-    return Answer(_cut(recording, offset, b"".join(map(encode_event, opened))), repeat(repeated))
+    framing = framing_of(recording)
+    repeated = b"".join([framing.encode(delta)] * _ENDLESS_EVENTS)
+    return Answer(_cut(recording, offset, b"".join(map(framing.encode, opened))), repeat(repeated))
 
 
 def _what_goes_on(passed: Sequence[WireEvent]) -> tuple[list[WireEvent], WireEvent]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..redaction import redact_headers, redact_text
 from .faults import Fault
+from .platforms import Platform
 
 MAX_REQUESTS: Final = 1_000
 """Requests that are remembered; the oldest go first."""
@@ -17,10 +18,12 @@ MAX_REQUESTS: Final = 1_000
 
 @dataclass(eq=False)
 class ReceivedRequest:
-    """A request to `/v1/messages`, and what became of it. Written by the server's thread, read from any.
+    """A request for a reply, and what became of it. Written by the server's thread, read from any.
 
     Attributes:
-        request_id: The `request-id` that it was answered with, unless the recording brought its own.
+        request_id: The request id that it was answered with, unless the recording brought its own.
+        platform: Whose dialect it was in; None for the plain one, at the root of the server.
+        path: Where it was sent, decoded.
         headers: Names in lower case; the values of those that carry credentials are `"[redacted]"`.
         query: What followed the `?`, for example `"beta=true"`; without the secrets in it.
         body: The parsed JSON, as it was sent; None where it was none, or too large.
@@ -31,6 +34,8 @@ class ReceivedRequest:
 
     request_id: str
     headers: dict[str, str] = field(repr=False)
+    platform: Platform | None = None
+    path: str = ""
     query: str = ""
     body: Any = field(default=None, repr=False)  # may hold what does not belong in a log
     status: int | None = None
@@ -60,12 +65,14 @@ class RequestLog:
         self._lock = threading.Lock()
         self._count = 0
 
-    def add(self, headers: Mapping[str, str], query: str) -> ReceivedRequest:
+    def add(
+        self, headers: Mapping[str, str], query: str, *, platform: Platform | None = None, path: str = ""
+    ) -> ReceivedRequest:
         """A new entry, with the next request id."""
         shown = redact_headers({name.lower(): headers[name] for name in headers})
         with self._lock:
             self._count += 1
-            request = ReceivedRequest(f"req_{self._count:024}", shown, redact_text(query))
+            request = ReceivedRequest(f"req_{self._count:024}", shown, platform, path, redact_text(query))
             self._requests.append(request)
         return request
 

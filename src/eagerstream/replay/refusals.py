@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+EagerSupport: TypeAlias = Literal["any", "field", "header", "none"]
+"""Which ways to ask for eager input streaming a model takes: the field on a tool, the header with the legacy beta."""
+
+LEGACY_BETA: Final = "fine-grained-tool-streaming-2025-05-14"
 
 
 def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
@@ -28,3 +33,24 @@ def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
         system = count_breakpoints(body.get("system"))
         for fault in validate_history(messages, tools or (), system_breakpoints=system):
             yield fault.message
+
+
+def eager_faults(
+    body: Mapping[str, Any], betas: Sequence[str], support: EagerSupport, unknown_beta: str
+) -> Iterator[str]:
+    """What a model says that takes eager input streaming in some ways only.
+
+    Args:
+        body: The body of the request.
+        betas: What it asks for in `anthropic-beta`.
+        support: Which ways it takes.
+        unknown_beta: The platform's words for a beta that it does not know; `{}` stands for its name.
+    """
+    if support in ("header", "none"):
+        tools = body.get("tools")
+        for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+            if isinstance(tool, Mapping) and "eager_input_streaming" in tool:
+                kind = tool.get("type", "custom")
+                yield f"tools.{index}.{kind}.eager_input_streaming: Extra inputs are not permitted"
+    if support in ("field", "none") and LEGACY_BETA in betas:
+        yield unknown_beta.format(LEGACY_BETA)

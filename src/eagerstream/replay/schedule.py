@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from ..errors import UsageError
 from ..recording import Recording
-from .body import body_events
 from .faults import BYTEWISE, ERROR_STATUS, INSTEAD, UNANSWERED, Fault, FaultKind
+from .framing import framing_of
 from .scenario import assistant_messages
 
 MAX_HISTORIES: Final = 10_000
@@ -162,7 +162,7 @@ class _Lottery:
             case _ if kind in BYTEWISE:
                 return Fault(kind, after_bytes=random.randint(0, len(recording.body)))
             case _:
-                events = sum(1 for _ in body_events(recording.body))
+                events = sum(1 for _ in framing_of(recording).events(recording.body))
                 error_type = random.choice(_PASSING_ERRORS) if kind is FaultKind.ERROR_EVENT else None
                 return Fault(kind, after_events=random.randint(0, events), error_type=error_type)
 

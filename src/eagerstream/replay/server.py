@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
 
 import anyio
 import anyio.to_thread
 
 from ..errors import MissingExtraError, UsageError
 from ..recording import Recording
-from .application import TRANSPORT_STATE, ASGIApplication, make_application
+from .application import TRANSPORT_STATE, ASGIApplication, Behaviour, make_application
+from .platforms import DIALECTS, Platform
 from .received import ReceivedRequest, RequestLog
+from .refusals import EagerSupport
 from .scenario import Scenario
 from .schedule import Faults
 from .timing import check_speed
@@ -50,7 +52,8 @@ class ReplayServer:
         with ReplayServer(recording) as server:
             client = AsyncAnthropic(base_url=server.base_url, api_key="any")
 
-    It runs in a thread of its own, so it serves whatever the caller runs: `with` in plain code, `async with` on asyncio
+    It speaks the dialect of every platform that offers the API, each at an address of its own, see `url_of`. It runs
+    in a thread of its own, so it serves whatever the caller runs: `with` in plain code, `async with` on asyncio
     and on trio. Once closed it may be started again; with `port=0` at another port.
 
     On request it fails, so that a program can be tried against what happens on real networks::
@@ -66,9 +69,11 @@ class ReplayServer:
         speed: Plays so many times as fast as recorded; `inf` without any waiting.
         faults: What goes wrong with which reply: a schedule by turn, or `Faults.random`. Requests that are refused
             anyway meet none.
+        eager: Which ways to ask for eager input streaming are taken: `"any"`, the `"field"` on a tool, the `"header"`
+            with the legacy beta, or `"none"`; for all models, or by model. The others are refused with HTTP 400.
 
     Raises:
-        UsageError: A port or a speed that does not exist.
+        UsageError: A port, a speed or a way to ask that does not exist.
     """
 
     def __init__(
@@ -79,15 +84,18 @@ class ReplayServer:
         port: int = 0,
         speed: float = 1.0,
         faults: Faults | None = None,
+        eager: EagerSupport | Mapping[str, EagerSupport] = "any",
     ) -> None:
         if not 0 <= port <= 65_535:
             raise UsageError(f"a port is a number from 0 to 65535, not {port!r}")
         check_speed(speed)
-        self._scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
+        for support in (eager,) if isinstance(eager, str) else eager.values():
+            if support not in get_args(EagerSupport):
+                raise UsageError(f"eager must be one of {', '.join(get_args(EagerSupport))}, not {support!r}")
+        scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
+        self._behaviour = Behaviour(scenario, speed, faults, eager)
         self._host = host
         self._port = port
-        self._speed = speed
-        self._faults = faults
         self._log = RequestLog()
         self._lock = threading.Lock()  # one start or close at a time, also where one of them was cancelled
         self._server: _Server | None = None
@@ -116,9 +124,27 @@ class ReplayServer:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.port}"
 
+    def url_of(self, platform: Platform) -> str:
+        """What to give to the client of a platform, which is answered in its own dialect.
+
+        ::
+
+            AsyncAnthropicBedrock(base_url=server.url_of(Platform.BEDROCK), api_key="any", aws_region="us-east-1")
+
+        Credentials have to be there, and may be any. At `base_url` itself none are asked for, as by a gateway or a
+        local server.
+
+        Raises:
+            UsageError: The server is not running, or there is no such platform.
+        """
+        try:
+            return self.base_url + DIALECTS[Platform(platform)].root
+        except ValueError as error:
+            raise UsageError(f"{platform!r} is no platform; there are {', '.join(Platform)}") from error
+
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """The latest requests to `/v1/messages`, at most 1,000, in order of arrival; a new list each time."""
+        """The latest requests for replies, at most 1,000, in order of arrival; a new list each time."""
         return self._log.entries()
 
     def start(self) -> None:
@@ -133,7 +159,7 @@ class ReplayServer:
                 raise UsageError("the replay server is running already")
             ready: Future[None] = Future()
             try:
-                application = make_application(self._scenario, self._log, speed=self._speed, faults=self._faults)
+                application = make_application(self._behaviour, self._log)
                 server = _make_server(application, ready)
             except ModuleNotFoundError as error:
                 raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error

@@ -1,0 +1,445 @@
+"""The clients of every platform, unmodified, over a real socket, each in its own dialect."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream import APIError, ProtocolError, RunStatus, StreamInterrupted, UsageError
+from eagerstream.recording import Chunk, Recording
+from eagerstream.replay import (
+    Fault,
+    FaultKind,
+    Faults,
+    Platform,
+    ReplayServer,
+    Scenario,
+    error_event,
+    http_error,
+    reply,
+    text,
+    tool_use,
+)
+from eagerstream.tools import tool
+from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
+from tests.support import REQUEST, USER, check_history, event_line, made_recordings, real_recordings
+
+WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
+THREE = reply(
+    text("Let me look."),
+    tool_use("get_weather", {"city": "Oslo"}),
+    tool_use("get_time", {}),
+    tool_use("add", {"a": 1, "b": 2}),
+)
+MODEL = REQUEST["model"]
+_PATHS = {
+    Platform.BEDROCK: f"/bedrock/model/{MODEL}/invoke-with-response-stream",
+    Platform.VERTEX: f"/vertex/v1/projects/p/locations/global/publishers/anthropic/models/{MODEL}:streamRawPredict",
+}
+
+
+@tool
+async def get_weather(city: str) -> str:
+    """Current weather."""
+    return f"{city}: 15 degrees"
+
+
+@tool
+async def get_time() -> str:
+    """The time."""
+    return "noon"
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """The sum."""
+    return a + b
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+@each_client
+@pytest.mark.anyio
+async def test_the_request(platform_client: PlatformClient) -> None:
+    """Where it goes, and what is in it: each platform has its own place for the model and the version."""
+    async with ReplayServer(WEATHER) as server, platform_client.client(server) as client:
+        async with eagerstream.stream(client, **REQUEST, tools=[get_weather], thinking={"type": "x"}, made_up=1) as s:
+            await s.finish()
+        (request,) = server.requests
+    platform = platform_client.platform
+    assert request.platform is platform
+    assert request.path == _PATHS.get(platform, f"{server_root(platform)}/v1/messages")
+    sent = dict(request.body)
+    if platform in _PATHS:
+        assert isinstance(sent.pop("anthropic_version"), str)
+        sent["model"] = MODEL
+        assert sent.pop("stream", None) is (None if platform is Platform.BEDROCK else True)
+        sent["stream"] = True
+    assert sent.pop("tools") == [get_weather.to_dict()]
+    assert sent == {**REQUEST, "stream": True, "thinking": {"type": "x"}, "made_up": 1}
+    assert s.request_id == request.request_id
+    assert s.message["content"][1]["input"] == {"city": "Oslo"}
+
+
+def server_root(platform: Platform) -> str:
+    """Where the dialect of a platform begins on a server."""
+    from eagerstream.replay.platforms import DIALECTS
+
+    return DIALECTS[platform].root
+
+
+@each_client
+@pytest.mark.anyio
+async def test_the_beta_namespace(platform_client: PlatformClient) -> None:
+    """Betas, the container, MCP servers and their toolset arrive as they were given."""
+    options: dict[str, Any] = {
+        "container": {"id": "container_1", "skills": [{"type": "anthropic", "skill_id": "pdf", "version": "latest"}]},
+        "mcp_servers": [{"type": "url", "url": "https://mcp.example", "name": "files"}],
+        "tools": [get_weather, {"type": "mcp_toolset", "mcp_server_name": "files"}],
+        "made_up": {"a": 1},
+    }
+    async with ReplayServer(WEATHER) as server, platform_client.client(server) as client:
+        async with eagerstream.stream(client, **REQUEST, betas=["a-2025-01-01", "b-2025-01-01"], **options) as stream:
+            events = [event_line(event) async for event in stream]
+        (request,) = server.requests
+    async with eagerstream.stream(WEATHER, **REQUEST) as played:
+        assert [event_line(event) async for event in played] == events
+    expected = {**options, "tools": [get_weather.to_dict(), options["tools"][1]]}
+    assert {name: request.body[name] for name in expected} == expected
+    assert request.headers["anthropic-beta"] == "a-2025-01-01,b-2025-01-01"
+    if platform_client.platform is Platform.BEDROCK:  # which looks there, and not at headers
+        assert request.body["anthropic_beta"] == ["a-2025-01-01", "b-2025-01-01"]
+
+
+@each_platform
+@pytest.mark.anyio
+async def test_models_with_odd_names(platform_client: PlatformClient) -> None:
+    """Ids of models and of inference profiles have signs that paths give a meaning to."""
+    asked: list[str] = []
+
+    def answer(request: Any) -> Recording:
+        asked.append(request["model"])
+        return WEATHER
+
+    names = ["us.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5@20251001"]
+    if platform_client.platform is not Platform.VERTEX:  # which has no such ids
+        names.append("arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude")
+    async with ReplayServer(Scenario.of(answer)) as server, platform_client.client(server) as client:
+        for name in names:
+            async with eagerstream.stream(client, **{**REQUEST, "model": name}) as stream:
+                await stream.finish()
+    assert asked == names
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+
+def _named(paths: list[Path]) -> dict[str, Recording]:
+    recordings = {path.stem: Recording.load(path) for path in paths}
+    return {name: recording for name, recording in recordings.items() if recording.status == 200}
+
+
+async def _lines(client: Any, name: str) -> list[Any]:
+    """The events of a recording, and how it ends."""
+    lines: list[Any] = []
+    message = {"role": "user", "content": name}
+    try:
+        async with eagerstream.stream(client, **{**REQUEST, "messages": [message]}, buffer="wait") as stream:
+            async for event in stream:
+                lines.append(event_line(event))
+    except (APIError, ProtocolError) as error:
+        lines.append(type(error).__name__)
+    return lines
+
+
+@pytest.mark.parametrize("kind", ["made", "real"])
+@each_platform
+@pytest.mark.anyio
+async def test_recordings(platform_client: PlatformClient, kind: str) -> None:
+    """Every recording gives the same events over the wire of every platform as it gives played back alone."""
+    recordings = _named(made_recordings() if kind == "made" else real_recordings())
+    if not recordings:
+        pytest.skip("no recordings of real replies: set EAGERSTREAM_RECORDINGS to their folder")
+    scenario = Scenario.of(lambda request: recordings[request["messages"][0]["content"]])
+    async with ReplayServer(scenario, speed=float("inf")) as server, platform_client.client(server) as client:
+        for name, recording in recordings.items():
+            instant = replace(recording, chunks=(Chunk(0.0, recording.body),))
+            assert await _lines(client, name) == await _lines(instant, name), name
+
+
+@each_client
+@pytest.mark.anyio
+async def test_a_run_with_three_tools(platform_client: PlatformClient) -> None:
+    """The loop, to its end."""
+    scenario = Scenario(THREE, reply(text("Done."), message_id="msg_last"))
+    async with ReplayServer(scenario) as server, platform_client.client(server) as client:
+        async with eagerstream.run(client, **REQUEST, tools=[get_weather, get_time, add]) as run:
+            await run.finish()
+        assert len(server.requests) == 2
+    assert run.result.status is RunStatus.COMPLETED
+    check_history(run.result.messages)
+    results = [block["content"] for block in run.result.messages[2]["content"]]
+    assert results == ["Oslo: 15 degrees", "noon", "3"]
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+async def _error(client: Any) -> APIError:
+    with pytest.raises(APIError) as caught:
+        async with eagerstream.stream(client, **REQUEST) as stream:
+            await stream.finish()
+    return caught.value
+
+
+_ERROR_TYPES = {
+    (Platform.BEDROCK, 400): "ValidationException",
+    (Platform.BEDROCK, 401): "UnrecognizedClientException",
+    (Platform.BEDROCK, 403): "AccessDeniedException",
+    (Platform.BEDROCK, 404): "ResourceNotFoundException",
+    (Platform.BEDROCK, 429): "ThrottlingException",
+    (Platform.BEDROCK, 500): "InternalServerException",
+    (Platform.BEDROCK, 504): "ModelTimeoutException",
+    (Platform.BEDROCK, 529): "ServiceUnavailableException",
+    **{
+        (platform, status): word
+        for platform in (Platform.VERTEX, Platform.GOOGLE_CLOUD)
+        for status, word in {
+            401: "UNAUTHENTICATED",
+            403: "PERMISSION_DENIED",
+            404: "NOT_FOUND",
+            429: "RESOURCE_EXHAUSTED",
+        }.items()
+    },
+}
+_API_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+@each_platform
+@pytest.mark.anyio
+async def test_refusals(platform_client: PlatformClient) -> None:
+    """Each platform's words for an error become the same `APIError`, with the platform's own name of it."""
+    platform = platform_client.platform
+    for status, error_type in _API_TYPES.items():
+        refused = http_error(status, error_type, "for a reason")
+        async with ReplayServer(refused) as server, platform_client.client(server) as client:
+            error = await _error(client)
+        assert (error.reason, error.status_code) == ("for a reason", status)
+        assert error.retryable is (status in (429, 500, 504, 529))
+        if platform is Platform.FOUNDRY and status in (401, 429):
+            assert error.error_type is None  # Azure's gateway repeats the status, and no more
+        else:
+            assert error.error_type == _ERROR_TYPES.get((platform, status), error_type)
+        assert error.request_id is not None
+
+
+@each_platform
+@pytest.mark.anyio
+async def test_how_long_to_wait(platform_client: PlatformClient) -> None:
+    """`retry-after` is read on every platform."""
+    fault = Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=7)
+    async with ReplayServer(WEATHER, faults=Faults({0: [fault]})) as server, platform_client.client(server) as client:
+        error = await _error(client)
+    assert (error.status_code, error.retryable, error.retry_after_s) == (429, True, 7)
+
+
+@each_platform
+@pytest.mark.parametrize(
+    ("error_type", "exception", "retryable"),
+    [
+        ("overloaded_error", "ServiceUnavailableException", True),
+        ("rate_limit_error", "ThrottlingException", True),
+        ("timeout_error", "ModelTimeoutException", True),
+        ("api_error", "InternalServerException", True),
+        ("invalid_request_error", "ValidationException", False),
+        ("permission_error", "AccessDeniedException", False),
+    ],
+)
+@pytest.mark.anyio
+async def test_errors_inside_a_reply(
+    platform_client: PlatformClient, error_type: str, exception: str, *, retryable: bool
+) -> None:
+    """An `error` event, or an exception frame, is told with what had come before it."""
+    broken = reply(text("Let me"), error_event(error_type, "in the middle"))
+    async with ReplayServer(broken) as server, platform_client.client(server) as client:
+        error = await _error(client)
+        (request,) = server.requests
+    assert (error.reason, error.status_code, error.retryable) == ("in the middle", None, retryable)
+    assert error.error_type == (exception if platform_client.platform is Platform.BEDROCK else error_type)
+    assert error.request_id == request.request_id
+    assert error.message is not None
+    assert error.message["content"][0]["text"] == "Let me"
+
+
+@each_platform
+@pytest.mark.anyio
+async def test_a_server_that_is_not_there(platform_client: PlatformClient) -> None:
+    """Nobody listens."""
+    async with ReplayServer(WEATHER) as server:
+        client = platform_client.client(server)
+    async with client:
+        error = await _error(client)
+    assert type(error) is APIError
+    assert (error.status_code, error.request_id, error.retryable, error.retried) == (None, None, True, False)
+
+
+@each_platform
+@pytest.mark.anyio
+async def test_a_connection_that_is_lost(platform_client: PlatformClient) -> None:
+    """In the middle of an event, or of a frame."""
+    faults = Faults({0: [Fault(FaultKind.RESET, after_bytes=1000)]})
+    async with ReplayServer(WEATHER, faults=faults) as server, platform_client.client(server) as client:
+        error = await _error(client)
+        (request,) = server.requests
+    assert isinstance(error, StreamInterrupted)
+    assert (error.request_id, error.retryable) == (request.request_id, True)
+    assert error.message is not None
+
+
+@each_client
+@pytest.mark.anyio
+async def test_retries_are_the_client_s(platform_client: PlatformClient) -> None:
+    """What the client has sent again itself is marked so, and a run does not send it once more."""
+    fault = Fault(FaultKind.HTTP_ERROR, status=529)
+    async with ReplayServer(WEATHER, faults=Faults({0: [fault] * 9})) as server:
+        async with platform_client.client(server, max_retries=1) as client:
+            error = await _error(client)
+        assert len(server.requests) == 2
+    assert (error.retryable, error.retried) == (True, True)
+
+
+# --- credentials ------------------------------------------------------------------------------------------------------
+
+
+_MISSING = {
+    Platform.ANTHROPIC: (401, "x-api-key header is required"),
+    Platform.BEDROCK: (403, "Missing Authentication Token"),
+    Platform.BEDROCK_MANTLE: (403, "Missing Authentication Token"),
+    Platform.AWS: (403, "Missing Authentication Token"),
+    Platform.VERTEX: (401, "missing required authentication credential"),
+    Platform.FOUNDRY: (401, "Access denied"),
+    Platform.GOOGLE_CLOUD: (401, "missing required authentication credential"),
+}
+
+
+@each_platform
+@pytest.mark.anyio
+async def test_without_credentials(platform_client: PlatformClient) -> None:
+    """Each platform refuses a request without them, in its own words."""
+    status, words = _MISSING[platform_client.platform]
+
+    async def without(request: Any) -> None:
+        for name in ("authorization", "x-api-key", "api-key"):
+            request.headers.pop(name, None)
+
+    async with ReplayServer(WEATHER) as server:
+        client = platform_client.client(server)
+        client._client.event_hooks = {"request": [without]}
+        async with client:
+            error = await _error(client)
+    assert error.status_code == status
+    assert words in error.reason
+    assert not error.retryable
+
+
+_SIGNING = [client for client in CLIENTS if "aws_access_key" in client.arguments and client.is_there]
+
+
+@pytest.mark.parametrize("client", _SIGNING, ids=[client.platform for client in _SIGNING])
+@pytest.mark.parametrize(
+    ("part", "instead", "words"),
+    [
+        ("/aws4_request", "", "not a complete AWS signature"),
+        (r"[;=]host\b", "=", "not a complete AWS signature"),
+        ("Signature=.*", "Signature=0", "not a complete AWS signature"),
+        ("/[a-z-]+/aws4_request", "/s3/aws4_request", "scoped to correct service"),
+    ],
+)
+@pytest.mark.anyio
+async def test_signatures(client: PlatformClient, part: str, instead: str, words: str) -> None:
+    """A signature has all its parts, the name of the host among what it signs, and is for this service."""
+
+    async def change(request: Any) -> None:
+        signed = request.headers["authorization"]
+        request.headers["authorization"] = re.sub(part, instead, signed)
+        assert request.headers["authorization"] != signed
+
+    async with ReplayServer(WEATHER) as server:
+        made = client.client(server)
+        made._client.event_hooks = {"request": [change]}
+        async with made:
+            error = await _error(made)
+    assert error.status_code == 403
+    assert words in error.reason
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+@pytest.mark.anyio
+async def test_a_key_with_the_end_of_its_line(retries: int) -> None:
+    """As read from a file. It is for its user to mend, and it is nowhere in what is told."""
+    import traceback
+
+    client = PlatformClient(Platform.FOUNDRY, "AsyncAnthropicFoundry", {"api_key": "0123456789abcdef\n"})
+    async with ReplayServer(WEATHER) as server, client.client(server, max_retries=retries) as made:
+        with pytest.raises(UsageError, match="a header holds what HTTP does not allow") as caught:
+            async with eagerstream.stream(made, **REQUEST) as stream:
+                await stream.finish()
+        assert not server.requests
+    assert "0123456789abcdef" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.anyio
+async def test_no_credentials_to_sign_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A client that finds none has not sent anything: that is for its user to mend."""
+    from anthropic import AsyncAnthropicBedrock
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "absent"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    async with ReplayServer(WEATHER) as server:
+        async with AsyncAnthropicBedrock(base_url=server.url_of(Platform.BEDROCK), aws_region="us-east-1") as client:
+            with pytest.raises(UsageError, match=r"cannot send this request: .*credentials"):
+                async with eagerstream.stream(client, **REQUEST) as stream:
+                    await stream.finish()
+        assert not server.requests
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_all_of_them_at_once() -> None:
+    """One server, and each client beside the others: nothing of one reaches another."""
+    there = [client for client in CLIENTS if client.is_there]
+    scenario = Scenario.of(lambda request: reply(text(f"Hello, {request['messages'][0]['content']}.")))
+    said: dict[int, str] = {}
+
+    async def talk(number: int, client: Any) -> None:
+        messages = [{**USER, "content": f"number {number}"}]
+        async with client, eagerstream.stream(client, **{**REQUEST, "messages": messages}) as stream:
+            await stream.finish()
+        said[number] = stream.message["content"][0]["text"]
+
+    async with ReplayServer(scenario) as server, anyio.create_task_group() as tasks:
+        for number, client in enumerate(there):
+            tasks.start_soon(partial(talk, number, client.client(server)))
+    assert said == {number: f"Hello, number {number}." for number in range(len(there))}
