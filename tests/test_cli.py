@@ -16,7 +16,7 @@ import pytest
 from eagerstream.cli import main
 from eagerstream.errors import APIError
 from eagerstream.recording import Recording
-from eagerstream.replay import FaultKind, Faults
+from eagerstream.replay import FaultKind, Faults, Platform
 
 DATA = Path(__file__).parent / "data"
 COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
@@ -108,7 +108,7 @@ def test_a_wrong_command_line(arguments: list[str]) -> None:
 
 
 def test_serve_plays_until_interrupted() -> None:
-    """The server prints where it is, answers any client, and ends cleanly with Ctrl-C."""
+    """The server prints where it is, for each platform, answers any client, and ends cleanly with Ctrl-C."""
     with subprocess.Popen(
         [*COMMAND, "serve", str(DATA / "text.sse"), "--port", "0", "--speed", "inf", "--cut", "10,200"],
         stdout=subprocess.PIPE,
@@ -119,10 +119,12 @@ def test_serve_plays_until_interrupted() -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         url = process.stdout.readline().split()[-1]
-        body = httpx.post(
-            f"{url}/v1/messages",
-            json={"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]},
-        ).content
+        request = {"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]}
+        body = httpx.post(f"{url}/v1/messages", json=request).content
+        platforms = dict(process.stdout.readline().split() for _ in Platform)
+        assert list(platforms) == list(Platform)
+        for platform in ("aws", "foundry", "google-cloud"):
+            assert httpx.post(f"{platforms[platform]}/v1/messages", json=request).status_code in (400, 401)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 0
         assert process.stderr.read() == ""

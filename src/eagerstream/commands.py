@@ -14,6 +14,7 @@ from rich.console import Console
 
 from .errors import UsageError
 from .recording import Recording
+from .replay.refusals import EagerSupport
 
 app = typer.Typer(
     help="Watch a tool's input grow, then run the tool.",
@@ -63,12 +64,16 @@ def serve(
     ] = "event",
     fault_rate: Annotated[float, typer.Option(help="How many replies fail, 0 to 1: breaks, errors, garbage.")] = 0.0,
     fault_seed: Annotated[int, typer.Option(help="Decides which replies fail, and how.")] = 0,
+    eager: Annotated[
+        EagerSupport, typer.Option(help="Which ways to ask for eager input streaming are taken; others get HTTP 400.")
+    ] = "any",
 ) -> None:
     """Play recordings as a Messages API on this machine, until Ctrl-C.
 
-    Point any client of the API at the printed URL; it answers without looking at the key.
+    Point any client of the API at the first URL; it answers without looking at the key. At the others it speaks the
+    dialect of a platform, for the client that the anthropic package has for it, and wants credentials of any value.
     """
-    from .replay import Faults, ReplayServer, Scenario, Timing, retime
+    from .replay import Faults, Platform, ReplayServer, Scenario, Timing, retime
 
     match cut:
         case "event" | "random":
@@ -84,5 +89,11 @@ def serve(
     timed = [retime(recording, timing) if not recording.duration_s else recording for recording in loaded]
     scenario = Scenario.of(timed[0]) if len(timed) == 1 else Scenario(*timed)
     faults = Faults.random(fault_seed, fault_rate) if fault_rate else None
-    server = ReplayServer(scenario, host=host, port=port, speed=speed, faults=faults)
-    server.run(on_start=lambda server: typer.echo(f"serving {len(timed)} recording(s) at {server.base_url}"))
+    server = ReplayServer(scenario, host=host, port=port, speed=speed, faults=faults, eager=eager)
+
+    def tell(server: ReplayServer) -> None:
+        typer.echo(f"serving {len(timed)} recording(s) at {server.base_url}")
+        for platform in Platform:
+            typer.echo(f"  {platform:<14} {server.url_of(platform)}")
+
+    server.run(on_start=tell)

@@ -26,12 +26,17 @@ from typing import Any, Final, NamedTuple
 from .errors import ProtocolError, UsageError
 from .redacted_body import redacted_body
 from .redaction import redact_headers, redact_text
-from .wire import SSEDecoder, decode_event
+from .wire import AWSEventStreamDecoder, SSEDecoder, decode_event
 
 _VERSION: Final = 1
 _VERSION_KEY: Final = "eagerstream_recording"
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token, RFC 9110, section 5.6.2
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # one line that fits in Latin-1
+
+
+def media_type(content_type: str) -> str:
+    """A content type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 class Chunk(NamedTuple):
@@ -101,6 +106,11 @@ class Recording:
         return b"".join(chunk.data for chunk in self.chunks)
 
     @property
+    def media_type(self) -> str:
+        """What the body is by its headers, for example `"text/event-stream"`; empty where they do not say."""
+        return media_type(next((value for name, value in self.headers.items() if name.lower() == "content-type"), ""))
+
+    @property
     def duration_s(self) -> float:
         """Seconds from the request to the last chunk; 0 where there is none."""
         return self.chunks[-1].at_s if self.chunks else 0.0
@@ -136,7 +146,12 @@ class Recording:
 
         In the body each byte of a secret becomes a `*`, also where a model wrote it in pieces, so that events, chunks
         and their times stay where they were and it still plays. Apart from secrets, what was said is kept.
+
+        Raises:
+            UsageError: The body is not text (an AWS event stream): nothing in it can be masked.
         """
+        if self.media_type == AWSEventStreamDecoder.media_type:
+            raise UsageError("nothing can be masked in binary frames: save(redact=False) keeps them as they are")
         body = redacted_body(self.body)
         chunks: list[Chunk] = []
         at = 0
@@ -154,7 +169,8 @@ class Recording:
                 whatever was secret in the reply.
 
         Raises:
-            UsageError: The file cannot be written, or has another suffix.
+            UsageError: The file cannot be written, or has another suffix; or the secrets cannot be masked, see
+                `redacted`.
         """
         path = Path(path)
         if path.suffix.lower() != ".jsonl":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 
 import eagerstream
-from eagerstream.errors import APIError
+from eagerstream.errors import APIError, UsageError
 from eagerstream.recording import Chunk, Recording
 from eagerstream.replay import http_error, reply, text, tool_use
+from eagerstream.replay.framing import in_aws_frames
 from eagerstream.wire import MessageStart, MessageStop
 from tests.support import REQUEST, check_history
 
@@ -58,6 +61,24 @@ async def test_the_request_id() -> None:
     async with eagerstream.stream(recording, **REQUEST) as stream:
         await stream.finish()
     assert stream.request_id == "req_1"
+
+
+def test_the_secrets_of_binary_frames(tmp_path: Path) -> None:
+    """They cannot be masked, so such a recording is not saved as if they were."""
+    recording = in_aws_frames(HELLO)
+    with pytest.raises(UsageError, match="nothing can be masked in binary frames"):
+        recording.save(tmp_path / "frames.jsonl")
+    assert not list(tmp_path.iterdir())
+    recording.save(tmp_path / "frames.jsonl", redact=False)
+    assert Recording.load(tmp_path / "frames.jsonl") == recording
+
+
+@pytest.mark.anyio
+async def test_binary_frames() -> None:
+    """What was recorded from Bedrock plays, too."""
+    async with eagerstream.stream(in_aws_frames(HELLO), **REQUEST) as stream:
+        await stream.finish()
+    assert stream.message["content"] == [{"type": "text", "text": "Hello."}]
 
 
 @pytest.mark.anyio

@@ -37,7 +37,7 @@ class Framing(ABC):
 
 
 class _SSE(Framing):
-    media_type = "text/event-stream"
+    media_type = SSEDecoder.media_type
 
     def encode(self, event: Mapping[str, Any]) -> bytes:
         return encode_event(event)
@@ -50,7 +50,7 @@ class _SSE(Framing):
 
 
 class _AWSEventStream(Framing):
-    media_type = "application/vnd.amazon.eventstream"
+    media_type = AWSEventStreamDecoder.media_type
 
     def encode(self, event: Mapping[str, Any]) -> bytes:
         if event.get("type") == "error":
@@ -109,8 +109,7 @@ _STRING: Final = 7
 
 def framing_of(recording: Recording) -> Framing:
     """How the body of a recording stands, by its content type."""
-    content_type = next((value for name, value in recording.headers.items() if name.lower() == "content-type"), "")
-    return AWS_EVENT_STREAM if content_type.startswith(AWS_EVENT_STREAM.media_type) else SSE
+    return AWS_EVENT_STREAM if recording.media_type == AWS_EVENT_STREAM.media_type else SSE
 
 
 def aws_frame(headers: Mapping[str, str], payload: bytes) -> bytes:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from ..recording import Chunk, Recording
-from .framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, framing_of, in_aws_frames
+from .framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
 
 
 class Platform(StrEnum):
@@ -103,8 +103,8 @@ class Dialect:
     def spoken(self, answer: Recording) -> Recording:
         """An answer of the Claude API as this platform gives it; what is in its dialect already stays as it is."""
         if answer.status == 200:
-            is_framed = self.framing is SSE or framing_of(answer) is self.framing or not _is_sse(answer)
-            return answer if is_framed else in_aws_frames(answer)
+            is_other = self.framing is not SSE and answer.media_type in ("", SSE.media_type)
+            return in_aws_frames(answer) if is_other else answer
         error = _api_error(answer)
         said = error and self.error(answer.status, str(error.get("type")), str(error.get("message")))
         if not said:
@@ -113,11 +113,6 @@ class Dialect:
         kept = {name: value for name, value in answer.headers.items() if name.lower() == "retry-after"}
         chunks = (Chunk(answer.duration_s, json.dumps(body).encode()),)
         return replace(answer, chunks=chunks, headers={"content-type": "application/json", **kept, **headers})
-
-
-def _is_sse(answer: Recording) -> bool:
-    types = [value for name, value in answer.headers.items() if name.lower() == "content-type"]
-    return not types or types[0].startswith(SSE.media_type)
 
 
 def _api_error(answer: Recording) -> Mapping[str, Any] | None:

@@ -11,6 +11,7 @@ import anyio
 
 from ..errors import LimitError, ProtocolError
 from ..limits import Limits
+from ..recording import media_type
 from ..wire import AWSEventStreamDecoder, Decoder, WireDecoder, WireEvent
 from .failures import interruption, raise_as, request_id_of
 
@@ -114,10 +115,7 @@ async def close_quietly(response: Any) -> None:
         await (response.aclose() if hasattr(response, "aclose") else response.close())
 
 
-_DECODERS: Final[Mapping[str, type[Decoder[WireEvent]]]] = {
-    "text/event-stream": WireDecoder,
-    "application/vnd.amazon.eventstream": AWSEventStreamDecoder,
-}
+_DECODERS: Final = {decoder.media_type: decoder for decoder in (WireDecoder, AWSEventStreamDecoder)}
 
 
 @asynccontextmanager
@@ -129,7 +127,7 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
     Raises:
         ProtocolError: It has no content type of a stream of events.
     """
-    content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = media_type(response.headers.get("content-type", ""))
     decoder = _DECODERS.get(content_type)
     if decoder is None:
         told = repr(content_type[:80]) if content_type else "of no content type"

@@ -10,6 +10,7 @@ import anyio
 
 from ..limits import Limits
 from ..recording import Recording
+from ..wire import AWSEventStreamDecoder, WireDecoder
 from .base import Reply, RequestBody, StreamedReply, Transport
 from .failures import request_id_of, status_error
 
@@ -33,7 +34,9 @@ class PlaybackTransport(Transport):
             raise status_error(recording.status, body, headers, f"the recording is of HTTP {recording.status}")
         chunks = self._chunks()
         try:
-            yield StreamedReply(chunks, request_id=request_id_of(headers), limits=limits)
+            is_framed = recording.media_type == AWSEventStreamDecoder.media_type
+            decoder = AWSEventStreamDecoder if is_framed else WireDecoder
+            yield StreamedReply(chunks, request_id=request_id_of(headers), limits=limits, decoder=decoder)
         finally:
             await chunks.aclose()
 

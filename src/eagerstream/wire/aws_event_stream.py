@@ -1,4 +1,4 @@
-"""AWS event-stream frames to wire events: how Amazon Bedrock sends a reply (`application/vnd.amazon.eventstream`).
+"""AWS event-stream frames to wire events: how Amazon Bedrock sends a reply.
 
 A frame is its length, the length of its headers, a CRC-32 of both, the headers, the payload, and a CRC-32 of everything
 before; integers are big-endian. https://smithy.io/2.0/aws/amazon-eventstream.html
@@ -44,6 +44,8 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
     Raises:
         UsageError: `max_event_bytes` is not a positive number.
     """
+
+    media_type = "application/vnd.amazon.eventstream"
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
         super().__init__(max_event_bytes=max_event_bytes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from ..errors import EagerStreamError, UsageError
 from ..limits import DEFAULT_LIMITS
@@ -20,6 +20,9 @@ class Decoder(ABC, Generic[T]):
     Raises:
         UsageError: `max_event_bytes` is not a positive number.
     """
+
+    media_type: ClassVar[str]
+    """The content type of the bodies that it decodes."""
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
         if max_event_bytes <= 0:

@@ -51,6 +51,8 @@ class EventStreamDecoder(Decoder[T]):
         UsageError: `max_event_bytes` is not a positive number.
     """
 
+    media_type = "text/event-stream"
+
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
         super().__init__(max_event_bytes=max_event_bytes)
         self.reconnection_time_ms: int | None = None
