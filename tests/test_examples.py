@@ -12,20 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.replay import Fault, FaultKind, Faults, Platform, ReplayServer, Scenario, Timing, reply, text, tool_use
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 POEM = ["The harbour keeps its hours,", 'a bell says "so",', "the water knows the way."]
 MAKE_FILE = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": POEM})
 
 
-def run_example(name: str, scenario: Scenario, folder: Path, *, typed: str = "") -> tuple[str, list[dict[str, object]]]:
+def run_example(
+    name: str, scenario: Scenario, folder: Path, *arguments: str, typed: str = ""
+) -> tuple[str, list[dict[str, object]]]:
     """What the program printed, and the bodies of its requests."""
     with ReplayServer(scenario) as server:
         done = subprocess.run(
-            [sys.executable, EXAMPLES / name],
+            [sys.executable, EXAMPLES / name, *arguments],
             cwd=folder,
-            env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
+            env={**os.environ, **_environment(server)},
             input=typed,
             capture_output=True,
             text=True,
@@ -36,6 +38,30 @@ def run_example(name: str, scenario: Scenario, folder: Path, *, typed: str = "")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout, bodies
+
+
+def _environment(server: ReplayServer) -> dict[str, str]:
+    """What each platform's client reads: an address, and credentials of any value."""
+    return {
+        "ANTHROPIC_BASE_URL": server.base_url,
+        "ANTHROPIC_API_KEY": "simulated",
+        "ANTHROPIC_BEDROCK_BASE_URL": server.url_of(Platform.BEDROCK),
+        "ANTHROPIC_BEDROCK_MANTLE_BASE_URL": server.url_of(Platform.BEDROCK_MANTLE),
+        "ANTHROPIC_AWS_BASE_URL": server.url_of(Platform.AWS),
+        "ANTHROPIC_AWS_WORKSPACE_ID": "simulated",
+        "AWS_ACCESS_KEY_ID": "simulated",
+        "AWS_SECRET_ACCESS_KEY": "simulated",
+        "AWS_REGION": "us-east-1",
+        "ANTHROPIC_VERTEX_BASE_URL": server.url_of(Platform.VERTEX),
+        "ANTHROPIC_VERTEX_PROJECT_ID": "simulated",
+        "CLOUD_ML_REGION": "global",
+        "ANTHROPIC_FOUNDRY_BASE_URL": server.url_of(Platform.FOUNDRY),
+        "ANTHROPIC_FOUNDRY_API_KEY": "simulated",
+        "ANTHROPIC_GOOGLE_CLOUD_BASE_URL": server.url_of(Platform.GOOGLE_CLOUD),
+        "ANTHROPIC_GOOGLE_CLOUD_PROJECT": "simulated",
+        "ANTHROPIC_GOOGLE_CLOUD_WORKSPACE_ID": "simulated",
+        "GOOGLE_ACCESS_TOKEN": "simulated",
+    }
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
@@ -167,3 +193,20 @@ def test_resume_after_ctrl_c(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert len(bodies) == 2
     assert [message["role"] for message in bodies[1]["messages"]] in (["user", "assistant", "user"], ["user"])
+
+
+_ONE_QUICKLY = [
+    pytest.param(platform, marks=() if platform is Platform.BEDROCK else pytest.mark.slow) for platform in Platform
+]
+
+
+@pytest.mark.parametrize("platform", _ONE_QUICKLY)
+def test_every_platform(platform: Platform, tmp_path: Path) -> None:
+    """Each client finds in the environment what it needs, and the same agent runs."""
+    cities = reply(*(tool_use("get_weather", {"city": city}) for city in ("Oslo", "Vienna", "Lima")))
+    scenario = Scenario(cities, reply(text("15 degrees everywhere.")))
+    output, bodies = run_example("every_platform.py", scenario, tmp_path, platform, "claude-made-1")
+    assert "get_weather {'city': 'Vie" in output
+    assert "get_weather {'city': 'Lima'}" in output
+    assert "COMPLETED" in output
+    assert len(bodies) == 2

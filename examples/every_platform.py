@@ -1,0 +1,59 @@
+"""The same agent on every platform: only the client that is made differs, and the name of the model.
+
+Each client finds its credentials as its platform's own tools do; GOOGLE_ACCESS_TOKEN may hold a token for Google's.
+Usage: python every_platform.py PLATFORM MODEL, for example: bedrock us.anthropic.claude-opus-4-7-v1:0
+"""
+
+import os
+import sys
+from typing import Any
+
+import anthropic
+import anyio
+
+import eagerstream
+from eagerstream.redaction import printable
+
+QUESTION = {"role": "user", "content": "How is the weather in Oslo, Vienna and Lima?"}
+
+
+def client_of(platform: str) -> Any:
+    token = os.environ.get("GOOGLE_ACCESS_TOKEN")
+    match platform:
+        case "bedrock":
+            return anthropic.AsyncAnthropicBedrock()
+        case "bedrock-mantle":
+            return anthropic.AsyncAnthropicBedrockMantle()
+        case "aws":
+            return anthropic.AsyncAnthropicAWS()
+        case "vertex":
+            return anthropic.AsyncAnthropicVertex(access_token=token)
+        case "foundry":
+            return anthropic.AsyncAnthropicFoundry()
+        case "google-cloud":
+            return anthropic.AsyncAnthropicGoogleCloud(token_provider=(lambda: token) if token else None)
+        case "anthropic":
+            return anthropic.AsyncAnthropic()
+        case _:
+            sys.exit(__doc__)
+
+
+@eagerstream.tool
+async def get_weather(city: str) -> str:
+    """Current weather in a city."""
+    return f"{city}: 15 degrees"
+
+
+async def main(platform: str, model: str) -> None:
+    async with (
+        client_of(platform) as client,
+        eagerstream.run(client, model=model, max_tokens=1024, tools=[get_weather], messages=[QUESTION]) as run,
+    ):
+        async for event in run:
+            if isinstance(event, eagerstream.InputDelta):
+                print(printable(f"{event.input.name} {event.input.partial}"))
+    print(run.result.status)
+
+
+if __name__ == "__main__":
+    anyio.run(main, *(sys.argv[1:] if len(sys.argv) == 3 else ("", "")))
