@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -188,6 +189,18 @@ async def test_a_run_with_three_tools(platform_client: PlatformClient) -> None:
     check_history(run.result.messages)
     results = [block["content"] for block in run.result.messages[2]["content"]]
     assert results == ["Oslo: 15 degrees", "noon", "3"]
+
+
+@pytest.mark.skipif(not CLIENTS[2].is_there, reason="this version of anthropic has no api_key for Bedrock")
+@pytest.mark.anyio
+async def test_bedrock_without_the_packages_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a key nothing is to be signed, and the frames are decoded here: the extra is not needed."""
+    for name in ("boto3", "botocore"):
+        monkeypatch.setitem(sys.modules, name, None)
+    async with ReplayServer(WEATHER) as server, CLIENTS[2].client(server) as client:
+        async with eagerstream.stream(client, **REQUEST) as stream:
+            await stream.finish()
+    assert stream.is_whole
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
