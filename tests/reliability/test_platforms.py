@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from eagerstream.replay import Platform
 from eagerstream.replay.framing import in_aws_frames
-from tests.platforms import PlatformClient, each_platform
-from tests.reliability.conversations import Ended, Report, converse_all
-from tests.reliability.schedules import BYTES, FIRST, at_bytes, at_events
+from tests.platforms import CLIENTS, PlatformClient, each_platform
+from tests.reliability.conversations import Ended, converse_all
+from tests.reliability.schedules import BYTES, FIRST, Schedule, at_bytes, at_events
 
 _BODY_BYTES = {Platform.BEDROCK: len(in_aws_frames(FIRST).body)}
 
 
-def _conversations(client: PlatformClient, backend: str, *, events_step: int, bytes_step: int) -> list[Report]:
-    body_bytes = _BODY_BYTES.get(client.platform, BYTES)
-    schedules = chain(at_events(step=events_step), at_bytes(step=bytes_step, body_bytes=body_bytes))
-    return converse_all(schedules, backend, client.client)
+BACKENDS = ["asyncio", "trio"]
+README = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+
+
+def _schedules(platform: Platform, *, events_step: int = 4, bytes_step: int = 113) -> Iterator[Schedule]:
+    """By default at as many places as the quick form of the matrix has."""
+    body_bytes = _BODY_BYTES.get(platform, BYTES)
+    return chain(at_events(step=events_step), at_bytes(step=bytes_step, body_bytes=body_bytes))
 
 
 @each_platform
 def test_few_places(platform_client: PlatformClient) -> None:
     """Every kind of fault, at few places."""
-    reports = _conversations(platform_client, "asyncio", events_step=13, bytes_step=997)
+    schedules = _schedules(platform_client.platform, events_step=13, bytes_step=997)
+    reports = converse_all(schedules, "asyncio", platform_client.client)
     assert {report.ended for report in reports} == set(Ended)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @each_platform
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_some_places(platform_client: PlatformClient, backend: str) -> None:
     """Every kind of fault, at as many places as the quick form for the first-party client has."""
-    reports = _conversations(platform_client, backend, events_step=4, bytes_step=113)
+    reports = converse_all(_schedules(platform_client.platform), backend, platform_client.client)
     assert {report.ended for report in reports} == set(Ended)
     assert {report.error for report in reports} == {
         "APIError",
@@ -43,3 +51,9 @@ def test_some_places(platform_client: PlatformClient, backend: str) -> None:
         "StreamInterrupted",
         None,
     }
+
+
+def test_the_table_is_of_these() -> None:
+    """The README tells of as many conversations, on both backends, as there are."""
+    told = {name: int(count) for name, count in re.findall(r"`(\w+)\(.*\| (\d+) \|$", README, re.MULTILINE)}
+    assert told == {client.name: len(BACKENDS) * sum(1 for _ in _schedules(client.platform)) for client in CLIENTS}
