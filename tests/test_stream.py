@@ -374,6 +374,16 @@ def test_a_function_that_is_no_tool() -> None:
         eagerstream.stream(WEATHER, **REQUEST, tools=[look])  # type: ignore[list-item]
 
 
+def test_a_field_that_only_user_defined_tools_may_carry() -> None:
+    """The API would refuse the whole request: said at once, with the kind of the tool, whatever the field's value."""
+    web_search = {"type": "web_search_20250305", "name": "web_search"}
+    for value in (True, False, None):
+        with pytest.raises(UsageError, match="only user-defined tools take eager_input_streaming, not web_search_2025"):
+            eagerstream.stream(WEATHER, **REQUEST, tools=[web_search | {"eager_input_streaming": value}])
+    for kind in ({}, {"type": None}, {"type": "custom"}):
+        eagerstream.stream(WEATHER, **REQUEST, tools=[{"name": "f", "eager_input_streaming": True, **kind}, web_search])
+
+
 # --- leaving early ----------------------------------------------------------------------------------------------------
 
 

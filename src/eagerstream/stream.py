@@ -15,6 +15,7 @@ from .errors import APIError, StreamInterrupted, UsageError
 from .growing import GrowingInput
 from .handover import BufferMode, EventBuffer, EventFeed
 from .limits import DEFAULT_LIMITS, Limits
+from .tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from .transports import Reply, RequestBody, Transport, as_transport
 from .transports.failures import event_error
 from .wire import MessageAssembler, MessageEvent, MessageState, ParserFactory, PartialJSON, WireEvent
@@ -73,7 +74,8 @@ def stream(
         parameters: Everything else that the API takes: `system`, `tool_choice`, `thinking`, `betas`, ...
 
     Raises:
-        UsageError: The client is of the wrong kind, or a setting is out of range. At once, before anything is sent.
+        UsageError: The client is of the wrong kind, a setting is out of range, or the definition of a tool that is not
+            user-defined carries `eager_input_streaming`. At once, before anything is sent.
     """
     request = {"messages": checked_messages(messages), **request_parameters(model, max_tokens, tools, parameters)}
     events: EventBuffer[StreamEvent] = EventBuffer(
@@ -106,7 +108,8 @@ def request_parameters(
     """The body of a request, without its messages.
 
     Raises:
-        UsageError: `stream` is among the parameters, a tool has no definition, or two share a name.
+        UsageError: `stream` is among the parameters, a tool has no definition, two share a name, or one that is not
+            user-defined carries `eager_input_streaming`.
     """
     if "stream" in parameters:
         raise UsageError("stream is not a parameter here: every request is streamed")
@@ -119,6 +122,9 @@ def request_parameters(
         else:
             name = getattr(tool, "__name__", type(tool).__name__)
             raise UsageError(f"{name} is not a tool: decorate it with @eagerstream.tool, or give a definition")
+    for definition in definitions:
+        if EAGER_FIELD in definition and (kind := tool_kind(definition)) != USER_DEFINED:
+            raise UsageError(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
     names = [definition["name"] for definition in definitions if "name" in definition]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"more than one tool is named {', '.join(map(repr, twice))}")

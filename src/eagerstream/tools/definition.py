@@ -14,6 +14,7 @@ import docstring_parser
 
 from ..errors import InputInterrupted, UsageError
 from ..growing import GrowingInput
+from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
 from .call import ToolCall
 from .faults import InputError
@@ -109,7 +110,7 @@ class Tool:
             self._definition["description"] = self.description
         self._definition["input_schema"] = self.input_schema
         if self.eager is not None:
-            self._definition["eager_input_streaming"] = self.eager
+            self._definition[EAGER_FIELD] = self.eager
         self._definition |= {name: options[name] for name in _IN_DEFINITION if options.get(name) is not None}
         faults = list(parameters.faults)
         if not _NAME.fullmatch(self.name):
@@ -136,7 +137,7 @@ class Tool:
             if options.get(name) is not None
         ]
         definition: dict[str, Any] = cast("dict[str, Any]", copy_json(dict(given)))
-        kind = str(definition.get("type") or "custom")
+        kind = tool_kind(definition)
         matched = _TOOLSET.fullmatch(kind)
         self.toolset = matched[1] if matched else None
         self.name = str(definition.get("name") or self.toolset or "")
@@ -147,18 +148,18 @@ class Tool:
             what = "computer action" if self.toolset == "computer" else "action"
             skipped = f"Not executed: an earlier {what} in this turn failed."
             self.group = Group(f"{self.toolset} toolset", stop_on_error=True, skipped=skipped)
-        if kind == "custom":
-            if "eager" in options or "eager_input_streaming" not in definition:
-                definition.pop("eager_input_streaming", None)
+        if kind == USER_DEFINED:
+            if "eager" in options or EAGER_FIELD not in definition:
+                definition.pop(EAGER_FIELD, None)
                 if options.get("eager", True) is not None:
-                    definition["eager_input_streaming"] = options.get("eager", True)
+                    definition[EAGER_FIELD] = options.get("eager", True)
             if not isinstance(schema, Mapping):
                 faults.append("its definition needs an input_schema")
-        elif "eager_input_streaming" in definition or options.get("eager") is not None:
-            faults.append(f"only user-defined tools take eager_input_streaming, not {kind}")
+        elif EAGER_FIELD in definition or options.get("eager") is not None:
+            faults.append(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
         if not API_NAME.fullmatch(self.name):
             faults.append(f"a tool's name must match {API_NAME.pattern}, not {self.name!r}")
-        self.eager = definition.get("eager_input_streaming")
+        self.eager = definition.get(EAGER_FIELD)
         self._parameters = RawSchema(schema) if isinstance(schema, Mapping) else None
         self.input_schema = self._parameters.schema if self._parameters else {}
         faults += self._parameters.faults if self._parameters else []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import UsageError
+from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from .definition import Tool
 
 
@@ -43,13 +44,13 @@ def as_tool(tool: object) -> Tool | None:
     if inspect.isclass(tool):
         raise UsageError(f"{tool.__name__} is a class: make an object of it")
     if isinstance(tool, Mapping):
-        if (tool.get("type") or "custom") == "custom":
+        if tool_kind(tool) == USER_DEFINED:
             name = tool.get("name")
             raise UsageError(f"nothing runs the tool {name!r}: give it a function, tool(function, definition=...)")
         return None
     if isinstance(tool, ForeignTool):
         definition = dict(tool.to_dict())
         # None where the definition says nothing of eager streaming: it stays unsaid.
-        return Tool(tool.call, definition=definition, eager=definition.get("eager_input_streaming"))
+        return Tool(tool.call, definition=definition, eager=definition.get(EAGER_FIELD))
     name = getattr(tool, "__name__", type(tool).__name__)
     raise UsageError(f"{name} cannot be run: decorate a function with @eagerstream.tool")

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+
 _ROLES_OF_OTHERS: Final = frozenset({"tool", "function", "tool_inputs", "tool_outputs"})
 _THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
@@ -344,14 +346,14 @@ def tool_faults(tools: Sequence[object]) -> list[str]:
             faults.append(f"tools.{number}: Input should be a valid dictionary")
             continue
         definitions.append(tool)
-        kind = tool.get("type") or "custom"
+        kind = tool_kind(tool)
         place = f"tools.{number}.{kind}"
         name = tool.get("name")
         if isinstance(name, str):
             names.append(name)
-        if kind != "custom":
-            if "eager_input_streaming" in tool:
-                faults.append(f"{place}.eager_input_streaming: Extra inputs are not permitted")
+        if kind != USER_DEFINED:
+            if EAGER_FIELD in tool:
+                faults.append(f"{place}.{EAGER_FIELD}: Extra inputs are not permitted")
             continue
         if not isinstance(name, str):
             faults.append(f"{place}.name: Field required")

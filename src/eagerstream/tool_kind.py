@@ -1,0 +1,17 @@
+"""Of which kind a tool is, by its definition, and so what the definition may carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+USER_DEFINED: Final = "custom"
+"""The kind of a tool of the user's own; the others are tools whose schema the API brings."""
+
+EAGER_FIELD: Final = "eager_input_streaming"
+"""Asks for an input as it is written. Only the definitions of user-defined tools may carry it, with any value."""
+
+
+def tool_kind(definition: Mapping[str, Any]) -> str:
+    """The `type` of a definition; `USER_DEFINED` where it has none."""
+    return str(definition.get("type") or USER_DEFINED)
