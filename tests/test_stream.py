@@ -869,6 +869,25 @@ async def test_idle_timeout(kind: str) -> None:
     assert isinstance(events[0], MessageStart)
 
 
+class _Patient(HTTPTransport):
+    """Its opening may take for ever, as that of a client with many retries."""
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        return NEVER_S
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("pieces", [[], [message_start()]], ids=["before the first byte", "after it"])
+async def test_silence_after_an_opening_that_may_take_long(pieces: list[Piece]) -> None:
+    """What the opening was allowed is no allowance for the reply: once it has begun, the ordinary silence holds."""
+    api = LocalAPI([*pieces, Gate()])
+    with anyio.fail_after(SLOWLY_S):
+        transport = _Patient(base_url="http://local", http_client=api.client(httpx))
+        _, error = await failure_of(transport, limits=Limits(idle_timeout_s=0.1))
+    assert type(error) is StreamInterrupted
+    assert "0.1 s" in str(error)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_server_that_never_answers(status: int) -> None:

@@ -246,7 +246,7 @@ async def read_reply(
             async with transport.open(request, limits) as reply:
                 request_id = reply.request_id
                 sink.opened(reply)
-                silence.end([])
+                silence.begin()
                 while (batch := await reply.receive()) is not None:
                     _take_batch(batch, assembler, sink, reply, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
@@ -330,6 +330,11 @@ class _Silence:
             return f"nothing but pings came for {self._progress_s:g} s"
         return "the event loop stood still for longer than a time-out"
 
+    def begin(self) -> None:
+        """The reply has begun; it may be silent for as long as any, however long its opening was allowed to take."""
+        self._byte_at = self._progress_at = time.monotonic()
+        self._move()
+
     def end(self, batch: list[WireEvent]) -> None:
         """Bytes came, and these events with them."""
         now = self._byte_at = time.monotonic()
@@ -357,8 +362,7 @@ class _Silence:
         try:
             yield
         finally:
-            self._byte_at = self._progress_at = time.monotonic()
-            self._move()
+            self.begin()
 
 
 async def _drain(reply: Reply) -> None:
