@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
+from anthropic import Anthropic, AsyncAnthropic, Omit
 
 import eagerstream
 from eagerstream.errors import UsageError
@@ -54,6 +55,31 @@ async def test_a_transport_of_one_s_own() -> None:
     assert isinstance(events[-1], MessageStop)
     assert stream.request_id == "req_own"
     assert source.request == {**REQUEST, "temperature": 0}
+
+
+@pytest.mark.parametrize(
+    ("headers", "betas"),
+    [
+        ({}, []),
+        ({"x-note": "a"}, []),
+        ({"anthropic-beta": "one"}, ["one"]),
+        ({"Anthropic-Beta": "one, two,,three"}, ["one", "two", "three"]),
+        ({"anthropic-beta": Omit()}, []),
+    ],
+)
+def test_default_betas(headers: dict[str, Any], betas: list[str]) -> None:
+    """What a client sends by itself can be kept by who adds to it, however the header is written."""
+    client = AsyncAnthropic(api_key="k", default_headers=headers)
+    assert list(as_transport(client).default_betas) == betas
+    assert list(HTTPTransport(base_url="http://local", headers=headers).default_betas) == betas
+    assert list(_Source().default_betas) == []
+
+
+def test_default_betas_of_what_is_only_like_a_client() -> None:
+    """A stand-in need not have headers."""
+    messages = AsyncAnthropic(api_key="k").messages
+    assert list(as_transport(SimpleNamespace(messages=messages)).default_betas) == []
+    assert list(as_transport(SimpleNamespace(messages=messages, default_headers=None)).default_betas) == []
 
 
 class _LooksSynchronous(Anthropic):

@@ -7,14 +7,14 @@ are decoded here, those of Bedrock's binary frames, too.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..wire import encodable
-from .base import Reply, RequestBody, Transport, close_quietly, streamed
+from .base import Reply, RequestBody, Transport, betas_in, close_quietly, streamed
 from .failures import is_resent_by_clients, raise_as, refusal
 
 
@@ -46,6 +46,12 @@ class AnthropicTransport(Transport):
     def _retries(self) -> int:
         retries = getattr(self._client, "max_retries", 0)
         return retries if type(retries) is int and retries > 0 else 0
+
+    @property
+    def default_betas(self) -> Sequence[str]:
+        """See `Transport.default_betas`."""
+        headers = getattr(self._client, "default_headers", None)
+        return betas_in(headers) if isinstance(headers, Mapping) else ()
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:

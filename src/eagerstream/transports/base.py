@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -17,6 +17,8 @@ from .failures import interruption, raise_as, request_id_of
 
 RequestBody: TypeAlias = Mapping[str, Any]
 """The parameters of `POST /v1/messages`, without `stream`."""
+
+BETA_HEADER: Final = "anthropic-beta"
 
 _CLOSE_TIMEOUT_S: Final = 5.0
 _MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may hand out before it waits for the connection again
@@ -46,6 +48,11 @@ class Transport(ABC):
     def opening_timeout_s(self, limits: Limits) -> float:
         """Seconds that `open` may take in silence; longer than `idle_timeout_s` where it tries more than once."""
         return limits.idle_timeout_s
+
+    @property
+    def default_betas(self) -> Sequence[str]:
+        """The betas of a request that has neither `betas` nor an `anthropic-beta` in its `extra_headers`."""
+        return ()
 
     @abstractmethod
     def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
@@ -113,6 +120,14 @@ async def close_quietly(response: Any) -> None:
     """
     with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(Exception):
         await (response.aclose() if hasattr(response, "aclose") else response.close())
+
+
+def betas_in(headers: Mapping[str, object]) -> list[str]:
+    """The betas that the headers of a request name, the case of `anthropic-beta` regardless; none where it has none."""
+    value = {name.lower(): value for name, value in headers.items()}.get(BETA_HEADER)
+    # The anthropic package has an object that stands for the removal of a header.
+    named = value.split(",") if isinstance(value, str) else ()
+    return [beta.strip() for beta in named if beta.strip()]
 
 
 _DECODERS: Final = {decoder.media_type: decoder for decoder in (WireDecoder, AWSEventStreamDecoder)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..limits import Limits
 from ..redaction import redact_text
 from ..wire import encodable
-from .base import Reply, RequestBody, Transport, close_quietly, streamed, unwind
+from .base import Reply, RequestBody, Transport, betas_in, close_quietly, streamed, unwind
 from .failures import raise_as, refusal, status_error
 
 _MAX_ERROR_BYTES = 64 * 1024
@@ -72,6 +72,11 @@ class HTTPTransport(Transport):
         if self._owns_client and self._client is not None:
             await close_quietly(self._client)
             self._client = None
+
+    @property
+    def default_betas(self) -> Sequence[str]:
+        """See `Transport.default_betas`."""
+        return betas_in(self._headers)
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
