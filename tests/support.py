@@ -268,10 +268,13 @@ class Exchange:
 class LocalAPI:
     """Answers each request with the next body, in the process itself: a test decides when the body goes on.
 
-    A request beyond the last body gets the last one again.
+    A recording instead of a body brings its own status and headers. A request beyond the last body gets the last one
+    again.
     """
 
-    def __init__(self, *bodies: Sequence[Piece], status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *bodies: Sequence[Piece] | Recording, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.exchanges: list[Exchange] = []
         self._bodies = bodies
         self._status = status
@@ -296,10 +299,18 @@ class LocalAPI:
 
         return HTTPTransport(base_url="http://local", api_key="k", http_client=self.client(library or httpx))
 
+    def body_for(self, exchange: Exchange) -> Sequence[Piece] | Recording:
+        """The body that answers a request, which is not among the exchanges yet."""
+        return self._bodies[min(len(self.exchanges), len(self._bodies) - 1)]
+
     def _answer(self, request: Any, library: Any) -> Any:
         exchange = Exchange(request)
-        pieces = self._bodies[min(len(self.exchanges), len(self._bodies) - 1)]
+        body = self.body_for(exchange)
         self.exchanges.append(exchange)
+        pieces: Sequence[Piece] = [body] if isinstance(body, Recording) else body
+        status, headers = self._status, self._headers
+        if isinstance(body, Recording):
+            status, headers = body.status, dict(body.headers)
 
         class Body(library.AsyncByteStream):  # type: ignore[misc]  # the base is known at run time only
             async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -325,7 +336,7 @@ class LocalAPI:
                     await anyio.lowlevel.checkpoint()
                 exchange.closed = True
 
-        return library.Response(self._status, headers=self._headers, stream=Body())
+        return library.Response(status, headers=headers, stream=Body())
 
 
 def anthropic_http_library() -> Any:
