@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
 
@@ -17,6 +17,7 @@ from .handover import BufferMode, EventBuffer, EventFeed
 from .limits import DEFAULT_LIMITS, Limits
 from .tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from .transports import Reply, RequestBody, Transport, as_transport
+from .transports.eager_fallback import EagerFallback, EagerForm
 from .transports.failures import event_error
 from .wire import MessageAssembler, MessageEvent, MessageState, ParserFactory, PartialJSON, WireEvent
 from .wire.events import Message
@@ -43,6 +44,7 @@ def stream(
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Definition | Mapping[str, Any]] = (),
+    eager_fallback: Literal["auto"] | None = "auto",
     limits: Limits = DEFAULT_LIMITS,
     parser: ParserFactory = PartialJSON,
     buffer: BufferMode = "merge",
@@ -64,6 +66,13 @@ def stream(
         client: An async client of the anthropic package, an `HTTPTransport`, or a `Recording` to play back.
         model, max_tokens, messages: As in the API.
         tools: Functions decorated with `@tool`, or definitions as the API takes them.
+        eager_fallback: What a refusal of `eager_input_streaming` leads to, a field that some platforms do not take for
+            some models. `"auto"`: the request is sent once more with the beta that came before the field
+            (`fine-grained-tool-streaming-2025-05-14`), which holds for all its tools. Where that is refused, too, or
+            some tool has `eager_input_streaming: false`, which cannot be said any more, it goes without either, and
+            its inputs arrive buffered. A warning is logged, the client's next requests to that model begin with what
+            was accepted, and `MessageStream.eager` tells. Where you send that beta yourself, it stays. None: the
+            refusal is raised.
         limits: Bounds on what is taken in.
         parser: Makes the parser of each tool input.
         buffer: What happens when more than 256 events wait for the consumer: `"merge"` merges deltas of the same
@@ -81,7 +90,8 @@ def stream(
     events: EventBuffer[StreamEvent] = EventBuffer(
         mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
     )
-    return MessageStream(as_transport(client), request, events, limits=limits, parser=parser)
+    transport = EagerFallback(as_transport(client), client, eager_fallback)
+    return MessageStream(transport, request, events, limits=limits, parser=parser)
 
 
 def checked_messages(messages: object) -> list[Mapping[str, Any]]:
@@ -143,7 +153,7 @@ class MessageStream(EventFeed[StreamEvent]):
 
     def __init__(
         self,
-        transport: Transport,
+        transport: EagerFallback,
         request: RequestBody,
         events: EventBuffer[StreamEvent],
         *,
@@ -157,6 +167,14 @@ class MessageStream(EventFeed[StreamEvent]):
         self._request = request
         self._limits = limits
         self._assembler = MessageAssembler(parser=parser, limits=limits, input_type=GrowingInput)
+
+    @property
+    def eager(self) -> EagerForm | None:
+        """How the accepted request asked for inputs as they are written: `"field"` (of its tools) or `"header"`.
+
+        None before it was accepted, where no tool asks, and where all that asks was refused; see `eager_fallback`.
+        """
+        return self._transport.eager
 
     @property
     def message(self) -> Message:

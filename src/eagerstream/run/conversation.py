@@ -97,7 +97,7 @@ class Conversation:
         max_concurrency: int = 16,
         **parameters: Any,
     ) -> None:
-        if misplaced := sorted({"buffer", "parser", "min_interval_s", "min_chars"} & set(parameters)):
+        if misplaced := sorted({"buffer", "eager_fallback", "parser", "min_interval_s", "min_chars"} & set(parameters)):
             raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
         if not isinstance(limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(limits).__name__}")

@@ -16,7 +16,8 @@ from ..tools.call import ToolCall
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
 from ..tools.results import NOT_RUN
-from ..transports import Transport, as_transport
+from ..transports import as_transport
+from ..transports.eager_fallback import EagerFallback, EagerForm
 from ..wire import Outcome, ParserFactory, PartialJSON
 from ..wire.events import Message
 from .conversation import MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, Conversation
@@ -35,6 +36,7 @@ def run(
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]] | RunResult,
     tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+    eager_fallback: Literal["auto"] | None = "auto",
     executor: Executor | None = None,
     max_turns: int | None = None,
     max_continuations: int = MAX_CONTINUATIONS,
@@ -70,6 +72,7 @@ def run(
         messages: As in the API, or the result of an earlier run, to go on from: its history and its container.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
             of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs.
+        eager_fallback: As for `stream`, for each request; `Run.eager` tells.
         executor: What runs the calls; the tools in this process where it is None.
         max_turns: Replies at most. The calls of the last turn still run and are answered in the history; status
             `LIMIT`. None for no bound.
@@ -121,7 +124,8 @@ def run(
     events: EventBuffer[RunEvent] = EventBuffer(
         mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
     )
-    return Run(as_transport(client), conversation, events, limits=limits, parser=parser)
+    transport = EagerFallback(as_transport(client), client, eager_fallback)
+    return Run(transport, conversation, events, limits=limits, parser=parser)
 
 
 _LAST_WORDS_S: Final = 5.0
@@ -139,7 +143,7 @@ class Run(EventFeed[RunEvent]):
 
     def __init__(
         self,
-        transport: Transport,
+        transport: EagerFallback,
         conversation: Conversation,
         events: EventBuffer[RunEvent],
         *,
@@ -163,6 +167,11 @@ class Run(EventFeed[RunEvent]):
     def result(self) -> RunResult:
         """As of now; final once the block was left, and where nothing failed, once the iteration has ended."""
         return self._conversation.result
+
+    @property
+    def eager(self) -> EagerForm | None:
+        """As `MessageStream.eager`, of the last request that was accepted."""
+        return self._transport.eager
 
     def cancel(self) -> None:
         """End the run: status `CANCELLED`, nothing is raised, and what is left of it still comes as events.

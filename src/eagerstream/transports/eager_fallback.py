@@ -1,0 +1,227 @@
+"""`EagerFallback`: inputs as they are written, also where the API refuses the field that asks for them.
+
+A tool asks with `eager_input_streaming` in its definition. Some platforms refuse that field for some models; most of
+these take the beta that came before it, which holds for all tools of a request, and some refuse that, too. So a request
+has up to three forms, and is sent in one after the other until one is accepted:
+
+| form | the tools | the beta | is left out where |
+|---|---|---|---|
+| field | as they are | as the user gave it | |
+| header | without the field | added | a tool says `false`, no tool says `true`, or a toolset forbids the beta |
+| neither | without the field | as the user gave it | the user gave the beta himself |
+
+`false` asks for a checked input even under the beta, and cannot be said where the field is refused: then nothing may
+stream unchecked, for any tool. A beta of the user's own is not taken from him: its refusal is raised.
+
+Sources: the API's guide to fine-grained tool streaming; the 400 answers of the API, of Vertex and of Bedrock.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from enum import Enum
+from typing import Final, Literal, TypeAlias, assert_never
+from weakref import WeakKeyDictionary
+
+import anyio
+
+from ..errors import APIError, StreamInterrupted, UsageError
+from ..limits import Limits
+from ..tool_kind import EAGER_FIELD, tool_kind
+from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in
+
+_log = logging.getLogger(__name__)
+
+LEGACY_BETA: Final = "fine-grained-tool-streaming-2025-05-14"
+_NOT_UNDER_THE_BETA: Final = ("computer_toolset_", "browser_toolset_")
+"""Kinds of tools beside which the API refuses the beta."""
+
+EagerForm: TypeAlias = Literal["field", "header"]
+"""How an accepted request asked for inputs as they are written: with the field of its tools, or with the beta."""
+
+
+class _Form(Enum):
+    FIELD = "field"
+    HEADER = "header"
+    NEITHER = "neither"
+
+
+_REFUSALS: Final = {
+    _Form.FIELD: re.compile(EAGER_FIELD),
+    # Bedrock only says "invalid beta flag", and not which.
+    _Form.HEADER: re.compile(rf"{LEGACY_BETA}|invalid beta flag|anthropic[-_]beta", re.IGNORECASE),
+}
+
+_NAMES: Final = {_Form.FIELD: EAGER_FIELD, _Form.HEADER: f"the beta {LEGACY_BETA}"}
+_INSTEAD: Final = {
+    _Form.HEADER: f"the beta {LEGACY_BETA} is sent instead, and the inputs of all tools arrive as they are written",
+    _Form.NEITHER: "requests go without, and tool inputs arrive buffered",
+}
+
+_Memory: TypeAlias = MutableMapping[str, set[_Form]]
+"""Model to the forms that were refused before another one was accepted."""
+
+_memories: WeakKeyDictionary[object, _Memory] = WeakKeyDictionary()
+
+
+class EagerFallback(Transport):
+    """Sends a request in the first of its forms that the API accepts, over another transport.
+
+    One belongs to one stream or one run, which sends one request at a time; what it learns of a client and a model
+    counts for all others of that client, as long as the client lives.
+
+    Args:
+        transport: Sends the requests.
+        client: What the user gave, whose memory is used; one that has no hash or no weak references has none beyond
+            this object.
+        option: `"auto"`, or None: a request has only the form that it comes in.
+
+    Raises:
+        UsageError: `option` is neither.
+
+    Attributes:
+        eager: What the last accepted request had of what its tools ask for; None before, where no tool asks, and where
+            all that asks was refused.
+    """
+
+    def __init__(self, transport: Transport, client: object, option: Literal["auto"] | None) -> None:
+        if option not in (None, "auto"):
+            raise UsageError(f'eager_fallback must be "auto" or None, not {option!r}')
+        self.eager: EagerForm | None = None
+        self._transport = transport
+        self._falls_back = option is not None
+        self._memory = _memory_of(client)
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        """See `Transport.opening_timeout_s`: as often as a request may be sent."""
+        return self._transport.opening_timeout_s(limits) * (len(_Form) if self._falls_back else 1)
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+        """See `Transport.open`. Cancelling it closes whatever it has opened.
+
+        Raises:
+            APIError: The API refused every form (the error is of the last one, with those before in its context), or
+                one of them for another reason.
+            StreamInterrupted: One of them had no answer in the time that it has where it is the only one.
+        """
+        forms = self._forms_left(request)
+        timeout_s = min(limits.idle_timeout_s, limits.progress_timeout_s)
+        timeout_s += max(0.0, self._transport.opening_timeout_s(limits) - limits.idle_timeout_s)
+
+        def opening(form: _Form) -> AbstractAsyncContextManager[Reply]:
+            # For each anew: all together may take longer, but a peer must not be silent for so long.
+            scope.deadline = anyio.current_time() + timeout_s
+            return self._transport.open(self._in_form(form, request), limits)
+
+        with anyio.CancelScope() as scope:
+            async with AsyncExitStack() as stack:
+                form, reply = await _enter_first(forms, opening, stack)
+                scope.deadline = math.inf
+                self._accept(form, forms, request)
+                yield reply
+        if scope.cancelled_caught:
+            raise StreamInterrupted(f"no byte came for {timeout_s:g} s")
+
+    def _accept(self, form: _Form, forms: Sequence[_Form], request: RequestBody) -> None:
+        """The API has taken this form, after it had refused those before it."""
+        asks = True in _said(request)
+        self.eager = form.value if asks and form is not _Form.NEITHER else None
+        model = str(request.get("model"))
+        refused = {*forms[: forms.index(form)]}
+        if refused <= self._memory.get(model, set()):
+            return  # as ever, or another request has found out meanwhile
+        known = self._memory.setdefault(model, set())
+        known |= refused
+        _log.warning(
+            "the API refuses %s for the model %.80r: %s (see eager_fallback of eagerstream.stream)",
+            " and ".join(name for each, name in _NAMES.items() if each in known),
+            model,
+            _INSTEAD[form],
+        )
+
+    def _forms_left(self, request: RequestBody) -> list[_Form]:
+        """The forms of a request that are not known to be refused; where all are, the last: its error says why."""
+        forms = self._forms(request)
+        known = self._memory.get(str(request.get("model")), ())
+        return [form for form in forms if form not in known] or forms[-1:]
+
+    def _forms(self, request: RequestBody) -> list[_Form]:
+        """The forms that a request may have, in the order in which they are tried."""
+        said = _said(request)
+        if not (said and self._falls_back):
+            return [_Form.FIELD]
+        forms = [_Form.FIELD]
+        is_forbidden = any(tool_kind(tool).startswith(_NOT_UNDER_THE_BETA) for tool in request["tools"])
+        if True in said and False not in said and not is_forbidden:
+            forms.append(_Form.HEADER)
+        betas = (*(request.get("betas") or ()), *betas_in(_headers(request)), *self._transport.default_betas)
+        if LEGACY_BETA not in betas:
+            forms.append(_Form.NEITHER)
+        return forms
+
+    def _in_form(self, form: _Form, request: RequestBody) -> RequestBody:
+        match form:
+            case _Form.FIELD:
+                return request
+            case _Form.HEADER:
+                return _with_beta(_without_field(request), self._transport.default_betas)
+            case _Form.NEITHER:
+                return _without_field(request)
+            case _:
+                assert_never(form)
+
+
+async def _enter_first(
+    forms: Sequence[_Form], opening: Callable[[_Form], AbstractAsyncContextManager[Reply]], stack: AsyncExitStack
+) -> tuple[_Form, Reply]:
+    """The first form that is accepted, and its reply, which `stack` closes."""
+    form, *others = forms
+    try:
+        return form, await stack.enter_async_context(opening(form))
+    except APIError as error:
+        if not others or error.status_code != 400 or not _REFUSALS[form].search(error.reason):
+            raise
+        return await _enter_first(others, opening, stack)  # in here: an error of theirs has this one in its context
+
+
+def _memory_of(client: object) -> _Memory:
+    try:
+        return _memories.setdefault(client, {})
+    except TypeError:  # it cannot be hashed, or weakly referenced
+        return {}
+
+
+def _said(request: RequestBody) -> list[object]:
+    """What the tools of a request say in the field; those that leave it out say nothing."""
+    return [tool[EAGER_FIELD] for tool in request.get("tools") or () if EAGER_FIELD in tool]
+
+
+def _without_field(request: RequestBody) -> RequestBody:
+    tools = [{name: value for name, value in tool.items() if name != EAGER_FIELD} for tool in request["tools"]]
+    return {**request, "tools": tools}
+
+
+def _headers(request: RequestBody) -> Mapping[str, object]:
+    return request.get("extra_headers") or {}
+
+
+def _with_beta(request: RequestBody, default_betas: Sequence[str]) -> RequestBody:
+    """The request with the beta, beside all those that it would be sent with."""
+    headers = _headers(request)
+    has_header = any(name.lower() == BETA_HEADER for name in headers)
+    # Where a request has both, an anthropic client sends the header.
+    betas = request.get("betas")
+    if isinstance(betas, Iterable) and not has_header:
+        return {**request, "betas": _with(LEGACY_BETA, betas)}
+    others = {name: value for name, value in headers.items() if name.lower() != BETA_HEADER}
+    betas = _with(LEGACY_BETA, betas_in(headers) if has_header else default_betas)
+    return {**request, "extra_headers": {**others, BETA_HEADER: ",".join(betas)}}
+
+
+def _with(beta: str, betas: Iterable[str]) -> list[str]:
+    return [*dict.fromkeys([*betas, beta])]
