@@ -11,6 +11,9 @@ USER_DEFINED: Final = "custom"
 EAGER_FIELD: Final = "eager_input_streaming"
 """Asks for an input as it is written. Only the definitions of user-defined tools may carry it, with any value."""
 
+LEGACY_BETA: Final = "fine-grained-tool-streaming-2025-05-14"
+"""The beta that came before the field, and asks for all tools of a request."""
+
 
 def tool_kind(definition: Mapping[str, Any]) -> str:
     """The `type` of a definition; `USER_DEFINED` where it has none."""

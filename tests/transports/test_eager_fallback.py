@@ -23,9 +23,10 @@ from eagerstream.recording import Chunk, Recording
 from eagerstream.replay import error_event, http_error, reply, text, tool_use
 from eagerstream.run import Conversation, Restarted, Run, RunStatus, TurnStart
 from eagerstream.stream import MessageStream
+from eagerstream.tool_kind import LEGACY_BETA
 from eagerstream.tools import tool
 from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport
-from eagerstream.transports.eager_fallback import LEGACY_BETA, EagerFallback
+from eagerstream.transports.eager_fallback import EagerFallback
 from eagerstream.wire import MessageStop, WireEvent
 from tests.support import (
     MESSAGE_STOP,

@@ -28,6 +28,7 @@ from eagerstream.replay import (
     text,
     tool_use,
 )
+from eagerstream.replay.refusals import EagerSupport
 from eagerstream.tools import tool
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
 from tests.support import REQUEST, USER, check_history, event_line, made_recordings, real_recordings
@@ -336,6 +337,33 @@ async def test_retries_are_the_client_s(platform_client: PlatformClient) -> None
             error = await _error(client)
         assert len(server.requests) == 2
     assert (error.retryable, error.retried) == (True, True)
+
+
+# --- where eager input streaming is refused -------------------------------------------------------------------------
+
+
+@each_client
+@pytest.mark.parametrize(
+    ("support", "eager", "requests"),
+    [("any", "field", 1), ("field", "field", 1), ("header", "header", 2), ("none", None, 3)],
+)
+@pytest.mark.anyio
+async def test_eager_fallback(
+    platform_client: PlatformClient, support: EagerSupport, eager: str | None, requests: int
+) -> None:
+    """The field, then the legacy beta, then neither, by the words of each platform; and remembered by the client."""
+    scenario = Scenario(THREE, reply(text("Done."), message_id="msg_last"))
+    async with ReplayServer(scenario, eager=support) as server, platform_client.client(server) as client:
+        async with eagerstream.run(client, **REQUEST, tools=[get_weather, get_time, add]) as run:
+            await run.finish()
+        assert len(server.requests) == requests + 1
+        assert [request.status for request in server.requests] == [400] * (requests - 1) + [200, 200]
+        async with eagerstream.stream(client, **REQUEST, tools=[get_weather], eager_fallback="auto") as stream:
+            await stream.finish()
+        assert len(server.requests) == requests + 2
+    assert run.result.status is RunStatus.COMPLETED
+    check_history(run.result.messages)
+    assert run.eager == stream.eager == eager
 
 
 # --- credentials ------------------------------------------------------------------------------------------------------

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from ..tool_kind import EAGER_FIELD, LEGACY_BETA, tool_kind
 
 EagerSupport: TypeAlias = Literal["any", "field", "header", "none"]
 """Which ways to ask for eager input streaming a model takes: the field on a tool, the header with the legacy beta."""
-
-LEGACY_BETA: Final = "fine-grained-tool-streaming-2025-05-14"
 
 
 def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
@@ -49,8 +49,7 @@ def eager_faults(
     if support in ("header", "none"):
         tools = body.get("tools")
         for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-            if isinstance(tool, Mapping) and "eager_input_streaming" in tool:
-                kind = tool.get("type", "custom")
-                yield f"tools.{index}.{kind}.eager_input_streaming: Extra inputs are not permitted"
+            if isinstance(tool, Mapping) and EAGER_FIELD in tool:
+                yield f"tools.{index}.{tool_kind(tool)}.{EAGER_FIELD}: Extra inputs are not permitted"
     if support in ("field", "none") and LEGACY_BETA in betas:
         yield unknown_beta.format(LEGACY_BETA)

@@ -31,12 +31,11 @@ import anyio
 
 from ..errors import APIError, StreamInterrupted, UsageError
 from ..limits import Limits
-from ..tool_kind import EAGER_FIELD, tool_kind
+from ..tool_kind import EAGER_FIELD, LEGACY_BETA, tool_kind
 from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in
 
 _log = logging.getLogger(__name__)
 
-LEGACY_BETA: Final = "fine-grained-tool-streaming-2025-05-14"
 _NOT_UNDER_THE_BETA: Final = ("computer_toolset_", "browser_toolset_")
 """Kinds of tools beside which the API refuses the beta."""
 
