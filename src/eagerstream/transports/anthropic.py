@@ -55,7 +55,11 @@ class AnthropicTransport(Transport):
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
-        """See `Transport.open`."""
+        """See `Transport.open`.
+
+        Raises:
+            MissingExtraError: The client is one of another platform, and the packages that it needs are not installed.
+        """
         try:
             response = await self._send(request)
         except UnicodeEncodeError:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, NoReturn
 
-from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted, UsageError
+from ..errors import APIError, ProtocolError, StreamInterrupted, UsageError
 from ..redaction import redact_text
 from ..wire import WireEvent
+from .extras import missing_extra
 
 _REQUEST_ID_HEADERS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id")
 _RETRYABLE_TYPES: Final = frozenset(
@@ -57,8 +58,9 @@ def refusal(error: Exception) -> Exception:
     Raises:
         UsageError: Instead of being returned, where the exception must not be seen.
     """
-    if isinstance(error, EagerStreamError):
-        return error
+    missing = missing_extra(error)
+    if missing is not None:
+        return missing
     names = _class_names(error)
     status = getattr(error, "status_code", None)
     if "APIStatusError" in names and isinstance(status, int):
