@@ -243,7 +243,14 @@ class Gate:
 
 
 class Broken:
-    """A place in a body where the connection is lost."""
+    """A place in a body where the connection is lost.
+
+    Args:
+        error: What the client raises there; a `ReadError` of its library where it is None.
+    """
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
 
 
 Piece: TypeAlias = "bytes | WireEvent | Recording | Gate | Broken | float"
@@ -321,7 +328,7 @@ class LocalAPI:
                             piece.reached.set()
                             await piece.opened.wait()
                         case Broken():
-                            raise library.ReadError("the peer is gone")
+                            raise piece.error or library.ReadError("the peer is gone")
                         case float():
                             await anyio.sleep(piece)
                         case Recording():

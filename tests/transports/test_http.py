@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 import eagerstream
-from eagerstream.errors import APIError, UsageError
+from eagerstream.errors import APIError, ProtocolError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
 from eagerstream.replay import ReplayServer, reply, text
 from eagerstream.transports import HTTPTransport
-from tests.support import REQUEST, Broken, LocalAPI
+from tests.support import REQUEST, Broken, LocalAPI, message_start
 
 HELLO = reply(text("Hello."))
 
@@ -24,11 +24,10 @@ async def sent(transport: HTTPTransport, **options: Any) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("library", ["httpx", "httpx2"])
-async def test_the_request(library: str) -> None:
+async def test_the_request(library: Any) -> None:
     """Golden: address, headers and body, over either library."""
     api = LocalAPI([HELLO])
-    transport = api.transport(pytest.importorskip(library))
+    transport = api.transport(library)
     await sent(transport, system="Köln")
     (exchange,) = api.exchanges
     assert exchange.url == "http://local/v1/messages"
@@ -44,11 +43,11 @@ async def test_the_request(library: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_headers() -> None:
+async def test_headers(library: Any) -> None:
     """The caller's headers win over the default ones, and without a key none is sent."""
     api = LocalAPI([HELLO])
     headers = {"authorization": "Bearer t", "anthropic-version": "2099-01-01", "anthropic-beta": "mine"}
-    await sent(HTTPTransport(base_url="http://local", headers=headers, http_client=api.client(httpx)))
+    await sent(HTTPTransport(base_url="http://local", headers=headers, http_client=api.client(library)))
     (exchange,) = api.exchanges
     assert exchange.headers["authorization"] == "Bearer t"
     assert exchange.headers["anthropic-version"] == "2099-01-01"
@@ -57,22 +56,22 @@ async def test_headers() -> None:
 
 
 @pytest.mark.anyio
-async def test_headers_in_another_case() -> None:
+async def test_headers_in_another_case(library: Any) -> None:
     """Names of headers have no case: one that is given replaces the default, it does not come twice."""
     api = LocalAPI([HELLO])
     headers = {"Anthropic-Version": "2099-01-01", "X-API-Key": "other"}
-    await sent(HTTPTransport(base_url="http://local", api_key="k", headers=headers, http_client=api.client(httpx)))
+    await sent(HTTPTransport(base_url="http://local", api_key="k", headers=headers, http_client=api.client(library)))
     (exchange,) = api.exchanges
     assert exchange.headers["anthropic-version"] == "2099-01-01"
     assert exchange.headers["x-api-key"] == "other"
 
 
 @pytest.mark.anyio
-async def test_betas_beside_a_header_of_one_s_own() -> None:
+async def test_betas_beside_a_header_of_one_s_own(library: Any) -> None:
     """The betas of a request do not silently replace those that every request has."""
     api = LocalAPI([HELLO])
     transport = HTTPTransport(
-        base_url="http://local", headers={"anthropic-beta": "always"}, http_client=api.client(httpx)
+        base_url="http://local", headers={"anthropic-beta": "always"}, http_client=api.client(library)
     )
     await sent(transport, betas=["once"])
     betas = api.exchanges[0].headers["anthropic-beta"].replace(" ", "").split(",")
@@ -87,33 +86,75 @@ async def test_betas_beside_a_header_of_one_s_own() -> None:
         ("http://local/gateway", "http://local/gateway/v1/messages"),
         ("http://local:8080", "http://local:8080/v1/messages"),
         ("https://local", "https://local/v1/messages"),
+        ("http://local/gateway//", "http://local/gateway/v1/messages"),
+        ("http://local:11434/v1", "http://local:11434/v1/messages"),
+        ("https://local/anthropic/v1/", "https://local/anthropic/v1/messages"),
+        ("https://local/anthropic/v1/messages", "https://local/anthropic/v1/messages"),
+        ("http://local/v1/anthropic", "http://local/v1/anthropic/v1/messages"),
+        ("http://local/v11", "http://local/v11/v1/messages"),
+        ("http://v1", "http://v1/v1/messages"),
+        ("http://[::1]:8080/v1", "http://[::1]:8080/v1/messages"),
+        ("HTTPS://Local", "https://local/v1/messages"),
     ],
 )
-async def test_base_urls(base_url: str, url: str) -> None:
-    """A slash at the end, and a path in front, are as expected."""
+async def test_base_urls(library: Any, base_url: str, url: str) -> None:
+    """Slashes at the end, and a path in front, are as expected; a version that is there already is not doubled."""
     api = LocalAPI([HELLO])
-    await sent(HTTPTransport(base_url=base_url, http_client=api.client(httpx)))
+    await sent(HTTPTransport(base_url=base_url, http_client=api.client(library)))
     assert api.exchanges[0].url == url
 
 
-@pytest.mark.parametrize("base_url", ["", "local", "ftp://local", "/v1"])
+_BAD_BASE_URLS = ["", "local", "ftp://local", "/v1", "http://", "http://[", "http://local:port", "http://local:99999"]
+_BAD_BASE_URLS += [
+    "http://local\n",
+    " http://local",
+    "http://lo cal",
+    "http://\0local",
+    "http://local/?a=1",
+    "http://local#a",
+]
+
+
+@pytest.mark.parametrize("base_url", _BAD_BASE_URLS, ids=repr)
 def test_bad_base_urls(base_url: str) -> None:
-    """Said when it is written down."""
-    with pytest.raises(UsageError, match="base_url"):
-        HTTPTransport(base_url=base_url)
+    """Said when it is written down, without the password that may be in it."""
+    with pytest.raises(UsageError, match="base_url") as caught:
+        HTTPTransport(base_url=base_url.replace("://", "://me:hunter2@"))
+    assert "hunter2" not in str(caught.value)
 
 
-def test_a_synchronous_http_client() -> None:
+@pytest.mark.parametrize("value", ["hunter2\n", " hunter2", "hunter2é", "hunter2\r\nx-injected: 1", "hunter2\0", 7])
+def test_values_that_no_header_can_have(value: Any) -> None:
+    """A key from a file, with the end of its line, is told from a connection that fails; and it is not shown."""
+    for options in ({"api_key": value}, {"headers": {"Authorization": value}}):
+        with pytest.raises(UsageError, match=r"header '(x-api-key|Authorization)'") as caught:
+            HTTPTransport(base_url="http://local", **options)
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_extra_headers_of_a_request(library: Any) -> None:
+    """They win over those of every request, and are checked as those are."""
+    api = LocalAPI([HELLO])
+    await sent(api.transport(library), extra_headers={"X-Api-Key": "other", "x-note": "a"})
+    assert api.exchanges[0].headers["x-api-key"] == "other"
+    assert api.exchanges[0].headers["x-note"] == "a"
+    with pytest.raises(UsageError, match="x-note"):
+        await sent(api.transport(library), extra_headers={"x-note": "a\n"})
+    assert len(api.exchanges) == 1
+
+
+def test_a_synchronous_http_client(library: Any) -> None:
     """It would block every stream: refused."""
-    with httpx.Client() as http_client, pytest.raises(UsageError, match="async"):
+    with library.Client(verify=False) as http_client, pytest.raises(UsageError, match="async"):
         HTTPTransport(base_url="http://local", http_client=http_client)
 
 
 @pytest.mark.anyio
-async def test_who_closes_the_client() -> None:
-    """A client that was given stays open; the transport's own is closed with it."""
+async def test_who_closes_the_client(library: Any) -> None:
+    """A client that was given stays open; the transport's own, one of httpx, is closed with it."""
     api = LocalAPI([HELLO])
-    given = api.client(httpx)
+    given = api.client(library)
     async with HTTPTransport(base_url="http://local", http_client=given) as transport:
         await sent(transport)
     assert not given.is_closed
@@ -122,18 +163,19 @@ async def test_who_closes_the_client() -> None:
         async with HTTPTransport(base_url=server.base_url) as transport:
             await sent(transport)
             own = transport._client
+            assert isinstance(own, httpx.AsyncClient)
             assert not own.is_closed
         assert own.is_closed
         await transport.aclose()
 
 
 @pytest.mark.anyio
-async def test_connections_are_used_again() -> None:
+async def test_connections_are_used_again(library: Any) -> None:
     """Requests after one another share a connection, since each reply is read to its end."""
-    async with ReplayServer(HELLO) as server, httpx.AsyncClient(verify=False) as http_client:
+    async with ReplayServer(HELLO) as server, library.AsyncClient(verify=False) as http_client:
         connections = set()
 
-        async def note(response: httpx.Response) -> None:
+        async def note(response: Any) -> None:
             connections.add(response.extensions["network_stream"].get_extra_info("client_addr"))
 
         http_client.event_hooks["response"].append(note)
@@ -147,11 +189,11 @@ async def test_connections_are_used_again() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [204, 302, 418, 503])
-async def test_other_statuses(status: int) -> None:
+async def test_other_statuses(library: Any, status: int) -> None:
     """Whatever is not 200 is an error with its status."""
     api = LocalAPI([b""], status=status, headers={"location": "http://elsewhere/"})
     with pytest.raises(APIError) as caught:
-        await sent(api.transport())
+        await sent(api.transport(library))
     assert str(status) in str(caught.value)
     assert caught.value.status_code == status
     assert caught.value.retryable is (status == 503)
@@ -159,48 +201,48 @@ async def test_other_statuses(status: int) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("rest", [[], [Broken()]], ids=["ended", "broken"])
-async def test_an_error_page_that_is_cut(rest: list[Any]) -> None:
+async def test_an_error_page_that_is_cut(library: Any, rest: list[Any]) -> None:
     """The status is known, and has to do."""
     with pytest.raises(APIError) as caught:
-        await sent(LocalAPI([b'{"error": {"mess', *rest], status=500).transport())
+        await sent(LocalAPI([b'{"error": {"mess', *rest], status=500).transport(library))
     assert caught.value.status_code == 500
 
 
 @pytest.mark.anyio
-async def test_an_error_page_of_megabytes() -> None:
+async def test_an_error_page_of_megabytes(library: Any) -> None:
     """Nobody reads that: a part of it is enough to give up."""
     api = LocalAPI([b"x" * 50_000] * 1000, status=500)
     with pytest.raises(APIError):
-        await sent(api.transport())
+        await sent(api.transport(library))
     assert api.exchanges[0].closed
 
 
 @pytest.mark.anyio
-async def test_a_closed_client() -> None:
+async def test_a_closed_client(library: Any) -> None:
     """Using a client after it was closed is a mistake of the caller's, and is said so."""
-    http_client = LocalAPI([HELLO]).client(httpx)
+    http_client = LocalAPI([HELLO]).client(library)
     await http_client.aclose()
     with pytest.raises((UsageError, RuntimeError), match="closed"):
         await sent(HTTPTransport(base_url="http://local", http_client=http_client))
 
 
 @pytest.mark.anyio
-async def test_numbers_that_json_does_not_have() -> None:
+async def test_numbers_that_json_does_not_have(library: Any) -> None:
     """NaN in a request would be refused far away, in other words: it is refused here."""
     api = LocalAPI([HELLO])
     with pytest.raises((UsageError, ValueError)):
-        await sent(api.transport(), temperature=float("nan"))
+        await sent(api.transport(library), temperature=float("nan"))
     assert api.exchanges == []
 
 
 @pytest.mark.anyio
-async def test_silence_before_the_reply() -> None:
+async def test_silence_before_the_reply(library: Any) -> None:
     """A server that takes the request and says nothing is given up like any other silence."""
 
     async def never(_: Any) -> Any:
         await anyio.sleep_forever()
 
-    http_client = httpx.AsyncClient(transport=httpx.MockTransport(never))
+    http_client = library.AsyncClient(transport=library.MockTransport(never))
     with anyio.fail_after(5), pytest.raises(APIError) as caught:
         async with eagerstream.stream(
             HTTPTransport(base_url="http://local", http_client=http_client),
@@ -209,6 +251,64 @@ async def test_silence_before_the_reply() -> None:
         ) as stream:
             await stream.finish()
     assert caught.value.retryable
+
+
+_LOSSES = ["ReadTimeout", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "name", [*_LOSSES, "ConnectError", "ConnectTimeout", "WriteTimeout", "PoolTimeout", "ProxyError"]
+)
+async def test_what_a_client_raises_while_sending(library: Any, name: str) -> None:
+    """The API could not be reached, whatever it was, and may be later; the client's own exception is the cause."""
+    raised = getattr(library, name)("no way there")
+
+    def fail(_: Any) -> Any:
+        raise raised
+
+    http_client = library.AsyncClient(transport=library.MockTransport(fail))
+    with pytest.raises(APIError, match="could not be reached: no way there") as caught:
+        await sent(HTTPTransport(base_url="http://local", http_client=http_client))
+    assert caught.value.retryable
+    assert caught.value.__cause__ is raised
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", _LOSSES)
+async def test_what_a_client_raises_while_reading(library: Any, name: str) -> None:
+    """An interruption, whatever it was."""
+    raised = getattr(library, name)("gone")
+    api = LocalAPI([message_start(), Broken(raised)])
+    with pytest.raises(StreamInterrupted, match="gone") as caught:
+        await sent(api.transport(library))
+    assert caught.value.__cause__ is raised
+    assert caught.value.request_id == "req_local"
+    assert caught.value.message is not None
+    assert api.exchanges[0].closed
+
+
+@pytest.mark.anyio
+# httpx leaves generators of its own to the garbage collector there; trio complains, and nobody can reach them.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_body_that_cannot_be_decompressed(library: Any) -> None:
+    """A proxy that names a coding which the body does not have."""
+    api = LocalAPI([b"data: {}"], headers={"content-encoding": "gzip"})
+    with pytest.raises(ProtocolError, match="decompressed"):
+        await sent(api.transport(library))
+    assert api.exchanges[0].closed
+
+
+@pytest.mark.anyio
+async def test_a_mistake_in_the_client(library: Any) -> None:
+    """What is no exception of an HTTP client comes out as it is."""
+
+    def fail(_: Any) -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        http_client = library.AsyncClient(transport=library.MockTransport(fail))
+        await sent(HTTPTransport(base_url="http://local", http_client=http_client))
 
 
 def test_shown() -> None:

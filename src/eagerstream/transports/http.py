@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from ..errors import UsageError
 from ..limits import Limits
@@ -23,16 +24,21 @@ _TIMEOUT = (_CONNECT_TIMEOUT_S, None, _CONNECT_TIMEOUT_S, _CONNECT_TIMEOUT_S)
 class HTTPTransport(Transport):
     """Posts to `{base_url}/v1/messages` and reads server-sent events.
 
+    Proxies, certificates, HTTP/2 and what else is about connections are settings of the client, see `http_client`;
+    only time-outs are not: silence is bounded by `Limits.idle_timeout_s`, getting a connection by 10 seconds.
+
     Used as an async context manager it closes the client that it made; a client that was handed in stays open.
 
     Args:
-        base_url: For example `"https://api.anthropic.com"` or `"http://127.0.0.1:8080"`.
+        base_url: For example `"https://api.anthropic.com"`, `"https://gateway/anthropic"` or `"http://127.0.0.1:8080"`.
+            With `/v1` at its end, as local servers often tell it, or `/v1/messages`, it means the same as without.
         api_key: Sent as `x-api-key`; None sends none.
-        headers: Sent with every request, over the default ones.
-        http_client: An `httpx.AsyncClient`, or one of httpx2; by default one is made with the first request.
+        headers: Sent with every request, over the default ones: `{"authorization": "Bearer ..."}`, for example.
+        http_client: An `httpx.AsyncClient`, or one of httpx2; by default one of httpx is made with the first request.
 
     Raises:
-        UsageError: `base_url` is not an http(s) URL, or `http_client` is not an async client.
+        UsageError: `base_url` is not an http(s) URL, or has a query; a header cannot be sent; or `http_client` is not
+            an async client.
     """
 
     def __init__(
@@ -43,17 +49,15 @@ class HTTPTransport(Transport):
         headers: Mapping[str, str] | None = None,
         http_client: Any = None,
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise UsageError(f"base_url must begin with http:// or https://, not {redact_text(base_url)!r:.200}")
         if http_client is not None and not hasattr(http_client, "aclose"):
             raise UsageError(f"http_client must be an async client, not {type(http_client).__name__}")
-        self._url = base_url.rstrip("/") + "/v1/messages"
+        self._url = _messages_url(base_url)
         self._headers = {
             "accept": "text/event-stream",
             "anthropic-version": "2023-06-01",
             "content-type": "application/json",
-            **({"x-api-key": api_key} if api_key else {}),
-            **{name.lower(): value for name, value in (headers or {}).items()},
+            **_sendable({"x-api-key": api_key} if api_key else {}),
+            **_sendable(headers or {}),
         }
         self._client = http_client
         self._owns_client = http_client is None
@@ -91,7 +95,7 @@ class HTTPTransport(Transport):
                 raise UsageError(f"{option} is an option of the anthropic client; HTTPTransport has none")
         body.update(body.pop("extra_body", None) or {})
         headers = dict(self._headers)
-        headers.update({name.lower(): value for name, value in (body.pop("extra_headers", None) or {}).items()})
+        headers.update(_sendable(body.pop("extra_headers", None) or {}))
         if betas := body.pop("betas", None):
             always = [headers["anthropic-beta"]] if "anthropic-beta" in headers else []
             headers["anthropic-beta"] = ",".join([*always, *betas])
@@ -117,6 +121,39 @@ class HTTPTransport(Transport):
                 yield reply
         finally:
             await close_quietly(response)
+
+
+def _messages_url(base_url: str) -> str:
+    """Where requests are posted to. What is in `base_url` of the path already is not doubled."""
+    told = f"{redact_text(base_url)!r:.200}"
+    wrong = UsageError(f"base_url must be a URL that begins with http:// or https://, not {told}")
+    try:
+        url = urlsplit(base_url)
+        known = (
+            url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        )  # asking for the port checks it
+    except ValueError:
+        raise wrong from None
+    # Blanks and line ends, from a file say, are nothing to urlsplit, but an address of nowhere to the clients.
+    if not known or " " in base_url or not base_url.isprintable():
+        raise wrong
+    if "?" in base_url or "#" in base_url:
+        raise UsageError(f"base_url ends with its path, and {told} does not: parameters belong into the http_client")
+    # In the path, and nowhere else: a host may be named v1.
+    given = next((known for known in ("/v1/messages", "/v1") if url.path.rstrip("/").endswith(known)), "")
+    return base_url.rstrip("/") + "/v1/messages".removeprefix(given)
+
+
+def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers by lower-case name.
+
+    A key that was read from a file with the end of its line is the commonest mistake. What the clients say of it comes
+    late, as an error of the connection, and shows the value.
+    """
+    for name, value in headers.items():
+        if not (type(value) is str and value.isascii() and value.isprintable() and value == value.strip()):
+            raise UsageError(f"the header {name!r} must be printable ASCII without blanks around it")
+    return {name.lower(): value for name, value in headers.items()}
 
 
 async def _error_body(response: Any) -> object:
