@@ -1,0 +1,182 @@
+"""`HTTPTransport` over real connections: what goes wrong with them, and that none is left behind."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import eagerstream
+from eagerstream.errors import APIError, ProtocolError, StreamInterrupted
+from eagerstream.limits import Limits
+from eagerstream.recording import Chunk, Recording
+from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.transports import HTTPTransport, http
+from eagerstream.wire import MessageStop
+from tests.support import REQUEST, event_line
+
+WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
+_HELD = Recording((Chunk(0.0, WEATHER.body[:400]), Chunk(3600.0, WEATHER.body[400:])))
+_IMPATIENT = Limits(idle_timeout_s=0.3)
+_SLOWLY_S = 20
+
+
+async def _finish(transport: HTTPTransport, **options: Any) -> None:
+    with anyio.fail_after(_SLOWLY_S):
+        async with eagerstream.stream(transport, **REQUEST, **options) as stream:
+            await stream.finish()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/messages"])
+async def test_addresses_of_one_server(library: Any, path: str) -> None:
+    """However a server tells its address, the request gets there; without a key too, or with one of another kind."""
+    headers = {"authorization": "Bearer local"} if path else {}
+    async with ReplayServer(WEATHER) as server, library.AsyncClient(verify=False) as http_client:
+        transport = HTTPTransport(base_url=server.base_url + path, headers=headers, http_client=http_client)
+        async with eagerstream.stream(transport, **REQUEST, buffer="wait") as stream:
+            lines = [event_line(event) async for event in stream]
+        (request,) = server.requests
+    async with eagerstream.stream(WEATHER, **REQUEST, buffer="wait") as played:
+        assert [event_line(event) async for event in played] == lines
+    assert lines[-1][0] == MessageStop.__name__
+    assert request.body == {**REQUEST, "stream": True}
+    assert "x-api-key" not in request.headers
+    assert ("authorization" in request.headers) == bool(path)
+
+
+_ENDED = [FaultKind.END, FaultKind.CLOSE, FaultKind.RESET, FaultKind.BROKEN_CHUNKING, FaultKind.STALL]
+_FAULTS = [
+    *((Fault(kind, before_headers=True), APIError, None) for kind in (FaultKind.CLOSE, FaultKind.RESET)),
+    (Fault(FaultKind.STALL, before_headers=True), StreamInterrupted, None),
+    *((Fault(kind, after_bytes=400), StreamInterrupted, None) for kind in _ENDED),
+    (Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=2), APIError, 429),
+    (Fault(FaultKind.HTML_PAGE, status=502), APIError, 502),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("fault", "kind", "status"), _FAULTS, ids=[str(fault) for fault, *_ in _FAULTS])
+async def test_what_may_pass(library: Any, fault: Fault, kind: type[APIError], status: int | None) -> None:
+    """The same error in the same terms over either library, and the next request goes through the same client."""
+    async with (
+        ReplayServer(WEATHER, faults=Faults({0: [fault]})) as server,
+        library.AsyncClient(verify=False) as http_client,
+    ):
+        transport = HTTPTransport(base_url=server.base_url, http_client=http_client)
+        with pytest.raises(kind) as caught:
+            await _finish(transport, limits=_IMPATIENT)
+        await _finish(transport)
+    assert type(caught.value) is kind
+    assert caught.value.retryable
+    assert caught.value.status_code == status
+    assert caught.value.retry_after_s == fault.retry_after_s
+    assert (caught.value.message is not None) == (kind is StreamInterrupted)
+
+
+@pytest.mark.anyio
+async def test_what_does_not_pass(library: Any) -> None:
+    """An error for good, with all that the server says of it; and what is no stream of events."""
+    refused = Fault(FaultKind.HTTP_ERROR, status=401)
+    faults = Faults({0: [refused, Fault(FaultKind.CONTENT_TYPE)]})
+    async with (
+        ReplayServer(WEATHER, faults=faults) as server,
+        library.AsyncClient(verify=False) as http_client,
+    ):
+        transport = HTTPTransport(base_url=server.base_url, http_client=http_client)
+        with pytest.raises(APIError, match="invalid x-api-key") as caught:
+            await _finish(transport)
+        with pytest.raises(ProtocolError, match="not a stream"):
+            await _finish(transport)
+        (first, _) = server.requests
+    error = caught.value
+    assert (error.status_code, error.error_type, error.retryable) == (401, "authentication_error", False)
+    assert error.request_id == first.request_id
+
+
+@pytest.mark.anyio
+async def test_a_connection_refused(library: Any) -> None:
+    """Nobody listens there; somebody may later."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        async with library.AsyncClient(verify=False) as http_client:
+            base_url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+            with pytest.raises(APIError, match="could not be reached") as caught:
+                await _finish(HTTPTransport(base_url=base_url, http_client=http_client))
+    assert caught.value.retryable
+    assert isinstance(caught.value.__cause__, library.ConnectError)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_takes_no_connection(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its queue is full: getting a connection has a bound of its own, whatever the client's."""
+    monkeypatch.setattr(http, "_TIMEOUT", (0.2, None, 0.2, 0.2))
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = listener.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for connection in waiting:
+            connection.setblocking(False)
+            connection.connect_ex(address)
+        try:
+            async with library.AsyncClient(verify=False, timeout=None) as http_client:
+                transport = HTTPTransport(base_url=f"http://127.0.0.1:{address[1]}", http_client=http_client)
+                with pytest.raises(APIError, match="could not be reached") as caught:
+                    await _finish(transport)
+        finally:
+            for connection in waiting:
+                connection.close()
+    assert caught.value.retryable
+    assert isinstance(caught.value.__cause__, library.ConnectTimeout)
+
+
+@pytest.mark.anyio
+async def test_a_client_without_a_free_connection(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may bound its connections: a request that gets none is told so, and does not wait for ever."""
+    monkeypatch.setattr(http, "_TIMEOUT", (5.0, None, 5.0, 0.1))
+    limits = library.Limits(max_connections=1)
+    async with (
+        ReplayServer(_HELD) as server,
+        library.AsyncClient(verify=False, limits=limits) as http_client,
+    ):
+        transport = HTTPTransport(base_url=server.base_url, http_client=http_client)
+        async with eagerstream.stream(transport, **REQUEST) as stream:
+            await anext(stream)
+            with pytest.raises(APIError, match="could not be reached") as caught:
+                await _finish(transport)
+    assert isinstance(caught.value.__cause__, library.PoolTimeout)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("before_headers", [True, False])
+async def test_cancelled(library: Any, before_headers: bool) -> None:
+    """The connection is closed at once, while its reply is waited for and in the middle of it; the client goes on."""
+    stalled = Fault(FaultKind.STALL, before_headers=True) if before_headers else Fault(FaultKind.STALL, after_bytes=400)
+    async with (
+        ReplayServer(Scenario.of(WEATHER), faults=Faults({0: [stalled]})) as server,
+        library.AsyncClient(verify=False) as http_client,
+    ):
+        transport = HTTPTransport(base_url=server.base_url, http_client=http_client)
+        began = anyio.Event()
+
+        async def follow() -> None:
+            async with eagerstream.stream(transport, **REQUEST) as stream:
+                await anext(stream)
+                began.set()
+                await stream.finish()
+
+        with anyio.fail_after(_SLOWLY_S):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(follow)
+                if before_headers:
+                    while not server.requests:  # noqa: ASYNC110 -- written by the server's thread
+                        await anyio.sleep(0.01)
+                else:
+                    await began.wait()
+                tasks.cancel_scope.cancel()
+            (request,) = server.requests
+            assert await anyio.to_thread.run_sync(request.wait_ended, 5)
+            assert request.disconnected
+        await _finish(transport)
