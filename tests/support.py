@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
 import json
 import os
 import random
@@ -344,6 +344,15 @@ class LocalAPI:
                 exchange.closed = True
 
         return library.Response(status, headers=headers, stream=Body())
+
+
+def anthropic_since(version: str) -> pytest.MarkDecorator:
+    """Leaves out a test of what the anthropic package has only since `version`, where an older one is installed."""
+    installed = importlib.metadata.version("anthropic")
+    older = [int(number) for number in installed.split(".")[:2]] < [int(number) for number in version.split(".")]
+    return pytest.mark.skipif(
+        older, reason=f"the anthropic package has it since {version}, and {installed} is installed"
+    )
 
 
 def anthropic_http_library() -> Any:

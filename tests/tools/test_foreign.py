@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from anthropic import beta_async_tool, beta_tool
-from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError as AnthropicToolError
+from anthropic.lib.tools import BetaAbstractMemoryTool
 from anthropic.types.beta import (
     BetaMemoryTool20250818CreateCommand,
     BetaMemoryTool20250818DeleteCommand,
@@ -21,6 +21,7 @@ from anthropic.types.beta import (
 
 from eagerstream.errors import UsageError
 from eagerstream.tools import ForeignTool, InProcessExecutor, ToolCall, as_tool, tool
+from tests.support import anthropic_since
 from tests.tools.test_executor import a_call
 
 
@@ -87,6 +88,7 @@ async def test_inputs_are_checked_before_they_run() -> None:
     assert "'wind'" in content
 
 
+@anthropic_since("0.84")
 @pytest.mark.parametrize("eager", [True, False, None])
 def test_eager_streaming_of_a_foreign_tool(eager: bool | None) -> None:
     """What its definition says, or does not say, of eager streaming is not changed."""
@@ -101,9 +103,12 @@ def test_eager_streaming_of_a_foreign_tool(eager: bool | None) -> None:
     assert ("eager_input_streaming" in used.to_dict()) is (eager is not None)
 
 
+@anthropic_since("0.84")
 @pytest.mark.anyio
 async def test_an_error_with_blocks() -> None:
     """The package's own error carries what the model is to see: a text, or blocks."""
+    from anthropic.lib.tools import ToolError as AnthropicToolError
+
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     blocks = [{"type": "text", "text": "no such city"}, image]
 
@@ -134,7 +139,7 @@ class Memory(BetaAbstractMemoryTool):
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         if command.path not in self.files and command.path != "/memories":
-            raise AnthropicToolError([{"type": "text", "text": f"The path {command.path} does not exist."}])
+            raise FileNotFoundError(command.path)
         return ", ".join(self.files) or "nothing"
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
@@ -166,7 +171,7 @@ async def test_a_builtin_tool() -> None:
     assert told(created) == ("File created successfully at: /memories/a", False)
     assert told(await run(memory, '{"command": "view", "path": "/memories"}')) == ("/memories/a", False)
     missing = await run(memory, '{"command": "view", "path": "/memories/b"}')
-    assert told(missing) == ([{"type": "text", "text": "The path /memories/b does not exist."}], True)
+    assert told(missing) == ("FileNotFoundError: /memories/b", True)
     content, is_error = told(await run(memory, '{"command": "delete", "path": "/memories/a"}'))
     assert (content, is_error) == ("NotImplementedError", True)
 
@@ -242,6 +247,7 @@ async def an_mcp_session() -> AsyncIterator[Any]:
         yield client.session
 
 
+@anthropic_since("0.84")
 @pytest.mark.anyio
 @pytest.mark.parametrize("helper", ["async_mcp_tool", "mcp_tool"])
 async def test_mcp_tools(helper: str) -> None:
@@ -270,6 +276,7 @@ async def test_mcp_tools(helper: str) -> None:
         assert "the disk is full" in content[0]["text"]
 
 
+@anthropic_since("0.84")
 @pytest.mark.anyio
 async def test_many_mcp_calls_at_once() -> None:
     """One session answers them side by side, each its own."""

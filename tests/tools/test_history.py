@@ -396,17 +396,15 @@ def test_a_right_history(messages: Sequence[Any]) -> None:
 
 def test_blocks_of_the_anthropic_package() -> None:
     """`response.content` is appended as it is, as every guide does it, and is checked all the same."""
-    message = Message.model_validate(
-        {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude-made-1",
-            "content": [words(), thinking(), server_call(), server_result(), call()],
-            "stop_reason": "tool_use",
-            "stop_sequence": None,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        }
+    message = Message.construct(  # as the client does, which also takes blocks that its version does not know
+        id="msg_1",
+        type="message",
+        role="assistant",
+        model="claude-made-1",
+        content=[words(), thinking(), server_call(), server_result(), call()],
+        stop_reason="tool_use",
+        stop_sequence=None,
+        usage={"input_tokens": 1, "output_tokens": 1},
     )
     said = {"role": "assistant", "content": message.content}
     assert told([USER, said, user(result())]) == []

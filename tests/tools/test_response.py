@@ -10,6 +10,7 @@ from email.message import Message
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from hypothesis import given, strategies as st
 
@@ -300,17 +301,17 @@ _STATUSES = {
 }
 
 
-@pytest.mark.parametrize("library", [httpx, anthropic_http_library()], ids=lambda library: library.__name__)
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=lambda library: library.__name__)
 @pytest.mark.parametrize(("status", "code"), _STATUSES.items())
 def test_codes_of_http_statuses(library: Any, status: int, code: str) -> None:
-    """The real exceptions of the HTTP clients, whichever is installed."""
+    """The real exceptions of both HTTP libraries."""
     response = library.Response(status, request=library.Request("GET", "http://local/"))
     with pytest.raises(library.HTTPStatusError) as caught:
         response.raise_for_status()
     assert error_code(caught.value) == code
 
 
-@pytest.mark.parametrize("library", [httpx, anthropic_http_library()], ids=lambda library: library.__name__)
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=lambda library: library.__name__)
 @pytest.mark.parametrize(
     ("name", "code"),
     [

@@ -25,7 +25,7 @@ from eagerstream.tools.content import content_of
 from eagerstream.tools.response import error_response, error_text
 from eagerstream.tools.results import invalid_result, rendered, tool_result
 from eagerstream.wire import InputAccumulator, ToolInput
-from tests.support import block_stop, input_delta, tool_start
+from tests.support import anthropic_since, block_stop, input_delta, tool_start
 
 
 def an_input(*fragments: str) -> ToolInput:
@@ -527,6 +527,7 @@ def test_empty_text_blocks_of_a_response(given: Any) -> None:
     assert isinstance(content, str) or {"type": "text", "text": ""} not in content
 
 
+@anthropic_since("0.84")
 def test_empty_text_blocks_of_the_anthropic_package_s_error() -> None:
     """An MCP server that fails without a word gives just this; the API would refuse the next request."""
     from anthropic.lib.tools import ToolError as AnthropicToolError
@@ -574,6 +575,7 @@ def test_include_data_with_an_image() -> None:
     assert call.result["content"] == [_JPEG_BLOCK]
 
 
+@anthropic_since("0.84")
 def test_a_watcher_reads_what_the_anthropic_package_s_error_says() -> None:
     """The blocks are for the model; whoever watches calls reads `error_info`."""
     from anthropic.lib.tools import ToolError as AnthropicToolError
