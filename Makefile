@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all fuzz check format bench clean
+.PHONY: demo test test-all compat-matrix fuzz check format bench clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml
@@ -20,6 +20,9 @@ test: $(READY)  ## the quick tests
 
 test-all: $(READY)  ## all tests, the slow ones too
 	$(BIN)/pytest -m ''
+
+compat-matrix: $(READY)  ## the tests about transports, on the oldest supported anthropic package to the newest
+	$(BIN)/python -m tests.compat
 
 SECONDS ?= 600
 fuzz: $(READY)  ## attack the parsers, for SECONDS=600; what is found stays in build/fuzz

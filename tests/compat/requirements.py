@@ -1,0 +1,60 @@
+"""What goes into an environment of the matrix, read from pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT: Final = Path(__file__).parents[2]
+
+_EXTRAS: Final = ("bedrock", "vertex", "web")  # clients of other platforms, and the server that answers all of them
+_OLDEST_EXTRAS: Final = (*_EXTRAS, "cli")
+_TOOLS: Final = frozenset({"httpx2", "hypothesis", "pytest", "pytest-timeout", "trio"})
+# Needs newer versions of our dependencies than we do, and the oldest anthropic package has no helpers for it.
+_NEWER_TOOLS: Final = frozenset({"mcp"})
+
+
+def project() -> dict[str, Any]:
+    """The `[project]` of pyproject.toml."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        table: dict[str, Any] = tomllib.load(file)["project"]
+    return table
+
+
+def extras_for(*, oldest: bool) -> tuple[str, ...]:
+    """The extras of ours whose code the tests run."""
+    return _OLDEST_EXTRAS if oldest else _EXTRAS
+
+
+def tools_for(*, oldest: bool) -> list[str]:
+    """What the tests need besides, as the extra `dev` asks for it."""
+    wanted = _TOOLS if oldest else _TOOLS | _NEWER_TOOLS
+    asked = project()["optional-dependencies"]["dev"]
+    return [line for line in asked if canonicalize_name(Requirement(line).name) in wanted]
+
+
+def lower_bounds(lines: Iterable[str]) -> list[str]:
+    """Constraints that hold each requirement with a lower bound down to it: `"anyio>=4.7"` becomes `"anyio==4.7"`."""
+    return [
+        f"{requirement.name}=={bound.version}"
+        for requirement in map(Requirement, lines)
+        for bound in requirement.specifier
+        if bound.operator == ">="
+    ]
+
+
+def requirements_of(extras: Iterable[str]) -> list[str]:
+    """What these extras of ours ask for."""
+    optional = project()["optional-dependencies"]
+    return [line for name in extras for line in optional[name]]
+
+
+def oldest_constraints() -> list[str]:
+    """The oldest declared versions of all our dependencies but the anthropic package, which each row asks for itself."""
+    bounds = lower_bounds([*project()["dependencies"], *requirements_of(_OLDEST_EXTRAS)])
+    return [bound for bound in bounds if not bound.startswith("anthropic==")]
