@@ -583,10 +583,10 @@ async def test_a_slow_consumer(buffer: Any) -> None:
 async def test_a_slow_consumer_is_not_the_peer_s_silence() -> None:
     """While the reader waits for the consumer nothing can come: that time does not count against the peer."""
     api = LocalAPI(_long_input(3000))
-    options: dict[str, Any] = {"buffer": "wait", "limits": Limits(idle_timeout_s=0.05)}
+    options: dict[str, Any] = {"buffer": "wait", "limits": Limits(idle_timeout_s=0.5)}
     async with eagerstream.stream(api.transport(), **REQUEST, **options) as stream:
         await anext(stream)
-        await anyio.sleep(0.2)
+        await anyio.sleep(0.8)
         events = [event async for event in stream]
     assert isinstance(events[-1], MessageStop)
 
