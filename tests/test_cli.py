@@ -232,6 +232,7 @@ def test_without_the_extra(missing: str) -> None:
     assert_one_line(done, 2, "eagerstream[cli]")
 
 
+@pytest.mark.slow
 def test_the_demo_where_no_ticks_can_be_printed() -> None:
     """An output that knows ASCII only gets question marks instead of a traceback."""
     done = eagerstream("demo", PYTHONIOENCODING="ascii")

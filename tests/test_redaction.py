@@ -8,7 +8,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import assume, example, given, strategies as st
 
 from eagerstream.redaction import is_secret_name, printable, redact, redact_headers, redact_text, secret_spans
 
@@ -168,6 +168,7 @@ def test_masking_twice_is_masking_once(text: str) -> None:
 @given(_TEXTS, st.sampled_from(sorted(SECRETS.values())), _TEXTS)
 def test_nothing_around_a_secret_hides_it(before: str, secret: str, after: str) -> None:
     """Whatever a text has before and behind a key, the key does not stay."""
+    assume(secret not in f"{before} {after}")  # there it may be stuck to a word, which is another one then
     assert secret not in redact_text(f"{before} {secret} {after}")
 
 

@@ -162,19 +162,29 @@ async def _lines(client: Any, name: str) -> list[Any]:
     return lines
 
 
-@pytest.mark.parametrize("kind", ["made", "real"])
-@each_platform
-@pytest.mark.anyio
-async def test_recordings(platform_client: PlatformClient, kind: str) -> None:
-    """Every recording gives the same events over the wire of every platform as it gives played back alone."""
-    recordings = _named(made_recordings() if kind == "made" else real_recordings())
-    if not recordings:
-        pytest.skip("no recordings of real replies: set EAGERSTREAM_RECORDINGS to their folder")
+async def _replay(platform_client: PlatformClient, paths: list[Path]) -> None:
+    recordings = _named(paths)
     scenario = Scenario.of(lambda request: recordings[request["messages"][0]["content"]])
     async with ReplayServer(scenario, speed=float("inf")) as server, platform_client.client(server) as client:
         for name, recording in recordings.items():
             instant = replace(recording, chunks=(Chunk(0.0, recording.body),))
             assert await _lines(client, name) == await _lines(instant, name), name
+
+
+@each_platform
+@pytest.mark.anyio
+async def test_made_recordings(platform_client: PlatformClient) -> None:
+    """Each gives the same events over the wire of every platform as it gives played back alone."""
+    await _replay(platform_client, made_recordings())
+
+
+@pytest.mark.skipif(not real_recordings(), reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS")
+@pytest.mark.slow
+@each_platform
+@pytest.mark.anyio
+async def test_real_recordings(platform_client: PlatformClient) -> None:
+    """And so do those of real replies."""
+    await _replay(platform_client, real_recordings())
 
 
 @each_client
@@ -331,7 +341,7 @@ async def test_a_connection_that_is_lost(platform_client: PlatformClient) -> Non
 @pytest.mark.anyio
 async def test_retries_are_the_client_s(platform_client: PlatformClient) -> None:
     """What the client has sent again itself is marked so, and a run does not send it once more."""
-    fault = Fault(FaultKind.HTTP_ERROR, status=529)
+    fault = Fault(FaultKind.HTTP_ERROR, status=429, retry_after_s=0.001)
     async with ReplayServer(WEATHER, faults=Faults({0: [fault] * 9})) as server:
         async with platform_client.client(server, max_retries=1) as client:
             error = await _error(client)
@@ -431,14 +441,13 @@ async def test_signatures(client: PlatformClient, part: str, instead: str, words
     assert words in error.reason
 
 
-@pytest.mark.parametrize("retries", [0, 2])
 @pytest.mark.anyio
-async def test_a_key_with_the_end_of_its_line(retries: int) -> None:
+async def test_a_key_with_the_end_of_its_line() -> None:
     """As read from a file. It is for its user to mend, and it is nowhere in what is told."""
     import traceback
 
     client = PlatformClient(Platform.FOUNDRY, "AsyncAnthropicFoundry", {"api_key": "0123456789abcdef\n"})
-    async with ReplayServer(WEATHER) as server, client.client(server, max_retries=retries) as made:
+    async with ReplayServer(WEATHER) as server, client.client(server) as made:
         with pytest.raises(UsageError, match="a header holds what HTTP does not allow") as caught:
             async with eagerstream.stream(made, **REQUEST) as stream:
                 await stream.finish()
