@@ -9,19 +9,18 @@ from __future__ import annotations
 import struct
 from binascii import a2b_base64, crc32
 from collections.abc import Mapping
-from typing import Final
-
-import jiter
+from typing import Any, Final
 
 from ..errors import LimitError, ProtocolError
 from ..limits import DEFAULT_LIMITS
 from .decoder import Decoder
-from .events import WireEvent, decode_event
+from .events import WireEvent, as_wire_event, decode_json
 
 _PRELUDE: Final = struct.Struct("!III")
 _CRC: Final = struct.Struct("!I")
 _LENGTH: Final = struct.Struct("!H")
 _LEAST_BYTES: Final = _PRELUDE.size + _CRC.size
+_MAX_HEADERS_BYTES: Final = 128 * 1024  # the format's own bound; dicts of more are hundreds of megabytes
 _STRING: Final = 7
 # By the type of a header, the bytes of its value: true, false, byte, short, integer, long, timestamp, uuid. Byte arrays
 # and strings have a length of their own.
@@ -56,6 +55,8 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
 
     def _forget(self) -> None:
         self._unfinished.clear()
+        self._known_headers = b""
+        self._headers = {}
 
     def _take(self, chunk: bytes, events: list[WireEvent]) -> None:
         if self._unfinished:
@@ -84,6 +85,8 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
             raise ProtocolError("the checksum of a frame's prelude is wrong")
         if frame_bytes < _LEAST_BYTES + headers_bytes:
             raise ProtocolError("a frame is shorter than what it says is in it")
+        if headers_bytes > _MAX_HEADERS_BYTES:
+            raise ProtocolError(f"the headers of a frame have more than {_MAX_HEADERS_BYTES} bytes")
         if frame_bytes > self._max_event_bytes:
             raise LimitError("max_event_bytes", self._max_event_bytes, "a frame of the event stream")
         return frame_bytes, headers_bytes
@@ -109,30 +112,29 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
 
 
 def _chunk_event(payload: bytes) -> WireEvent | None:
-    try:
-        data = a2b_base64(jiter.from_json(payload)["bytes"], strict_mode=True)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ProtocolError(
-            "a chunk frame has no base64 in it", excerpt=payload[:80].decode("utf-8", "replace")
-        ) from error
-    try:
-        event: WireEvent = jiter.from_json(data)
-        if type(event["type"]) is str:
-            return event
-    except KeyError:
+    data = _chunk_data(payload)
+    event = decode_json(data)
+    if isinstance(event, dict) and "type" not in event:
         return None  # metrics of the service
-    except (ValueError, TypeError):
-        pass  # decode_event knows what may pass all the same, and says what is wrong with the rest
-    return decode_event(data)
+    return as_wire_event(event, data)
+
+
+def _chunk_data(payload: bytes) -> bytes:
+    held = decode_json(payload)
+    text: Any = held.get("bytes") if isinstance(held, dict) else None
+    try:
+        return a2b_base64(text, strict_mode=True)
+    except (ValueError, TypeError) as error:
+        excerpt = payload[:80].decode("utf-8", "replace")
+        raise ProtocolError("a chunk frame has no base64 in it", excerpt=excerpt) from error
 
 
 def _error_event(headers: Mapping[str, str], payload: bytes) -> WireEvent:
     """The `error` event that an exception frame (modelled by the service) or an error frame (not) is."""
-    said: object = None
     try:
-        said = jiter.from_json(payload)
-    except ValueError:
-        pass
+        said = decode_json(payload)
+    except ProtocolError:
+        said = None
     details = said if isinstance(said, dict) else {}
     words = (details.get(name) for name in ("message", "Message", "originalMessage"))
     message = next((word for word in words if isinstance(word, str) and word), headers.get(":error-message", ""))

@@ -75,26 +75,43 @@ class MessageDeltaData(TypedDict):
     usage: NotRequired[dict[str, Any]]
 
 
-def decode_event(data: str | bytes) -> WireEvent:
-    """The wire event in the data of one server-sent event; invalid UTF-8 becomes U+FFFD.
+def decode_json(data: str | bytes) -> object:
+    """The value in the data of one event; invalid UTF-8 becomes U+FFFD.
 
     Raises:
-        ProtocolError: The data is not a JSON object with a `type`.
+        ProtocolError: The data is not JSON.
     """
-    event: object
     try:
-        event = jiter.from_json(data if isinstance(data, bytes) else data.encode())
+        value: object = jiter.from_json(data if isinstance(data, bytes) else data.encode())
     except ValueError:
         # jiter refuses invalid UTF-8, lone surrogates and deep nesting, which are no reason to give up a stream.
         text = data if isinstance(data, str) else data.decode("utf-8", "replace")
         try:
-            event = json.loads(text)
+            value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ProtocolError("the data of a server-sent event is not JSON", excerpt=text) from error
-    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+            raise ProtocolError("the data of an event is not JSON", excerpt=text) from error
+    return value
+
+
+def decode_event(data: str | bytes) -> WireEvent:
+    """The wire event in the data of one event; invalid UTF-8 becomes U+FFFD.
+
+    Raises:
+        ProtocolError: The data is not a JSON object with a `type`.
+    """
+    return as_wire_event(decode_json(data), data)
+
+
+def as_wire_event(value: object, data: str | bytes) -> WireEvent:
+    """`value`, which was decoded from `data`, as a wire event.
+
+    Raises:
+        ProtocolError: It is not an object with a `type`.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        raise ProtocolError("the data of a server-sent event is not an object with a type", excerpt=excerpt)
-    return event
+        raise ProtocolError("the data of an event is not an object with a type", excerpt=excerpt)
+    return value
 
 
 class WireDecoder(EventStreamDecoder[WireEvent]):
