@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from eagerstream.errors import ProtocolError
+from eagerstream.recording import Recording
+from eagerstream.replay.framing import in_aws_frames
 from eagerstream.wire import SSEDecoder, decode_event
 from tests.support import made_recordings, real_recordings
 
 _HEADER: Final = {
     "sse_decoder": bytes(9),
+    "aws_event_stream": bytes(8),
     "partial_json": bytes(9),
     "input_accumulator": bytes(9),
     "stream": bytes(8),
@@ -30,6 +33,7 @@ _WORDS: Final = (
     "\\u", "\\ud83d", "\\ude00", "\\u0000", '\\"', "\\\\", "\\n", "1e999", "-0.0", "NaN", "Infinity", "1E+", "\x00",
     "\xf0\x9f\x98\x80", "\xf0\x9f", "\xe2\x80\xa8", "\xc2\x85", "\xed\xa0\xbd", '"eagerstream_recording": 1', '"status":',
     '"headers":', '"note":', '"at_s":', '"base64":', '"data":',
+    '{"bytes":"', '"message":', "chunk", "exception", "\x0b:event-type\x07\x00\x05chunk", "\x0d:message-type\x07\x00\x05event",
 )  # fmt: skip
 
 
@@ -57,6 +61,9 @@ def seeds(target: str) -> Iterator[bytes]:
 def _parts(target: str, body: bytes) -> Iterator[bytes]:
     if target in ("sse_decoder", "stream"):
         yield body
+        return
+    if target == "aws_event_stream":
+        yield in_aws_frames(Recording.from_body(body)).body
         return
     if target == "recording_reader":
         lines = [

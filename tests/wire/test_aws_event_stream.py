@@ -258,11 +258,12 @@ def test_any_flipped_bit_is_noticed(body: bytes) -> None:
         (frame_of(b"", b"x" * 5, more_headers_bytes=6), "shorter than what it says"),
         (frame_of(b"", b"x" * 5, more_headers_bytes=5), "headers of a frame cannot be read"),
         (frame_of(b"", b"", more_headers_bytes=-1), "shorter than what it says"),
-        (frame_of(b"\x00\x00" * 65_537, b""), "more than 131072 bytes"),
+        (frame_of(bytes(131_073), b""), "more than 131072 bytes"),
         (frame_of(b"\x01a\x04\x00\x00", b""), "headers of a frame are cut off"),
         (frame_of(b"\x01a\x07\x00\x05abc", b""), "headers of a frame are cut off"),
         (frame_of(b"\x01a\x07\x00", b""), "headers of a frame cannot be read"),
         (frame_of(b"\x09a", b""), "headers of a frame cannot be read"),
+        (frame_of(b"\x01a\x00\x01a\x01", b""), "a header of a frame comes twice"),
         (frame_of(b"\x01a\x0a", b""), "headers of a frame cannot be read"),
         (frame_of(b"\x01\xff\x00", b""), "headers of a frame cannot be read"),
     ],
@@ -274,8 +275,9 @@ def test_lengths_that_cannot_be(body: bytes, words: str) -> None:
 
 def test_as_many_headers_as_the_format_allows() -> None:
     """The bound is exact, and is botocore's."""
-    body = frame_of(b"\x00\x00" * 65_535 + b"\x00\x01", b"")
-    assert decoded([body]) == ([], "")
+    for more in (0, 1):
+        body = frame_of(header_bytes([(b"a", 6, bytes(65_531)), (b"b", 6, bytes(65_531 + more))]), b"")
+        assert (read_by_botocore(body)[1] is None) is (decoded([body]) == ([], "")) is (more == 0)
 
 
 def test_events_before_a_fault_are_handed_out_first() -> None:

@@ -145,11 +145,15 @@ def _error_event(headers: Mapping[str, str], payload: bytes) -> WireEvent:
 def _decode_headers(data: bytes) -> dict[str, str]:
     """The headers whose values are strings; the others say nothing that is needed here."""
     headers: dict[str, str] = {}
+    names: set[str] = set()
     at = 0
     try:
         while at < len(data):
             name_end = at + 1 + data[at]
             name = data[at + 1 : name_end].decode()
+            if name in names:
+                raise ProtocolError("a header of a frame comes twice")
+            names.add(name)
             kind = data[name_end]
             at = name_end + 1
             if kind in _MEASURED:
