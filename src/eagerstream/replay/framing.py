@@ -54,7 +54,8 @@ class _AWSEventStream(Framing):
 
     def encode(self, event: Mapping[str, Any]) -> bytes:
         if event.get("type") == "error":
-            error = event.get("error") or {}
+            error = event.get("error")
+            error = error if isinstance(error, Mapping) else {}
             kind = AWS_EXCEPTIONS.get(str(error.get("type")), "InternalServerException")
             headers = {":exception-type": kind[:1].lower() + kind[1:], ":content-type": "application/json"}
             payload = json.dumps({"message": error.get("message")}).encode()
@@ -126,12 +127,13 @@ def aws_frame(headers: Mapping[str, str], payload: bytes) -> bytes:
 def in_aws_frames(recording: Recording) -> Recording:
     """The same reply in the frames of Bedrock, each at the time at which its server-sent event was whole.
 
-    A body that ends in the middle of an event ends in the middle of a frame.
+    A body that ends in the middle of an event ends in the middle of a frame. What gateways add for readers of other
+    protocols (empty data, `[DONE]`) has no frame.
     """
     decoder = SSEDecoder(max_event_bytes=len(recording.body) + 1)
     chunks: list[Chunk] = []
     for at_s, data in recording.chunks:
-        frames = [_reframed(event.data) for event in decoder.feed(data)]
+        frames = [_reframed(event.data) for event in decoder.feed(data) if event.data not in ("", "[DONE]")]
         chunks.append(Chunk(at_s, b"".join(frames)))
     whole = max((event.end for event in body_events(recording.body)), default=0)
     if rest := recording.body[whole:].strip():

@@ -91,6 +91,8 @@ class Dialect:
             raise Refused(400, "invalid_request_error", "anthropic_version: Field required")
         if "model" in sent:
             raise Refused(400, "invalid_request_error", "model: Extra inputs are not permitted")
+        if not isinstance(sent.get("anthropic_beta"), list | None):
+            raise Refused(400, "invalid_request_error", "anthropic_beta: Input should be a valid list")
         body = {name: value for name, value in sent.items() if name not in ("anthropic_version", "anthropic_beta")}
         return {**body, "model": path_parameters["model"], "stream": True}
 

@@ -89,7 +89,7 @@ class ReplayServer:
         if not 0 <= port <= 65_535:
             raise UsageError(f"a port is a number from 0 to 65535, not {port!r}")
         check_speed(speed)
-        for support in (eager,) if isinstance(eager, str) else eager.values():
+        for support in eager.values() if isinstance(eager, Mapping) else (eager,):
             if support not in get_args(EagerSupport):
                 raise UsageError(f"eager must be one of {', '.join(get_args(EagerSupport))}, not {support!r}")
         scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
