@@ -36,6 +36,14 @@ _RETRYABLE_TYPES: Final = frozenset(
 _MISTAKES: Final = (TypeError, ValueError, RuntimeError)
 """What clients raise for a request that they cannot send: no credentials, no JSON form, a client that was closed."""
 
+_SIGN_IN: Final = frozenset({"BotoCoreError", "GoogleAuthError", "WorkloadIdentityError"})
+"""What is raised where clients get their credentials from: AWS, Google, the token endpoint of the API."""
+
+_UNREACHED: Final = frozenset({"ConnectionError", "HTTPClientError", "HTTPError", "TransportError"})
+"""How they, and the HTTP clients under them, call a service that could not be reached."""
+
+_MAX_HINTED_CHARS: Final = 4_000  # of a reason: looking for its words takes more than linear time
+
 
 def raise_as(translated: Exception, error: Exception) -> NoReturn:
     """Raise `translated` with `error` as its cause; what was not translated is raised as it is."""
@@ -72,24 +80,44 @@ def refusal(error: Exception) -> Exception:
     if "Illegal header" in str(cause):
         # With the header in its text, and the key in that: it is not chained.
         raise UsageError("a header holds what HTTP does not allow, the end of a line in a key for example") from None
-    if isinstance(cause, _MISTAKES) or ("AnthropicError" in names and not is_lost):
-        return UsageError(f"the client cannot send this request: {redact_text(_words(cause))}")
+    mistake = UsageError(f"the client cannot send this request: {redact_text(_words(cause))}")
+    if isinstance(cause, _MISTAKES) or "UnsupportedProtocol" in _class_names(cause):
+        return mistake
+    if names & _SIGN_IN or _is_of_aws(error):
+        return _sign_in_error(error)
     if is_lost:
         return APIError(f"the API could not be reached: {_words(cause)}", retryable=True)
-    if names & {"BotoCoreError", "GoogleAuthError"}:
-        # Of what the platform clients sign in with. Google says whether it may pass; AWS when it could not be reached.
-        retryable = bool(getattr(error, "retryable", "HTTPClientError" in names))
-        return APIError(f"no credentials: {_words(error)}", error_type=type(error).__name__, retryable=retryable)
-    return error
+    if "RetryableError" in names:  # of middleware, which asks for another attempt so
+        return APIError(_words(error), retryable=True)
+    return mistake if "AnthropicError" in names else error
+
+
+def _is_of_aws(error: Exception) -> bool:
+    """An answer of AWS, by way of botocore; other packages, too, have errors of this name."""
+    return "ClientError" in _class_names(error) and isinstance(getattr(error, "response", None), dict)
+
+
+def _sign_in_error(error: Exception) -> APIError:
+    told = getattr(error, "response", None)
+    fields = told.get("ResponseMetadata") if isinstance(told, dict) else None
+    status = fields.get("HTTPStatusCode") if isinstance(fields, dict) else getattr(error, "status_code", None)
+    is_unreached = bool((_class_names(error) | _class_names(error.__cause__)) & _UNREACHED)
+    # Google says itself whether it may pass.
+    retryable = bool(getattr(error, "retryable", False)) or is_unreached
+    retryable = retryable or (isinstance(status, int) and _is_retryable_status(status))
+    return APIError(
+        f"the client could not sign in: {_words(error)}", error_type=type(error).__name__, retryable=retryable
+    )
 
 
 def is_resent_by_clients(error: Exception) -> bool:
     """A client of the anthropic package that retries has sent the request again before it raised this."""
-    if "APIConnectionError" in _class_names(error):
-        return True
-    status = getattr(error, "status_code", 0)
+    names = _class_names(error)
+    if "APIStatusError" not in names:
+        return bool(names & {"APIConnectionError", "RetryableError"})
     told = getattr(error, "response", None)
-    return _is_retryable_status(status) or (told is not None and told.headers.get("x-should-retry") == "true")
+    is_asked_for = told is not None and told.headers.get("x-should-retry") == "true"
+    return is_asked_for or _is_retryable_status(getattr(error, "status_code", 0))
 
 
 def interruption(error: Exception, request_id: str | None) -> Exception:
@@ -102,7 +130,7 @@ def interruption(error: Exception, request_id: str | None) -> Exception:
     return error
 
 
-def _class_names(error: Exception) -> set[str]:
+def _class_names(error: BaseException | None) -> set[str]:
     return {base.__name__ for base in type(error).__mro__}
 
 
@@ -123,7 +151,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
         otherwise: What to say if the body says nothing.
     """
     told = _read_body(body)
-    error_type = told.error_type or headers.get("x-amzn-errortype", "").partition(":")[0] or None
+    error_type = told.error_type or _error_type(headers, "x-amzn-errortype")
     reason = told.message or otherwise
     retryable = _is_retryable_status(status) or error_type in _RETRYABLE_TYPES
     # The API's own last word; its clients go by it, too.
@@ -131,7 +159,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
     retry_after_s = _retry_after_s(headers)
     return APIError(
         reason,
-        hint=_hint(reason) if status == 400 else None,
+        hint=_hint(reason[:_MAX_HINTED_CHARS]) if status == 400 else None,
         status_code=None if status == 200 else status,
         error_type=error_type,
         request_id=request_id_of(headers) or told.request_id,
@@ -167,7 +195,7 @@ def _read_body(body: object) -> _Told:
         return _Told()
     fault = body.get("error")
     if isinstance(fault, str):  # small servers
-        return _Told(fault)
+        return _Told(fault, request_id=_text(body, "request_id"))
     if not isinstance(fault, Mapping):  # AWS, and Azure's gateway
         return _Told(
             _text(body, "message", "Message", "detail"), _error_type(body, "__type"), _text(body, "request_id")
@@ -188,13 +216,14 @@ def _text(fields: Mapping[Any, Any], *names: str) -> str | None:
 def _error_type(fields: Mapping[Any, Any], *names: str) -> str | None:
     r"""The peer's word for the error, which is `type` in the API, `status` at Google, and `code` at Azure.
 
-    AWS begins the same word with a small letter in the middle of a stream, and puts a namespace before it elsewhere.
+    AWS begins the same word with a small letter in the middle of a stream; elsewhere a namespace may stand before it,
+    and an address behind it: `com.amazon#ThrottlingException:http://internal.amazon.com/`.
     """
     word = _text(fields, *names)
     if word is None or word.isdigit():
         return None  # an HTTP status once more
-    word = word.rpartition("#")[2]
-    return word[:1].upper() + word[1:] if word.endswith("Exception") else word
+    word = word.partition(":")[0].rpartition("#")[2]
+    return (word[:1].upper() + word[1:] if word.endswith("Exception") else word) or None
 
 
 def _hint(reason: str) -> str | None:
