@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from . import bytes_to_events, early_start, fault_matrix
+from . import bedrock_frames, bytes_to_events, early_start, fault_matrix
 
 
 def main(
@@ -25,13 +25,14 @@ def main(
     console = Console()
     if not console.is_terminal:
         console.width = 120  # of a pipe nobody knows the width, and a table that is cut is no use
-    names = ("eagerstream", "anthropic", "httpx2", "jiter")
+    names = ("eagerstream", "anthropic", "botocore", "httpx2", "jiter")
     versions = {name: version(name) for name in names} | {"python": platform.python_version()}
     console.print(", ".join(f"{name} {number}" for name, number in versions.items()))
     figures = {
         "versions": versions,
         "early_start": early_start.main(console, quick=quick),
         "fault_matrix": fault_matrix.main(console, quick=quick),
+        "bedrock_frames": bedrock_frames.main(console, quick=quick),
         "bytes_to_events": bytes_to_events.main(console, quick=quick),
     }
     if output is not None:
