@@ -61,6 +61,7 @@ def test_live_without_a_key() -> None:
     assert_one_line(eagerstream("demo", "--live"), 2, "ANTHROPIC_API_KEY")
 
 
+@pytest.mark.slow
 def test_live_with_an_api_that_cannot_be_reached() -> None:
     """A run that fails is no traceback either, and is told from a wrong command by its exit code."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -155,6 +156,7 @@ def test_serve_fails_on_request() -> None:
     assert response.headers["content-type"] == "text/html"
 
 
+@pytest.mark.slow
 def test_the_demo_in_a_pipe(tmp_path: Path) -> None:
     """Without a terminal the main job is told in plain lines, in the order in which it happens, and a table."""
     svg = tmp_path / "demo.svg"
@@ -185,6 +187,7 @@ def test_the_demo_in_a_pipe(tmp_path: Path) -> None:
     assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
 
 
+@pytest.mark.slow
 def test_the_demo_into_a_pipe_that_closes() -> None:
     """`eagerstream demo | head -1` ends without a word."""
     with subprocess.Popen(

@@ -83,6 +83,7 @@ def test_make_file(tmp_path: Path) -> None:
     assert second["messages"][-1]["content"][0]["content"] == "wrote 3 lines to poem.txt"  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_make_file_begins_inside_its_input(tmp_path: Path) -> None:
     """With the timing of a real reply, the tool begins long before its input is whole."""
     scenario = Scenario(reply(MAKE_FILE), reply(text("Done.")), timing=Timing(tokens_per_second=50))
@@ -91,6 +92,7 @@ def test_make_file_begins_inside_its_input(tmp_path: Path) -> None:
     assert (tmp_path / "poem.txt").read_text().splitlines() == POEM
 
 
+@pytest.mark.slow
 def test_make_file_removes_what_was_cut(tmp_path: Path) -> None:
     """A reply that is cut inside a line leaves no half poem behind, and the model is told."""
     whole = '{"filename": "poem.txt", "lines_of_text": ["The harbour keeps its hours,", "a bell s'
@@ -101,6 +103,7 @@ def test_make_file_removes_what_was_cut(tmp_path: Path) -> None:
     assert not (tmp_path / "poem.txt").exists()
 
 
+@pytest.mark.slow
 def test_make_file_stays_in_its_folder(tmp_path: Path) -> None:
     """The file name is written by a model: one that leads elsewhere is refused, and the model is told."""
     outside = tool_use("make_file", {"filename": "../poem.txt", "lines_of_text": POEM})
@@ -120,6 +123,7 @@ def test_get_weather(tmp_path: Path) -> None:
     assert bodies[0]["max_tokens"] == 1024
 
 
+@pytest.mark.slow
 def test_get_weather_says_what_is_wrong_with_an_input(tmp_path: Path) -> None:
     """An input that is not JSON is an outcome: the program goes on and shows it."""
     output, _ = run_example("get_weather.py", Scenario(reply(tool_use("get_weather", '{"city": Paris}'))), tmp_path)
@@ -145,6 +149,7 @@ def test_step_by_step(tmp_path: Path) -> None:
     assert refused["is_error"] is True
 
 
+@pytest.mark.slow
 def test_resume(tmp_path: Path) -> None:
     """Killed in its third turn and started again it goes on there; cut off, it sends again; nothing is noted twice."""
     rivers = ["Glomma", "Danube", "Po"]
@@ -195,12 +200,8 @@ def test_resume_after_ctrl_c(tmp_path: Path) -> None:
     assert [message["role"] for message in bodies[1]["messages"]] in (["user", "assistant", "user"], ["user"])
 
 
-_ONE_QUICKLY = [
-    pytest.param(platform, marks=() if platform is Platform.BEDROCK else pytest.mark.slow) for platform in Platform
-]
-
-
-@pytest.mark.parametrize("platform", _ONE_QUICKLY)
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", Platform)
 def test_every_platform(platform: Platform, tmp_path: Path) -> None:
     """Each client finds in the environment what it needs, and the same agent runs."""
     cities = reply(*(tool_use("get_weather", {"city": city}) for city in ("Oslo", "Vienna", "Lima")))

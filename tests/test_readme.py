@@ -40,6 +40,7 @@ def test_the_agent() -> None:
     assert "It has 15 degrees." in output
 
 
+@pytest.mark.slow
 def test_the_progress_ui() -> None:
     """The smallest progress UI counts lines while they come."""
     output = run_program(PROGRESS, Scenario(reply(POEM)))
@@ -47,6 +48,7 @@ def test_the_progress_ui() -> None:
     assert "Outcome.VALID" in output
 
 
+@pytest.mark.slow
 def test_the_latency_measurement() -> None:
     """The smallest measurement times the first line and the whole input, eager and not."""
     output = run_program(LATENCY, Scenario(reply(POEM)))
