@@ -125,17 +125,18 @@ class HTTPTransport(Transport):
 
 def _messages_url(base_url: str) -> str:
     """Where requests are posted to. What is in `base_url` of the path already is not doubled."""
+    if not isinstance(base_url, str):
+        raise UsageError(f"base_url must be a text, not {type(base_url).__name__}")
     told = f"{redact_text(base_url)!r:.200}"
     wrong = UsageError(f"base_url must be a URL that begins with http:// or https://, not {told}")
     try:
         url = urlsplit(base_url)
-        known = (
-            url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-        )  # asking for the port checks it
+        # Asking for the port checks it.
+        is_usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
         raise wrong from None
     # Blanks and line ends, from a file say, are nothing to urlsplit, but an address of nowhere to the clients.
-    if not known or " " in base_url or not base_url.isprintable():
+    if not is_usable or " " in base_url or not base_url.isprintable():
         raise wrong
     if "?" in base_url or "#" in base_url:
         raise UsageError(f"base_url ends with its path, and {told} does not: parameters belong into the http_client")
@@ -151,8 +152,9 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
     late, as an error of the connection, and shows the value.
     """
     for name, value in headers.items():
-        if not (type(value) is str and value.isascii() and value.isprintable() and value == value.strip()):
-            raise UsageError(f"the header {name!r} must be printable ASCII without blanks around it")
+        for text in (name, value):
+            if not (type(text) is str and text.isascii() and text.isprintable() and text == text.strip()):
+                raise UsageError(f"the header {name!r} must be printable ASCII without blanks around it")
     return {name.lower(): value for name, value in headers.items()}
 
 
