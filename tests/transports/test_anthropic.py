@@ -111,6 +111,18 @@ async def test_what_a_client_cannot_send() -> None:
 
 
 @pytest.mark.anyio
+async def test_keys_that_cannot_be_encoded() -> None:
+    """From a variable that is not UTF-8. The exception has the key, and whoever prints ours must not come to see it."""
+    api = LocalAPI([WEATHER])
+    with pytest.raises(UsageError, match="cannot be encoded") as caught:
+        async with eagerstream.stream(api.anthropic().with_options(api_key="hunter2\udce9"), **REQUEST) as stream:
+            await stream.finish()
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert not api.exchanges
+
+
+@pytest.mark.anyio
 async def test_options_of_the_client() -> None:
     """What a client's own method takes beside the API's parameters reaches it, and not the body."""
     async with ReplayServer(WEATHER) as server, anthropic_client(server.base_url) as client:

@@ -65,7 +65,11 @@ class AnthropicTransport(Transport):
         except UnicodeEncodeError:
             # A history may hold lone surrogates that a model wrote. Looking for them in every request would cost more
             # than this second attempt, before which nothing was sent.
-            response = await self._send(encodable(request))
+            try:
+                response = await self._send(encodable(request))
+            except UnicodeEncodeError:
+                # It is the client's own then, a key perhaps; the exception shows what it is in, and is not chained.
+                raise UsageError("a setting of the client, or the name of a header, cannot be encoded") from None
         try:
             async with streamed(response.http_response, limits) as reply:
                 yield reply

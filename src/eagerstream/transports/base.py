@@ -60,6 +60,8 @@ class Transport(ABC):
 
         Raises:
             APIError: The API refused the request, or could not be reached.
+            ProtocolError: The answer is no stream of events.
+            UsageError: The request, or a setting of the client, cannot be sent.
         """
 
 
