@@ -605,7 +605,8 @@ class Unhashable(HTTPTransport):
     def __init__(self, api: LocalAPI) -> None:
         super().__init__(base_url="http://local", http_client=api.client(httpx))
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type")
 
     def __eq__(self, other: object) -> bool:
         return self is other
