@@ -132,7 +132,10 @@ def betas_in(headers: Mapping[str, object]) -> list[str]:
     return [beta.strip() for beta in named if beta.strip()]
 
 
-_DECODERS: Final = {decoder.media_type: decoder for decoder in (WireDecoder, AWSEventStreamDecoder)}
+DECODERS: Final[Mapping[str, type[Decoder[WireEvent]]]] = {
+    decoder.media_type: decoder for decoder in (WireDecoder, AWSEventStreamDecoder)
+}
+"""By the media type of a body, what reads it."""
 
 
 @asynccontextmanager
@@ -145,7 +148,7 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
         ProtocolError: It has no content type of a stream of events.
     """
     content_type = media_type(response.headers.get("content-type", ""))
-    decoder = _DECODERS.get(content_type)
+    decoder = DECODERS.get(content_type)
     if decoder is None:
         told = repr(content_type[:80]) if content_type else "of no content type"
         raise ProtocolError(f"the reply is not a stream of events but {told}")
