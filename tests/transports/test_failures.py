@@ -21,6 +21,7 @@ from eagerstream.transports.failures import (
     request_id_of,
     status_error,
 )
+from eagerstream.wire import decode_event
 from tests.support import anthropic_http_library
 
 _HISTORY = (
@@ -525,3 +526,38 @@ def test_odd_exceptions() -> None:
     odd = APIStatusError("x")
     odd.__dict__.update(status_code=500, response=SimpleNamespace(headers={}), body=json)
     assert str(refusal(odd)) == "x (HTTP 500)"
+
+
+class AzureError(Exception):
+    """The root of the errors of azure-core, by name: that is how they are told."""
+
+
+class ServiceRequestError(AzureError):
+    """Of the same: the token service could not be reached."""
+
+
+@pytest.mark.parametrize(("error", "retryable"), [(AzureError("denied"), False), (ServiceRequestError("no way"), True)])
+def test_errors_of_azure(error: Exception, *, retryable: bool) -> None:
+    """What the token provider of a Foundry client raises."""
+    refused = refusal(error)
+    assert isinstance(refused, APIError)
+    assert (refused.error_type, refused.retryable) == (type(error).__name__, retryable)
+    assert "could not sign in" in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "error_type", "retryable"),
+    [
+        ({"error": {"message": "slow down", "type": "None", "code": "429"}}, "slow down", "None", True),
+        ({"error": {"code": 503, "message": "later", "status": "UNAVAILABLE"}}, "later", "UNAVAILABLE", True),
+        ({"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}, "no", "INVALID_ARGUMENT", False),
+        ({"error": "broken"}, "broken", None, False),
+    ],
+)
+def test_errors_of_gateways_inside_a_stream(
+    body: dict[str, Any], reason: str, error_type: str | None, *, retryable: bool
+) -> None:
+    """They have no type of an event, and their status is in them."""
+    error = event_error(decode_event(json.dumps(body)), "req_1")
+    assert (error.reason, error.error_type, error.retryable) == (reason, error_type, retryable)
+    assert (error.status_code, error.request_id) == (None, "req_1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -211,6 +212,43 @@ async def test_other_statuses(library: Any, status: int) -> None:
     assert str(status) in str(caught.value)
     assert caught.value.status_code == status
     assert caught.value.retryable is (status == 503)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"detail": [{"loc": ["tools", 0, "made_up"], "msg": "extra fields not permitted"}]}', "extra fields"),
+        (b'{"errors": [{"message": "for a reason"}]}', "for a reason"),
+        (b"for a reason\n", "the server answered with HTTP 400: for a reason"),
+        (b'{"error": {"mess', '{"error": {"mess'),
+        (b"", "the server answered with HTTP 400"),
+    ],
+)
+async def test_errors_in_a_shape_that_is_not_known(library: Any, body: bytes, words: str) -> None:
+    """The server's words are told as they are."""
+    with pytest.raises(APIError) as caught:
+        await sent(LocalAPI([body], status=400, headers={"content-type": "application/json"}).transport(library))
+    assert words in caught.value.reason
+
+
+@pytest.mark.anyio
+async def test_the_page_of_a_proxy_is_not_told(library: Any) -> None:
+    """Nobody wants to read that."""
+    api = LocalAPI([b"<html>a page</html>"], status=502, headers={"content-type": "text/html; charset=utf-8"})
+    with pytest.raises(APIError) as caught:
+        await sent(api.transport(library))
+    assert caught.value.reason == "the server answered with HTTP 502"
+
+
+@pytest.mark.anyio
+async def test_many_replies_at_once() -> None:
+    """More than httpx would have connections for, and none of them waits for another."""
+    async with ReplayServer(HELLO) as server, HTTPTransport(base_url=server.base_url) as transport:
+        async with AsyncExitStack() as stack:
+            for _ in range(101):
+                await stack.enter_async_context(transport.open(REQUEST, Limits()))
+            assert len(server.requests) == 101
 
 
 @pytest.mark.anyio

@@ -23,11 +23,14 @@ _RETRYABLE_TYPES: Final = frozenset(
         "overloaded_error",
         "rate_limit_error",
         "timeout_error",
-        # Of Bedrock, which has some of them in the middle of a stream, where no status says it.
+        # Of AWS, which has some of them in the middle of a stream, where no status says it.
+        "InternalError",
+        "InternalFailure",
         "InternalServerException",
         "ModelNotReadyException",
         "ModelStreamErrorException",
         "ModelTimeoutException",
+        "ServiceUnavailable",
         "ServiceUnavailableException",
         "ThrottlingException",
     }
@@ -36,10 +39,19 @@ _RETRYABLE_TYPES: Final = frozenset(
 _MISTAKES: Final = (TypeError, ValueError, RuntimeError)
 """What clients raise for a request that they cannot send: no credentials, no JSON form, a client that was closed."""
 
-_SIGN_IN: Final = frozenset({"BotoCoreError", "GoogleAuthError", "WorkloadIdentityError"})
-"""What is raised where clients get their credentials from: AWS, Google, the token endpoint of the API."""
+_SIGN_IN: Final = frozenset({"AzureError", "BotoCoreError", "GoogleAuthError", "WorkloadIdentityError"})
+"""What is raised where clients get their credentials from: Azure, AWS, Google, the token endpoint of the API."""
 
-_UNREACHED: Final = frozenset({"ConnectionError", "HTTPClientError", "HTTPError", "TransportError"})
+_UNREACHED: Final = frozenset(
+    {
+        "ConnectionError",
+        "HTTPClientError",
+        "HTTPError",
+        "ServiceRequestError",
+        "ServiceResponseError",
+        "TransportError",
+    }
+)
 """How they, and the HTTP clients under them, call a service that could not be reached."""
 
 _MAX_HINTED_CHARS: Final = 4_000  # of a reason: looking for its words takes more than linear time
@@ -153,7 +165,8 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
     told = _read_body(body)
     error_type = told.error_type or _error_type(headers, "x-amzn-errortype")
     reason = told.message or otherwise
-    retryable = _is_retryable_status(status) or error_type in _RETRYABLE_TYPES
+    # In the middle of a stream gateways and Google tell the status in the error itself.
+    retryable = _is_retryable_status(told.status if status == 200 else status) or error_type in _RETRYABLE_TYPES
     # The API's own last word; its clients go by it, too.
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
     retry_after_s = _retry_after_s(headers)
@@ -186,6 +199,7 @@ class _Told(NamedTuple):
     error_type: str | None = None
     request_id: str | None = None
     retry_after_s: float | None = None
+    status: int = 0
 
 
 def _read_body(body: object) -> _Told:
@@ -205,7 +219,14 @@ def _read_body(body: object) -> _Told:
         _error_type(fault, "type", "status", "code"),
         _text(body, "request_id"),
         _retry_delay_s(fault.get("details")),
+        _status(fault.get("code")),
     )
+
+
+def _status(code: object) -> int:
+    """The HTTP status that a code is; 0 where it is none."""
+    digits = str(code) if isinstance(code, str | int) else ""
+    return int(digits) if len(digits) == 3 and digits.isascii() and digits.isdigit() else 0
 
 
 def _text(fields: Mapping[Any, Any], *names: str) -> str | None:

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from ..errors import UsageError
+from ..errors import APIError, UsageError
 from ..limits import Limits
+from ..recording import media_type
 from ..redaction import redact_text
 from ..wire import encodable
 from .base import Reply, RequestBody, Transport, betas_in, close_quietly, streamed, unwind
@@ -18,14 +19,17 @@ from .failures import raise_as, refusal, status_error
 _MAX_ERROR_BYTES = 64 * 1024
 _CONNECT_TIMEOUT_S = 10.0
 # Reading is bounded by Limits.idle_timeout_s, not by the client.
-_TIMEOUT = (_CONNECT_TIMEOUT_S, None, _CONNECT_TIMEOUT_S, _CONNECT_TIMEOUT_S)
+# Replies last for minutes: waiting for a connection of the client's pool is no sign of anything.
+_TIMEOUT = (_CONNECT_TIMEOUT_S, None, _CONNECT_TIMEOUT_S, None)
+_MAX_CONNECTIONS = 1_000
+_MAX_IDLE_CONNECTIONS = 100
 
 
 class HTTPTransport(Transport):
     """Posts to `{base_url}/v1/messages` and reads server-sent events.
 
     Proxies, certificates, HTTP/2 and what else is about connections are settings of the client, see `http_client`;
-    only time-outs are not: silence is bounded by `Limits.idle_timeout_s`, getting a connection by 10 seconds.
+    only time-outs are not: silence is bounded by `Limits.idle_timeout_s`, connecting by 10 seconds.
 
     Used as an async context manager it closes the client that it made; a client that was handed in stays open.
 
@@ -34,7 +38,8 @@ class HTTPTransport(Transport):
             With `/v1` at its end, as local servers often tell it, or `/v1/messages`, it means the same as without.
         api_key: Sent as `x-api-key`; None sends none.
         headers: Sent with every request, over the default ones: `{"authorization": "Bearer ..."}`, for example.
-        http_client: An `httpx.AsyncClient`, or one of httpx2; by default one of httpx is made with the first request.
+        http_client: An `httpx.AsyncClient`, or one of httpx2; by default one of httpx is made with the first
+            request, for at most 1,000 replies at once.
 
     Raises:
         UsageError: `base_url` is not an http(s) URL, or has a query; a header cannot be sent; or `http_client` is not
@@ -88,7 +93,9 @@ class HTTPTransport(Transport):
         if self._client is None:
             import httpx
 
-            self._client = httpx.AsyncClient()
+            # As many as the anthropic package's own clients have.
+            pool = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_IDLE_CONNECTIONS)
+            self._client = httpx.AsyncClient(limits=pool)
         body = dict(request)
         for option in ("timeout", "extra_query"):
             if option in body:
@@ -111,12 +118,7 @@ class HTTPTransport(Transport):
             raise_as(refusal(error), error)
         try:
             if response.status_code != 200:
-                raise status_error(
-                    response.status_code,
-                    await _error_body(response),
-                    response.headers,
-                    f"the server answered with HTTP {response.status_code}",
-                )
+                raise _response_error(response, await _error_text(response))
             async with streamed(response, limits) as reply:
                 yield reply
         finally:
@@ -158,20 +160,30 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-async def _error_body(response: Any) -> object:
-    """The JSON of an error response; None where it has none, or more than anybody would read."""
+async def _error_text(response: Any) -> str:
+    """The text of an error response, as far as anybody would read it; empty for the page of a proxy."""
     content = b""
     chunks = response.aiter_bytes()
     try:
         async for chunk in chunks:
             content += chunk
             if len(content) > _MAX_ERROR_BYTES:
-                return None
-        body: object = json.loads(content)
+                break
     except Exception as error:
-        if isinstance(error, ValueError | RecursionError) or refusal(error) is not error:
-            return None  # not JSON, or cut off: the status alone has to do
-        raise
+        if refusal(error) is error:
+            raise
+        # Cut off: what has come has to do.
     finally:
         await unwind(chunks)
-    return body
+    is_page = media_type(response.headers.get("content-type", "")) == "text/html"
+    return "" if is_page else content[:_MAX_ERROR_BYTES].decode("utf-8", "replace").strip()
+
+
+def _response_error(response: Any, text: str) -> APIError:
+    told = f"the server answered with HTTP {response.status_code}"
+    try:
+        body: object = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    # Whatever it is: its words, in a shape that is not known here, are better than none.
+    return status_error(response.status_code, body, response.headers, f"{told}: {text}" if text else told)

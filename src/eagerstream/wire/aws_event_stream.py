@@ -114,7 +114,7 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
 def _chunk_event(payload: bytes) -> WireEvent | None:
     data = _chunk_data(payload)
     event = decode_json(data)
-    if isinstance(event, dict) and "type" not in event:
+    if isinstance(event, dict) and not event.keys() & {"type", "error"}:
         return None  # metrics of the service
     return as_wire_event(event, data)
 

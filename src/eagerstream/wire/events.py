@@ -105,9 +105,13 @@ def decode_event(data: str | bytes) -> WireEvent:
 def as_wire_event(value: object, data: str | bytes) -> WireEvent:
     """`value`, which was decoded from `data`, as a wire event.
 
+    What gateways send for an error in the middle of a reply, `{"error": {...}}`, becomes an `error` event.
+
     Raises:
         ProtocolError: It is not an object with a `type`.
     """
+    if isinstance(value, dict) and "type" not in value and isinstance(value.get("error"), dict | str):
+        return {"type": "error", **value}
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
         raise ProtocolError("the data of an event is not an object with a type", excerpt=excerpt)
