@@ -335,8 +335,7 @@ class _Silence:
         self._slack_s = min(self._idle_s, self._progress_s) / 20
         self.scope = scope or anyio.CancelScope()
         self._byte_at = self._progress_at = self._moved_at = time.monotonic()
-        self._move()
-        self.scope.deadline += max(0.0, opening_s - self._idle_s)
+        self.scope.deadline = anyio.current_time() + opening_s + self._slack_s
 
     @property
     def reason(self) -> str:

@@ -735,7 +735,7 @@ async def test_a_peer_that_is_silent(before: list[APIError], bound: str) -> None
     source = Source(*before, "silence")
     options: dict[str, Any] = {"idle_timeout_s": NEVER_S, bound: 0.1}
     limits = Limits(**options)
-    source.default_timeout_s = limits.idle_timeout_s
+    source.default_timeout_s = Transport.opening_timeout_s(source, limits)
     with anyio.fail_after(SLOWLY_S), pytest.raises(StreamInterrupted, match=r"0\.1 s"):
         async with EagerFallback(source, source, "auto").open({**REQUEST, "tools": [EAGER]}, limits):
             raise AssertionError

@@ -40,7 +40,8 @@ class AnthropicTransport(Transport):
 
     def opening_timeout_s(self, limits: Limits) -> float:
         """See `Transport.opening_timeout_s`: the client pauses before each retry as the peer asks, without a bound."""
-        return (self._retries + 1) * limits.idle_timeout_s + self._retries * limits.max_retry_after_s
+        retry_s = limits.idle_timeout_s + limits.max_retry_after_s
+        return super().opening_timeout_s(limits) + self._retries * retry_s
 
     @property
     def _retries(self) -> int:

@@ -46,8 +46,8 @@ class Transport(ABC):
     """Where the bytes come from. Subclass it for a source of your own."""
 
     def opening_timeout_s(self, limits: Limits) -> float:
-        """Seconds that `open` may take in silence; longer than `idle_timeout_s` where it tries more than once."""
-        return limits.idle_timeout_s
+        """Seconds that `open` may take in silence; more where it tries more than once."""
+        return min(limits.idle_timeout_s, limits.progress_timeout_s)
 
     @property
     def default_betas(self) -> Sequence[str]:

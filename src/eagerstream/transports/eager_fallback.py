@@ -109,8 +109,7 @@ class EagerFallback(Transport):
             StreamInterrupted: One of them had no answer in the time that it has where it is the only one.
         """
         forms = self._forms_left(request)
-        timeout_s = min(limits.idle_timeout_s, limits.progress_timeout_s)
-        timeout_s += max(0.0, self._transport.opening_timeout_s(limits) - limits.idle_timeout_s)
+        timeout_s = self._transport.opening_timeout_s(limits)
 
         def opening(form: _Form) -> AbstractAsyncContextManager[Reply]:
             # For each anew: all together may take longer, but a peer must not be silent for so long.
