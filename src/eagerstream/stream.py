@@ -118,8 +118,8 @@ def request_parameters(
     """The body of a request, without its messages.
 
     Raises:
-        UsageError: `stream` is among the parameters, a tool has no definition, two share a name, or one that is not
-            user-defined carries `eager_input_streaming`.
+        UsageError: `stream` is among the parameters, a tool has no definition, two share a name, one that is not
+            user-defined carries `eager_input_streaming`, or that is no boolean; `betas` are one text.
     """
     if "stream" in parameters:
         raise UsageError("stream is not a parameter here: every request is streamed")
@@ -133,12 +133,21 @@ def request_parameters(
             name = getattr(tool, "__name__", type(tool).__name__)
             raise UsageError(f"{name} is not a tool: decorate it with @eagerstream.tool, or give a definition")
     for definition in definitions:
-        if EAGER_FIELD in definition and (kind := tool_kind(definition)) != USER_DEFINED:
+        if EAGER_FIELD not in definition:
+            continue
+        if (kind := tool_kind(definition)) != USER_DEFINED:
             raise UsageError(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
+        if not isinstance(definition[EAGER_FIELD], bool | None):
+            raise UsageError(f"{EAGER_FIELD} must be True or False, not {definition[EAGER_FIELD]!r:.80}")
     names = [definition["name"] for definition in definitions if "name" in definition]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"more than one tool is named {', '.join(map(repr, twice))}")
     request = {"model": model, "max_tokens": max_tokens, **parameters}
+    betas = parameters.get("betas")
+    if isinstance(betas, str):
+        raise UsageError(f"betas must be a list of texts, not {betas!r:.80}")
+    if isinstance(betas, Iterable):
+        request["betas"] = list(betas)  # they are looked at more than once
     return {**request, "tools": definitions} if definitions else request
 
 

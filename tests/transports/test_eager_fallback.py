@@ -590,6 +590,56 @@ async def test_nothing_is_kept_alive(kind: str) -> None:
     assert gone() is None
 
 
+async def test_copies_of_a_client() -> None:
+    """A copy for one request, as the anthropic package's users make it, knows what the client knows."""
+    api = Platform(takes=["header"])
+    client = Platform.anthropic(api)
+    for _ in range(3):
+        await streamed(client.with_options(timeout=30), EAGER)
+    assert api.forms == ["field", "header", "header", "header"]
+    await streamed(client.with_options(base_url="http://elsewhere"), EAGER)
+    assert api.forms[4:] == ["field", "header"]
+
+
+async def test_what_is_used_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each way in which requests to a model differ from what was asked for."""
+    api = Platform(takes=["header"])
+    client = Platform.anthropic(api)
+    for tools in ([EAGER], [EAGER], [EAGER, BUFFERED], [EAGER, BUFFERED], [EAGER]):
+        await streamed(client, *tools)
+    assert api.forms == ["field", "header", "header", "neither", "neither", "header"]
+    first, second = (record.getMessage() for record in caplog.records if "refuses" in record.getMessage())
+    assert "the inputs of all tools arrive as they are written" in first
+    assert "tool inputs arrive buffered" in second
+
+
+async def test_another_error_of_a_later_form() -> None:
+    """Nobody asked for the beta in so many words: the error tells why it was there."""
+    api = LocalAPI(refused(FIELD_REFUSAL), refused("x-header: not allowed here"))
+    error = await failure_of(api.transport(), EAGER)
+    assert error.hint is not None
+    assert LEGACY_BETA in error.hint
+    assert "eager_fallback" in error.hint
+    assert len(api.exchanges) == 2
+
+
+@pytest.mark.parametrize("value", ["true", 1, {}])
+def test_a_field_that_is_no_boolean(value: object) -> None:
+    """It would be refused, and taken for a field that is not known."""
+    with pytest.raises(UsageError, match="True or False"):
+        eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, tools=[{**EAGER, "eager_input_streaming": value}])
+
+
+@both_clients
+async def test_betas_that_can_be_read_once(kind: str) -> None:
+    """An iterator of betas is not used up by who looks at them."""
+    api = Platform(takes=["header"])
+    await streamed(client_of(api, kind), EAGER, betas=iter([YOURS]))
+    assert [betas_of(exchange) for exchange in api.exchanges] == [[YOURS], [YOURS, LEGACY_BETA]]
+    with pytest.raises(UsageError, match="betas must be a list"):
+        eagerstream.stream(client_of(api, kind), **REQUEST, betas="one")
+
+
 class Slotted:
     """A client without room for weak references."""
 
@@ -908,13 +958,13 @@ async def test_a_run_of_which_all_forms_are_refused() -> None:
 
 
 async def test_a_run_that_is_interrupted_between_the_forms() -> None:
-    """Another form may be refused for now: that is an interruption like any other, and the run goes on."""
+    """Another form may be refused for now: that is an interruption like any other, and the run goes on with it."""
     overloaded = refused("Overloaded", 529)
-    api = LocalAPI(refused(FIELD_REFUSAL), overloaded, refused(FIELD_REFUSAL), [WEATHER], [DONE])
+    api = LocalAPI(refused(FIELD_REFUSAL), overloaded, [WEATHER], [DONE])
     run, events = await ran(api.transport(), restart_delay_s=0)
     assert run.result.status is RunStatus.COMPLETED
     assert sum(isinstance(event, Restarted) for event in events) == 1
-    assert [form_of(exchange) for exchange in api.exchanges] == ["field", "header", "field", "header", "header"]
+    assert [form_of(exchange) for exchange in api.exchanges] == ["field", "header", "header", "header"]
 
 
 async def test_a_run_without_a_fallback() -> None:

@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 _NOT_UNDER_THE_BETA: Final = ("computer_toolset_", "browser_toolset_")
 """Kinds of tools beside which the API refuses the beta."""
 
+_Opening: TypeAlias = AbstractAsyncContextManager[Reply]
+
 EagerForm: TypeAlias = Literal["field", "header"]
 """How an accepted request asked for inputs as they are written: with the field of its tools, or with the beta."""
 
@@ -56,13 +58,28 @@ _REFUSALS: Final = {
 }
 
 _NAMES: Final = {_Form.FIELD: EAGER_FIELD, _Form.HEADER: f"the beta {LEGACY_BETA}"}
+_HOW: Final = {_Form.HEADER: f"with {_NAMES[_Form.HEADER]}", _Form.NEITHER: "without it"}
 _INSTEAD: Final = {
     _Form.HEADER: f"the beta {LEGACY_BETA} is sent instead, and the inputs of all tools arrive as they are written",
     _Form.NEITHER: "requests go without, and tool inputs arrive buffered",
 }
 
-_Memory: TypeAlias = MutableMapping[str, set[_Form]]
-"""Model to the forms that were refused before another one was accepted."""
+
+class _Learned:
+    """What is known of a model.
+
+    Attributes:
+        refused: Forms that were refused before another one was accepted.
+        told: Forms of which the user knows that they are used instead.
+    """
+
+    def __init__(self) -> None:
+        self.refused: set[_Form] = set()
+        self.told: set[_Form] = set()
+
+
+_Memory: TypeAlias = MutableMapping[tuple[str, str], _Learned]
+"""By address and model."""
 
 _memories: WeakKeyDictionary[object, _Memory] = WeakKeyDictionary()
 
@@ -70,8 +87,9 @@ _memories: WeakKeyDictionary[object, _Memory] = WeakKeyDictionary()
 class EagerFallback(Transport):
     """Sends a request in the first of its forms that the API accepts, over another transport.
 
-    One belongs to one stream or one run, which sends one request at a time; what it learns of a client and a model
-    counts for all others of that client, as long as the client lives.
+    One belongs to one stream or one run, which sends one request at a time, always to the same model; what it learns of
+    a client and a model counts for all others of that client, as long as the client lives, and for copies of it that
+    go to the same address (`client.with_options(...)`).
 
     Args:
         transport: Sends the requests.
@@ -94,6 +112,8 @@ class EagerFallback(Transport):
         self._transport = transport
         self._falls_back = option is not None
         self._memory = _memory_of(client)
+        self._address = str(getattr(client, "base_url", ""))
+        self._refused: set[_Form] = set()  # here, also where nothing was accepted yet: it is not tried a second time
 
     def opening_timeout_s(self, limits: Limits) -> float:
         """See `Transport.opening_timeout_s`: as often as a request may be sent."""
@@ -111,41 +131,56 @@ class EagerFallback(Transport):
         forms = self._forms_left(request)
         timeout_s = self._transport.opening_timeout_s(limits)
 
-        def opening(form: _Form) -> AbstractAsyncContextManager[Reply]:
+        def opening(form: _Form) -> _Opening:
             # For each anew: all together may take longer, but a peer must not be silent for so long.
             scope.deadline = anyio.current_time() + timeout_s
             return self._transport.open(self._in_form(form, request), limits)
 
         with anyio.CancelScope() as scope:
             async with AsyncExitStack() as stack:
-                form, reply = await _enter_first(forms, opening, stack)
+                form, reply = await self._enter_first(forms, opening, stack)
                 scope.deadline = math.inf
-                self._accept(form, forms, request)
+                self._accept(form, request)
                 yield reply
         if scope.cancelled_caught:
             raise StreamInterrupted(f"no byte came for {timeout_s:g} s")
 
-    def _accept(self, form: _Form, forms: Sequence[_Form], request: RequestBody) -> None:
-        """The API has taken this form, after it had refused those before it."""
+    async def _enter_first(
+        self, forms: Sequence[_Form], opening: Callable[[_Form], _Opening], stack: AsyncExitStack
+    ) -> tuple[_Form, Reply]:
+        """The first form that is accepted, and its reply, which `stack` closes."""
+        form, *others = forms
+        try:
+            return form, await stack.enter_async_context(opening(form))
+        except APIError as error:
+            if form in _REFUSALS and error.status_code == 400 and _REFUSALS[form].search(error.reason):
+                self._refused.add(form)
+            elif form in _HOW and error.hint is None:
+                error.hint = f"The request was sent {_HOW[form]}: {EAGER_FIELD} is refused, see eager_fallback"
+            if not others or form not in self._refused:
+                raise
+            return await self._enter_first(others, opening, stack)  # in here: an error has those before in its context
+
+    def _accept(self, form: _Form, request: RequestBody) -> None:
+        """The API has taken this form."""
         asks = True in _said(request)
         self.eager = form.value if asks and form is not _Form.NEITHER else None
+        if form is _Form.FIELD:
+            return
         model = str(request.get("model"))
-        refused = {*forms[: forms.index(form)]}
-        if refused <= self._memory.get(model, set()):
-            return  # as ever, or another request has found out meanwhile
-        known = self._memory.setdefault(model, set())
-        known |= refused
-        _log.warning(
-            "the API refuses %s for the model %.80r: %s (see eager_fallback of eagerstream.stream)",
-            " and ".join(name for each, name in _NAMES.items() if each in known),
-            model,
-            _INSTEAD[form],
-        )
+        learned = self._memory.setdefault((self._address, model), _Learned())
+        learned.refused |= self._refused
+        if form not in learned.told:
+            learned.told.add(form)
+            names = " and ".join(name for each, name in _NAMES.items() if each in learned.refused)
+            what = "the API refuses %s for the model %.80r: %s (see eager_fallback of eagerstream.stream)"
+            _log.warning(what, names, model, _INSTEAD[form])
 
     def _forms_left(self, request: RequestBody) -> list[_Form]:
         """The forms of a request that are not known to be refused; where all are, the last: its error says why."""
         forms = self._forms(request)
-        known = self._memory.get(str(request.get("model")), ())
+        learned = self._memory.get((self._address, str(request.get("model"))), _Learned())
+        known = learned.refused | self._refused
         return [form for form in forms if form not in known] or forms[-1:]
 
     def _forms(self, request: RequestBody) -> list[_Form]:
@@ -174,22 +209,11 @@ class EagerFallback(Transport):
                 assert_never(form)
 
 
-async def _enter_first(
-    forms: Sequence[_Form], opening: Callable[[_Form], AbstractAsyncContextManager[Reply]], stack: AsyncExitStack
-) -> tuple[_Form, Reply]:
-    """The first form that is accepted, and its reply, which `stack` closes."""
-    form, *others = forms
-    try:
-        return form, await stack.enter_async_context(opening(form))
-    except APIError as error:
-        if not others or error.status_code != 400 or not _REFUSALS[form].search(error.reason):
-            raise
-        return await _enter_first(others, opening, stack)  # in here: an error of theirs has this one in its context
-
-
 def _memory_of(client: object) -> _Memory:
+    # Copies of an anthropic client share its HTTP client, and nothing else.
+    shared = None if isinstance(client, Transport) else getattr(client, "_client", None)
     try:
-        return _memories.setdefault(client, {})
+        return _memories.setdefault(client if shared is None else shared, {})
     except TypeError:  # it cannot be hashed, or weakly referenced
         return {}
 
