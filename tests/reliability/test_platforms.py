@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import httpx
+import httpx2
 import pytest
 
-from eagerstream.replay import Platform
+from eagerstream.replay import Platform, ReplayServer
 from eagerstream.replay.framing import in_aws_frames
+from eagerstream.transports import HTTPTransport
 from tests.platforms import CLIENTS, PlatformClient, each_platform
 from tests.reliability.conversations import Ended, converse_all
 from tests.reliability.schedules import BYTES, FIRST, Schedule, at_bytes, at_events
@@ -53,7 +58,26 @@ def test_some_places(platform_client: PlatformClient, backend: str) -> None:
     }
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("library", [httpx, httpx2])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gateways(library: Any, backend: str) -> None:
+    """The same over the plain transport, on either library."""
+
+    @asynccontextmanager
+    async def connect(server: ReplayServer) -> AsyncIterator[HTTPTransport]:
+        async with library.AsyncClient(verify=False) as http_client:
+            yield HTTPTransport(base_url=server.base_url, http_client=http_client)
+
+    reports = converse_all(_schedules(Platform.ANTHROPIC), backend, connect)
+    assert {report.ended for report in reports} == set(Ended)
+
+
 def test_the_table_is_of_these() -> None:
     """The README tells of as many conversations, on both backends, as there are."""
-    told = {name: int(count) for name, count in re.findall(r"`(\w+)\(.*\| (\d+) \|$", README, re.MULTILINE)}
-    assert told == {client.name: len(BACKENDS) * sum(1 for _ in _schedules(client.platform)) for client in CLIENTS}
+    rows = re.findall(r"`(?:eagerstream\.)?(\w+)\(.*\| (\d+) \|$", README, re.MULTILINE)
+    platforms = {client.name: client.platform for client in CLIENTS} | {"HTTPTransport": Platform.ANTHROPIC}
+    assert {name: int(count) for name, count in rows} == {
+        name: len(BACKENDS) * sum(1 for _ in _schedules(platform)) for name, platform in platforms.items()
+    }
