@@ -29,6 +29,7 @@ from eagerstream.replay import (
     tool_use,
 )
 from eagerstream.replay.refusals import EagerSupport
+from eagerstream.tool_kind import LEGACY_BETA
 from eagerstream.tools import tool
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
 from tests.support import REQUEST, USER, check_history, event_line, made_recordings, real_recordings
@@ -374,6 +375,17 @@ async def test_eager_fallback(
     assert run.result.status is RunStatus.COMPLETED
     check_history(run.result.messages)
     assert run.eager == stream.eager == eager
+
+
+@pytest.mark.anyio
+async def test_a_body_with_betas_of_its_own() -> None:
+    """Bedrock looks for betas in the body, where the client leaves those alone that are there already."""
+    async with ReplayServer(WEATHER, eager="header") as server, CLIENTS[1].client(server) as client:
+        betas = {"anthropic_beta": ["mine-2025-01-01"]}
+        async with eagerstream.stream(client, **REQUEST, tools=[get_weather], extra_body=betas) as stream:
+            await stream.finish()
+        assert server.requests[-1].body["anthropic_beta"] == ["mine-2025-01-01", LEGACY_BETA]
+    assert stream.eager == "header"
 
 
 # --- credentials ------------------------------------------------------------------------------------------------------

@@ -143,7 +143,8 @@ class EagerFallback(Transport):
                 self._accept(form, request)
                 yield reply
         if scope.cancelled_caught:
-            raise StreamInterrupted(f"no byte came for {timeout_s:g} s")
+            # Not "no byte came": the client may have had errors in that time, and waited as they asked.
+            raise StreamInterrupted(f"no reply began within {timeout_s:g} s")
 
     async def _enter_first(
         self, forms: Sequence[_Form], opening: Callable[[_Form], _Opening], stack: AsyncExitStack
@@ -234,6 +235,9 @@ def _headers(request: RequestBody) -> Mapping[str, object]:
 
 def _with_beta(request: RequestBody, default_betas: Sequence[str]) -> RequestBody:
     """The request with the beta, beside all those that it would be sent with."""
+    body = request.get("extra_body") or {}
+    if isinstance(listed := body.get("anthropic_beta"), list):  # Bedrock looks there, and only there
+        request = {**request, "extra_body": {**body, "anthropic_beta": _with(LEGACY_BETA, listed)}}
     headers = _headers(request)
     has_header = any(name.lower() == BETA_HEADER for name in headers)
     # Where a request has both, an anthropic client sends the header.
