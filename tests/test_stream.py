@@ -857,15 +857,15 @@ async def test_connection_refused(kind: str) -> None:
 async def test_idle_timeout(kind: str) -> None:
     """Silence for too long is an interruption."""
     if kind == "recording":
-        events, error = await failure_of(HELD, limits=Limits(idle_timeout_s=0.1))
+        events, error = await failure_of(HELD, limits=Limits(idle_timeout_s=0.3))
     else:
         async with ReplayServer(HELD) as server, a_client(kind, server.base_url) as client:
-            events, error = await failure_of(client, limits=Limits(idle_timeout_s=0.1))
+            events, error = await failure_of(client, limits=Limits(idle_timeout_s=0.3))
             (request,) = server.requests
             assert await anyio.to_thread.run_sync(request.wait_ended, SLOWLY_S)
             assert request.disconnected
     assert type(error) is StreamInterrupted
-    assert "0.1 s" in str(error)
+    assert "0.3 s" in str(error)
     assert isinstance(events[0], MessageStart)
 
 

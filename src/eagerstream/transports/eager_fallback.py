@@ -154,9 +154,10 @@ class EagerFallback(Transport):
         try:
             return form, await stack.enter_async_context(opening(form))
         except APIError as error:
-            if form in _REFUSALS and error.status_code == 400 and _REFUSALS[form].search(error.reason):
+            is_400 = error.status_code == 400
+            if is_400 and form in _REFUSALS and _REFUSALS[form].search(error.reason):
                 self._refused.add(form)
-            elif form in _HOW and error.hint is None:
+            elif is_400 and form in _HOW and error.hint is None:
                 error.hint = f"The request was sent {_HOW[form]}: {EAGER_FIELD} is refused, see eager_fallback"
             if not others or form not in self._refused:
                 raise

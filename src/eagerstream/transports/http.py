@@ -95,7 +95,8 @@ class HTTPTransport(Transport):
 
             # As many as the anthropic package's own clients have.
             pool = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_IDLE_CONNECTIONS)
-            self._client = httpx.AsyncClient(limits=pool)
+            # Loading certificates takes a tenth of a second, in which the event loop stands still.
+            self._client = httpx.AsyncClient(limits=pool, verify=self._url.startswith("https:"))
         body = dict(request)
         for option in ("timeout", "extra_query"):
             if option in body:
