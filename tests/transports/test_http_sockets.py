@@ -48,6 +48,15 @@ async def test_addresses_of_one_server(library: Any, path: str) -> None:
     assert ("authorization" in request.headers) == bool(path)
 
 
+async def _until_asked(server: ReplayServer) -> None:
+    """Until a request is there, which the server's own thread writes down."""
+    for _ in range(_SLOWLY_S * 100):
+        if server.requests:
+            return
+        await anyio.sleep(0.01)
+    raise AssertionError("no request came")
+
+
 _ENDED = [FaultKind.END, FaultKind.CLOSE, FaultKind.RESET, FaultKind.BROKEN_CHUNKING, FaultKind.STALL]
 _FAULTS = [
     *((Fault(kind, before_headers=True), APIError, None) for kind in (FaultKind.CLOSE, FaultKind.RESET)),
@@ -171,8 +180,7 @@ async def test_cancelled(library: Any, before_headers: bool) -> None:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(follow)
                 if before_headers:
-                    while not server.requests:  # noqa: ASYNC110 -- written by the server's thread
-                        await anyio.sleep(0.01)
+                    await _until_asked(server)
                 else:
                     await began.wait()
                 tasks.cancel_scope.cancel()
