@@ -14,7 +14,7 @@ from rich.console import Console
 
 from .errors import UsageError
 from .recording import Recording
-from .replay.refusals import EagerSupport
+from .tool_kind import EagerSupport
 
 app = typer.Typer(
     help="Watch a tool's input grow, then run the tool.",

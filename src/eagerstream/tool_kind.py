@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 USER_DEFINED: Final = "custom"
 """The kind of a tool of the user's own; the others are tools whose schema the API brings."""
@@ -13,6 +13,9 @@ EAGER_FIELD: Final = "eager_input_streaming"
 
 LEGACY_BETA: Final = "fine-grained-tool-streaming-2025-05-14"
 """The beta that came before the field, and asks for all tools of a request."""
+
+EagerSupport: TypeAlias = Literal["any", "field", "header", "none"]
+"""Which ways to ask for eager input streaming a model takes: the field on a tool, the header with the legacy beta."""
 
 
 def tool_kind(definition: Mapping[str, Any]) -> str:

@@ -15,8 +15,7 @@ from eagerstream.replay import Platform, ReplayServer, Timing, http_error, reply
 from eagerstream.replay.faults import ERROR_STATUS
 from eagerstream.replay.framing import AWS_EVENT_STREAM, in_aws_frames
 from eagerstream.replay.platforms import DIALECTS, PLAIN, Dialect, Refused
-from eagerstream.replay.refusals import EagerSupport
-from eagerstream.tool_kind import LEGACY_BETA
+from eagerstream.tool_kind import LEGACY_BETA, EagerSupport
 from tests.support import REQUEST
 
 _REPLY = retime(reply(text("Hello, world.")), Timing.instant())

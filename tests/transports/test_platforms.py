@@ -28,8 +28,7 @@ from eagerstream.replay import (
     text,
     tool_use,
 )
-from eagerstream.replay.refusals import EagerSupport
-from eagerstream.tool_kind import LEGACY_BETA
+from eagerstream.tool_kind import LEGACY_BETA, EagerSupport
 from eagerstream.tools import tool
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
 from tests.support import REQUEST, USER, check_history, event_line, made_recordings, real_recordings

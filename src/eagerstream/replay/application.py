@@ -14,11 +14,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..recording import Recording
+from ..tool_kind import EagerSupport
 from .endings import ASGIMessage, Send
 from .injection import Answer, break_reply
 from .platforms import DIALECTS, PLAIN, Dialect, Platform, Refused
 from .received import ReceivedRequest, RequestLog
-from .refusals import EagerSupport, eager_faults, request_faults
+from .refusals import eager_faults, request_faults
 from .scenario import Scenario
 from .schedule import Faults
 from .scripted import http_error

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from ..tool_kind import EAGER_FIELD, LEGACY_BETA, tool_kind
-
-EagerSupport: TypeAlias = Literal["any", "field", "header", "none"]
-"""Which ways to ask for eager input streaming a model takes: the field on a tool, the header with the legacy beta."""
+from ..tool_kind import EAGER_FIELD, LEGACY_BETA, EagerSupport, tool_kind
 
 
 def request_faults(body: Mapping[str, Any]) -> Iterator[str]:

@@ -17,10 +17,10 @@ import anyio.to_thread
 
 from ..errors import MissingExtraError, UsageError
 from ..recording import Recording
+from ..tool_kind import EagerSupport
 from .application import TRANSPORT_STATE, ASGIApplication, Behaviour, make_application
 from .platforms import DIALECTS, Platform
 from .received import ReceivedRequest, RequestLog
-from .refusals import EagerSupport
 from .scenario import Scenario
 from .schedule import Faults
 from .timing import check_speed
