@@ -36,6 +36,10 @@ class Ended(Enum):
     ERROR = "with an error that has the history"
 
 
+ERRORS: Final = frozenset({"APIError", "ProtocolError", "LimitError", "StreamInterrupted"})
+"""What a conversation may end with where it does not go on."""
+
+
 @dataclass(frozen=True)
 class Report:
     """What became of one conversation."""

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ..recording import Chunk, Recording
+from ..transports.base import betas_in
 from .framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
 
 
@@ -100,7 +102,7 @@ class Dialect:
         """The betas that a request asks for."""
         if self.framing is AWS_EVENT_STREAM:  # which looks at no header of the API's
             return [str(beta) for beta in sent.get("anthropic_beta") or ()]
-        return [beta.strip() for beta in headers.get("anthropic-beta", "").split(",") if beta.strip()]
+        return betas_in(headers)
 
     def spoken(self, answer: Recording) -> Recording:
         """An answer of the Claude API as this platform gives it; what is in its dialect already stays as it is."""
@@ -174,14 +176,6 @@ def _check_signature(headers: Headers, service: str) -> None:
         raise Refused(403, "authentication_error", what)
 
 
-def _check_bedrock(headers: Headers) -> None:
-    _check_signature(headers, "bedrock")
-
-
-def _check_mantle(headers: Headers) -> None:
-    _check_signature(headers, "bedrock-mantle")
-
-
 def _check_aws(headers: Headers) -> None:
     if not headers.get("anthropic-workspace-id"):
         raise Refused(400, "invalid_request_error", "anthropic-workspace-id: header is required")
@@ -227,14 +221,17 @@ DIALECTS: Final[Mapping[Platform, Dialect]] = {
     Platform.BEDROCK: Dialect(
         "/bedrock",
         "/model/{model:path}/invoke-with-response-stream",
-        check_credentials=_check_bedrock,
+        check_credentials=partial(_check_signature, service="bedrock"),
         names_model_in_path=True,
         framing=AWS_EVENT_STREAM,
         error=_aws_error,
         request_id_header="x-amzn-requestid",
         unknown_beta="invalid beta flag",
     ),
-    Platform.BEDROCK_MANTLE: Dialect("/bedrock-mantle/anthropic", check_credentials=_check_mantle),
+    Platform.BEDROCK_MANTLE: Dialect(
+        "/bedrock-mantle/anthropic",
+        check_credentials=partial(_check_signature, service="bedrock-mantle"),
+    ),
     Platform.AWS: Dialect("/aws", check_credentials=_check_aws),
     Platform.VERTEX: Dialect(
         "/vertex/v1",

@@ -74,7 +74,7 @@ class StreamedReply:
         *,
         request_id: str | None,
         limits: Limits,
-        decoder: type[Decoder[WireEvent]] = WireDecoder,
+        decoder: type[Decoder[WireEvent]],
     ) -> None:
         self.request_id = request_id
         self._chunks = chunks

@@ -13,7 +13,7 @@ from ..limits import Limits
 from ..recording import media_type
 from ..redaction import redact_text
 from ..wire import encodable
-from .base import Reply, RequestBody, Transport, betas_in, close_quietly, streamed, unwind
+from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed, unwind
 from .failures import raise_as, refusal, status_error
 
 _MAX_ERROR_BYTES = 64 * 1024
@@ -105,8 +105,8 @@ class HTTPTransport(Transport):
         headers = dict(self._headers)
         headers.update(_sendable(body.pop("extra_headers", None) or {}))
         if betas := body.pop("betas", None):
-            always = [headers["anthropic-beta"]] if "anthropic-beta" in headers else []
-            headers["anthropic-beta"] = ",".join([*always, *betas])
+            always = [headers[BETA_HEADER]] if BETA_HEADER in headers else []
+            headers[BETA_HEADER] = ",".join([*always, *betas])
         try:
             text = json.dumps({**body, "stream": True}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         except (TypeError, ValueError) as error:
