@@ -19,16 +19,17 @@ The invariants, each with a property test of its name:
 
 One typed, character-level source: plain Python runs it, and mypyc can compile it unchanged. That is why the states are
 integer constants instead of enum members (an enum member costs two attribute look-ups per comparison). The median
-fragment of real streams has 7 characters, where branches win against regular expressions; only runs of whole scalars
-in long fragments are handed to the standard library's scanner, after a regular expression that knows they are whole.
+fragment of real streams has 7 characters, where branches win against regular expressions; runs of whole values in long
+fragments are handed to jiter, after a regular expression that knows that they are whole.
 """
 
 from __future__ import annotations
 
 import re
-from json import JSONDecoder
 from math import isinf
 from typing import Any, Final, Literal, NamedTuple
+
+import jiter
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
@@ -89,18 +90,34 @@ _NUMBER_STEPS: Final[tuple[dict[str, int], ...]] = (
     dict.fromkeys(_ANY_DIGIT, _EXPONENT),  # _EXPONENT
 )
 
-# Runs of whole scalars, up to a comma or the closing bracket: they need no state. The numbers are within every limit,
-# and no float of them overflows. Possessive, so that a long run leaves nothing to go back to: linear, without memory.
+# Runs of whole values, up to a comma or the closing bracket: they need no state, and jiter reads them. What is matched
+# is JSON, its numbers are within every limit, no float overflows, and it has no lone surrogates, which jiter refuses.
+# Everything is possessive or atomic, so that a long run leaves nothing to go back to: linear, without memory.
 _WS: Final = r"[ \t\n\r]*+"
-_STRING: Final = r'"[^"\\\x00-\x1f]*+"'
-_NUMBER_OR_WORD: Final = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][-+]?[0-9]{1,2})?|true|false|null"
-_SCALAR: Final = f"(?:{_NUMBER_OR_WORD}|{_STRING}){_WS}"
-_MEMBER: Final = f"{_STRING}{_WS}:{_WS}{_SCALAR}"
-_ITEMS: Final = re.compile(rf"(?:{_SCALAR},{_WS})*+({_SCALAR}(?=\]))?")
+_PLAIN: Final = r'[^"\\\x00-\x1f\ud800-\udfff]'
+_UNIT: Final = r"u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+_ESCAPED: Final = rf'\\(?:["\\/bfnrt]|{_UNIT})'
+_STRING: Final = f'"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+)*+"'
+_SCALAR: Final = rf"{_STRING}|-?(?:0|[1-9][0-9]{{0,99}})(?:\.[0-9]{{1,99}})?(?:[eE][-+]?[0-9]{{1,2}})?|true|false|null"
+
+
+def _with_containers(value: str) -> str:
+    """Values as they are, and arrays and objects of them."""
+    items = f"{_WS}(?:{value}{_WS}(?:,{_WS}{value}{_WS})*+)?+"
+    members = f"{_WS}(?:{_STRING}{_WS}:{_WS}{value}{_WS}(?:,{_WS}{_STRING}{_WS}:{_WS}{value}{_WS})*+)?+"
+    return rf"(?>{_SCALAR}|\[{items}\]|\{{{members}\}})"
+
+
+_RUN_DEPTH: Final = 2  # containers inside one another in a value that a run takes whole
+_ANY: Final = _with_containers(_with_containers(f"(?>{_SCALAR})"))
+_ITEM: Final = f"{_ANY}{_WS}"
+_MEMBER: Final = f"{_STRING}{_WS}:{_WS}{_ITEM}"
+_ITEMS: Final = re.compile(rf"(?:{_ITEM},{_WS})*+({_ITEM}(?=\]))?")
 _MEMBERS: Final = re.compile(rf"(?:{_MEMBER},{_WS})*+({_MEMBER}(?=\}}))?")
+_TEXT_RUN: Final = re.compile(f"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+)*+")
 _LONG_DIGITS: Final = 100  # the most digits of an integer that they match
 _LONG_FRAGMENT: Final = 24  # characters left from which on it pays to look for such runs, measured
-_scan: Final = JSONDecoder().scan_once  # type: ignore[attr-defined]  # public, but not in the type stubs
+_PAUSE: Final = 16  # characters without another look where there was none: in deep documents most looks are in vain
 
 _WHITE_SPACE: Final = " \t\n\r"
 _OBJECT_NUMBER_ENDS: Final = " \t\n\r,}"
@@ -180,6 +197,7 @@ class PartialJSON:
         self._number_ends = _WHITE_SPACE
         self._in_key = False
         self._quote = -2  # in the fragment under way: the next quote, -1 where there is none, -2 where not yet sought
+        self._no_run_before = 0  # in the fragment under way
         self._parts: list[str] = []  # of a key or a number
         self._hex = ""
         self._high = 0  # a high surrogate whose low half may still come
@@ -276,6 +294,7 @@ class PartialJSON:
         at = 0
         end = len(text)
         self._quote = -2
+        self._no_run_before = 0
         while at < end:
             state = self._state
             if state == _TEXT:
@@ -344,17 +363,20 @@ class PartialJSON:
         return at
 
     def _take_run(self, pattern: re.Pattern[str], text: str, at: int) -> int:
-        """Take in the whole scalars from `at` on, all at once; `at` itself where there are none."""
+        """Take in the whole values from `at` on, all at once; `at` itself where there are none."""
+        if at < self._no_run_before or len(self._stack) + _RUN_DEPTH > self._max_depth:
+            return at
         run = pattern.match(text, at)
         if run is None or run.end() == at:
+            self._no_run_before = at + _PAUSE
             return at
         last = run.lastindex is not None  # the run goes up to the closing bracket, and has no comma at its end
         whole = run.group() if last else run.group().rstrip(_WHITE_SPACE)[:-1]
         if type(self._container) is list:
-            self._container += _scan(f"[{whole}]", 0)[0]
+            self._container += jiter.from_json(f"[{whole}]".encode())
             self._state = _AFTER if last else _VALUE
         else:
-            self._container.update(_scan(f"{{{whole}}}", 0)[0])
+            self._container.update(jiter.from_json(f"{{{whole}}}".encode()))
             self._state = _AFTER if last else _KEY
         return run.end()
 
@@ -378,7 +400,8 @@ class PartialJSON:
             if quote >= 0 and "\\" not in string and string.isprintable():
                 self._add(string)
                 return quote + 1
-            self._begin("")
+            self._step_into()
+            self._put("")
             self._state = _TEXT
             return at + 1
         if character in "{[":
@@ -411,6 +434,10 @@ class PartialJSON:
             stop = self._quote if self._quote >= 0 else end
             backslash = text.find("\\", at, stop)
             if backslash >= 0:
+                if stop - backslash >= _LONG_FRAGMENT and (after := _end_of_run(text, at)) > backslash:
+                    run += jiter.from_json(f'"{text[at:after]}"'.encode())
+                    at = after
+                    continue
                 stop = backslash
             piece = text[at:stop]
             # str.isprintable() is False for more than control characters (U+00A0, say); it is a quick first look.
@@ -527,11 +554,6 @@ class PartialJSON:
         if type(self._container) is list:
             self._key = len(self._container)
 
-    def _begin(self, value: Any) -> None:
-        """A string or a container begins: it shows from its first character on."""
-        self._step_into()
-        self._put(value)
-
     def _add(self, value: JSON) -> None:
         """A scalar that the fragment has whole: it begins, shows and ends."""
         container = self._container
@@ -609,10 +631,17 @@ class PartialJSON:
         """A container begins; False where it would be nested too deep."""
         if len(self._stack) >= self._max_depth:
             return False
-        self._begin(container)
-        self._stack.append(self._container)
-        if self._container is not None:
+        outer = self._container
+        self._stack.append(outer)
+        if type(outer) is list:
+            self._node = (self._node, len(outer))
+            outer.append(container)
+        elif type(outer) is dict:
             self._node = (self._node, self._key)
+            outer[self._key] = container
+        else:
+            self.started = True
+            self._root = container
         self._container = container
         self._key = None
         if type(container) is dict:
@@ -694,6 +723,8 @@ class PartialJSON:
 
     def _show_number(self) -> None:
         """Show a number before its end: as far as it is one, and no further than `max_integer_digits` characters."""
+        if self._base - self._number_start >= self._max_digits:
+            return  # nothing more of it shows
         text = "".join(self._parts)
         self._parts = [text]
         number = _to_number(text[: self._max_digits].rstrip("eE+-."))
@@ -724,6 +755,12 @@ class PartialJSON:
             self._parse(fragment[:room])
             if self.error is None:
                 self._fail(f"longer than {self._max_chars} characters", room, fragment[room])
+
+
+def _end_of_run(text: str, at: int) -> int:
+    """Where the text of a string, and escapes that stand for a character each, end."""
+    run = _TEXT_RUN.match(text, at)
+    return run.end() if run else at
 
 
 def _to_number(text: str) -> int | float | None:
