@@ -46,7 +46,7 @@ class GrowingInput(ToolInput):
         finished: list[Any] = []
         watcher = (path, finished.append)
         self._watchers.append(watcher)
-        self._tell()
+        self._attend()
         try:
             while not finished:
                 self._raise_if_never(path)
@@ -117,7 +117,7 @@ class GrowingInput(ToolInput):
 
     async def begun(self) -> None:
         """Wait until the input's object is open, or the input is settled."""
-        while self.outcome is None and self.error is None and type(self._parser.value) is not dict:
+        while self.outcome is None and self.error is None and type(self._caught_up().value) is not dict:
             await self._change()
 
     async def finished(self) -> Outcome:
@@ -151,6 +151,7 @@ class GrowingInput(ToolInput):
     async def _change(self) -> None:
         event = anyio.Event()
         self._waiting.append(event)
+        self._due_chars = 0
         on_wait = self.on_wait  # the one that is told of the beginning is told of the end
         on_wait(1)
         try:
@@ -167,10 +168,14 @@ class GrowingInput(ToolInput):
         for event in waiting:
             event.set()
 
-    def _append(self, fragment: str) -> None:
-        super()._append(fragment)
+    @property
+    def _is_watched(self) -> bool:
+        return bool(self._waiting) or super()._is_watched
+
+    def _attend(self) -> None:
         if self._waiting:
             self._wake()
+        super()._attend()
 
     def _settle(self, *, whole: bool) -> None:
         super()._settle(whole=whole)

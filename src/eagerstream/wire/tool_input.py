@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, Protocol, Self
@@ -14,6 +15,11 @@ from .values import JSON, MISSING, JSONObject, Path, encodable, find, is_deeper
 
 INVALID_JSON: Final = "INVALID_JSON"
 """The key under which an input that is not usable goes back to the model, verbatim."""
+
+_BLOCK_CHARS: Final = 1_024
+"""What may wait for the parser, and as fragments. It reads so much in half a millisecond, whatever is written there."""
+
+_WHITE_SPACE: Final = re.compile(rb"[ \t\n\r]*+")
 
 
 class Outcome(Enum):
@@ -74,6 +80,9 @@ class ParserFactory(Protocol):
 class ToolInput:
     """The input of one tool call, while it is written and after.
 
+    Only what is looked at is paid for: a fragment is kept, and read by the parser when somebody looks, or with a block
+    of others. Nothing that grows is copied.
+
     Attributes:
         index: Block index in the message.
         id: The API's id of the call; opaque.
@@ -92,8 +101,13 @@ class ToolInput:
         self.outcome: Outcome | None = None
         self._parser = parser
         self._max_chars = limits.max_input_chars
-        self._fragments: list[str] = []
         self._chars = 0
+        # The text: whole blocks in UTF-8, for a string of four characters takes sixty bytes; then the newest fragments.
+        self._blocks: list[bytes] = []
+        self._blocks_chars = 0
+        self._tail: list[str] = []
+        self._parsed = 0  # fragments of the tail that the parser has read
+        self._due_chars = _BLOCK_CHARS  # from so many characters on there is more to do than to keep a fragment
         self._fault: ParseFault | None = None
         self._watchers: list[tuple[Path, Callable[[Any], object]]] = []
         given = block.get("input")
@@ -105,16 +119,15 @@ class ToolInput:
 
     @property
     def raw(self) -> str:
-        """The JSON text so far: all fragments, joined when asked for; O(length), so not for every delta.
+        """The JSON text so far, joined when asked for; O(length), so not for every delta.
 
         What lies beyond `Limits.max_input_chars` is counted in `chars` but not kept. An input that came whole at the
         start of its block has no text of its own: it is written as JSON here, unless it is beyond `Limits.max_depth`.
         """
         if self._given is not None and not self._chars:
             return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False)
-        if len(self._fragments) > 1:
-            self._fragments = ["".join(self._fragments)]
-        return self._fragments[0] if self._fragments else ""
+        self._compact()
+        return b"".join(self._blocks).decode("utf-8", "surrogatepass")
 
     @property
     def chars(self) -> int:
@@ -125,11 +138,11 @@ class ToolInput:
     def partial(self) -> JSONObject:
         """The best-effort object as of the last fragment, unfinished strings included; `{}` while nothing shows.
 
-        Live: it grows in place with the next fragments. `copy_json` makes a copy that stays.
+        Live: it grows in place when it is looked at again. `copy_json` makes a copy that stays.
         """
         if self._given is not None and not self._chars:
             return self._given
-        value = self._parser.value
+        value = self._caught_up().value
         return value if isinstance(value, dict) else {}
 
     @property
@@ -151,14 +164,15 @@ class ToolInput:
     @property
     def error(self) -> ParseFault | None:
         """What is wrong with the text and where, known at the offending character; None while nothing is wrong."""
-        return self._fault or self._parser.error
+        return self._fault or self._caught_up().error
 
     def is_finished(self, *path: str | int) -> bool:
         """True once the value at `path` is finished: it can no longer change, except under a repeated key."""
         if not self._chars and (self._given is not None or self.outcome is Outcome.VALID):
             return find(self.partial, path) is not MISSING
         # What stands in a list at the root is no part of an input.
-        return isinstance(self._parser.value, dict) and self._parser.is_finished(path)
+        parser = self._caught_up()
+        return isinstance(parser.value, dict) and parser.is_finished(path)
 
     def watch(self, *path: str | int, callback: Callable[[Any], object]) -> None:
         """Call `callback(value)` once, when the value at `path` is finished; at once where it already is.
@@ -167,7 +181,7 @@ class ToolInput:
         value that never comes is never told of: `outcome` says when to stop waiting.
         """
         self._watchers.append((path, callback))
-        self._tell()
+        self._attend()
 
     def __repr__(self) -> str:
         # Never the input itself: what a model wrote does not belong in a log.
@@ -206,14 +220,43 @@ class ToolInput:
     # --- for the accumulator ------------------------------------------------------------------------------------------
 
     def _append(self, fragment: str) -> None:
+        self._tail.append(fragment)
         self._chars += len(fragment)
-        if self._chars <= self._max_chars:
-            self._fragments.append(fragment)
-        elif (room := self._max_chars - self._chars + len(fragment)) > 0:
-            self._fragments.append(fragment[:room])
-        self._parser.feed(fragment)
-        if self._watchers:
-            self._tell()
+        if self._chars >= self._due_chars:
+            self._attend()
+
+    def _attend(self) -> None:
+        """Do what a fragment, or a new watcher, makes due."""
+        self._tell()
+        if self._chars - self._blocks_chars >= _BLOCK_CHARS:
+            self._compact()
+        self._due_chars = 0 if self._is_watched else self._blocks_chars + _BLOCK_CHARS
+
+    @property
+    def _is_watched(self) -> bool:
+        """Somebody wants to be told of each fragment."""
+        return bool(self._watchers)
+
+    def _caught_up(self) -> Parser:
+        """The parser, when it has read everything."""
+        waiting = len(self._tail) - self._parsed
+        if waiting:
+            text = self._tail[-1] if waiting == 1 else "".join(self._tail[self._parsed :])
+            self._parsed += waiting
+            self._parser.feed(text)
+        return self._parser
+
+    def _compact(self) -> None:
+        """Make a block of the fragments; what is over the limit is not kept."""
+        if not self._tail:
+            return
+        self._caught_up()
+        room = self._max_chars - self._blocks_chars
+        if room > 0:
+            self._blocks.append("".join(self._tail)[:room].encode("utf-8", "surrogatepass"))
+        self._blocks_chars = self._chars
+        self._tail.clear()
+        self._parsed = 0
 
     @property
     def _is_empty(self) -> bool:
@@ -222,6 +265,7 @@ class ToolInput:
 
     def _settle(self, *, whole: bool) -> None:
         """Decide the outcome; `whole` says that what is there was not cut off (the block was closed, and so on)."""
+        self._compact()
         parser = self._parser
         parser.close()
         self._fault = self._find_fault()
@@ -244,13 +288,15 @@ class ToolInput:
             except ValueError:
                 return ParseFault("a number that cannot be sent back", 0, "")
         offset = 0
-        for fragment in self._fragments:
-            text = fragment.lstrip(" \t\n\r")
-            if text:
-                if text[0] != "{":
-                    return ParseFault("a tool's input must be an object", offset + len(fragment) - len(text), text[0])
+        for block in self._blocks:
+            blank = _WHITE_SPACE.match(block)
+            start = blank.end() if blank else 0
+            offset += start
+            if start < len(block):
+                if block[start : start + 1] != b"{":
+                    character = block[start:].decode("utf-8", "surrogatepass")[0]
+                    return ParseFault("a tool's input must be an object", offset, character)
                 break
-            offset += len(fragment)
         if self._parser.error is None and self._parser.overflow_chars is not None:
             offset = self._parser.overflow_chars
             return ParseFault("a number too large to be sent back", offset, self.raw[offset : offset + 1])
