@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from math import inf
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
@@ -141,6 +141,21 @@ class EventBuffer(Generic[E]):
         else:
             self._hold(event)
         self._wake_consumer()
+
+    def put_all(self, events: Sequence[E]) -> None:
+        """Add events; never waits. The consumer wakes once."""
+        is_plain = not (self._discards or self._closed or self._thins or self._held)
+        if is_plain and len(self._ready) + len(events) <= self._capacity:
+            self._ready.extend(events)
+            self._wake_consumer()
+        else:
+            for event in events:
+                self.put(event)
+
+    @property
+    def wants_deltas(self) -> bool:
+        """Somebody may still get what is put in."""
+        return not self._discards
 
     def check(self) -> None:
         """The producer may go on.
@@ -307,11 +322,21 @@ class EventFeed(ABC, Generic[E]):
         """Wait until the consumer has made room."""
         await self._buffer.room()
 
+    @property
+    def wants_deltas(self) -> bool:
+        """Somebody may still get them."""
+        return self._buffer.wants_deltas
+
     def put(self, event: E) -> None:
         """Hand an event over to the consumer."""
-        if isinstance(event, InputStart) and isinstance(event.input, GrowingInput) and event.input.outcome is None:
-            event.input.on_wait = self._buffer.on_wait
-        self._buffer.put(event)
+        self.put_all((event,))
+
+    def put_all(self, events: Sequence[E]) -> None:
+        """Hand events over to the consumer."""
+        for event in events:
+            if isinstance(event, InputStart) and isinstance(event.input, GrowingInput) and event.input.outcome is None:
+                event.input.on_wait = self._buffer.on_wait
+        self._buffer.put_all(events)
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:

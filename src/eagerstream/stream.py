@@ -19,7 +19,7 @@ from .tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from .transports import Reply, RequestBody, Transport, as_transport
 from .transports.eager_fallback import EagerFallback, EagerForm
 from .transports.failures import event_error
-from .wire import MessageAssembler, MessageEvent, MessageState, ParserFactory, PartialJSON, WireEvent
+from .wire import InputFragment, MessageAssembler, MessageEvent, MessageState, ParserFactory, PartialJSON, WireEvent
 from .wire.events import Message
 
 StreamEvent: TypeAlias = MessageEvent[GrowingInput]
@@ -214,8 +214,7 @@ class MessageStream(EventFeed[StreamEvent]):
 
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`."""
-        for event in events:
-            self.put(event)
+        self.put_all(events)
 
 
 class Sink(Protocol):
@@ -228,6 +227,11 @@ class Sink(Protocol):
 
     async def room(self) -> None:
         """Wait until more events can be taken."""
+        ...
+
+    @property
+    def wants_deltas(self) -> bool:
+        """It has a use for `InputDelta`s: else none are made."""
         ...
 
     def opened(self, reply: Reply) -> None:
@@ -312,23 +316,27 @@ async def read_reply(
 
 
 def _take_batch(
-    batch: list[WireEvent],
+    batch: Iterable[WireEvent | InputFragment],
     assembler: MessageAssembler[GrowingInput],
     sink: Sink,
     reply: Reply,
     *,
     one_message: bool,
 ) -> None:
+    """The events of a chunk, all in one go, to whoever takes them."""
     events: list[StreamEvent] = []
+    deltas = events if sink.wants_deltas else None
+    rest = iter(batch)
     try:
-        for wire_event in batch:
-            if wire_event["type"] == "error":
+        while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:
+            if type(wire_event) is dict and wire_event["type"] == "error":
                 raise event_error(wire_event, reply.request_id)
             events += assembler.feed(wire_event)
             if one_message and assembler.state is MessageState.STOPPED:
                 break
     finally:
-        sink.take(events)  # also what came before an event that raised
+        if events:
+            sink.take(events)  # also what came before an event that raised
 
 
 class _Silence:
@@ -361,11 +369,11 @@ class _Silence:
         self._byte_at = self._progress_at = time.monotonic()
         self._move()
 
-    def end(self, batch: list[WireEvent]) -> None:
+    def end(self, batch: Iterable[WireEvent | InputFragment]) -> None:
         """Bytes came, and these events with them."""
         now = self._byte_at = time.monotonic()
         for event in batch:
-            if event.get("type") != "ping":
+            if isinstance(event, tuple) or event["type"] != "ping":
                 self._progress_at = now
                 break
         if now - self._moved_at > self._slack_s:

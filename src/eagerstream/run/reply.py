@@ -135,6 +135,11 @@ class IncomingReply:
         """See `Sink.room`."""
         await self._feed.room()
 
+    @property
+    def wants_deltas(self) -> bool:
+        """See `Sink.wants_deltas`."""
+        return self._feed.wants_deltas or bool(self._guarded)
+
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""
         self._reply = reply

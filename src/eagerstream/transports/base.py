@@ -12,7 +12,7 @@ import anyio
 from ..errors import LimitError, ProtocolError
 from ..limits import Limits
 from ..recording import media_type
-from ..wire import AWSEventStreamDecoder, Decoder, WireDecoder, WireEvent
+from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
 from .failures import interruption, raise_as, request_id_of
 
 RequestBody: TypeAlias = Mapping[str, Any]
@@ -29,8 +29,10 @@ class Reply(Protocol):
 
     request_id: str | None
 
-    async def receive(self) -> list[WireEvent] | None:
+    async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
         """The wire events of the next chunk, often none; None at the end of the body.
+
+        An `input_json_delta` may come as an `InputFragment`, which is cheaper.
 
         Cancelling it leaves the reply unusable: close it.
 
@@ -74,7 +76,7 @@ class StreamedReply:
         *,
         request_id: str | None,
         limits: Limits,
-        decoder: type[Decoder[WireEvent]],
+        decoder: type[Decoder[Any]],
     ) -> None:
         self.request_id = request_id
         self._chunks = chunks
@@ -82,7 +84,7 @@ class StreamedReply:
         self._max_bytes = limits.max_reply_bytes
         self._bytes = 0
 
-    async def receive(self) -> list[WireEvent] | None:
+    async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
         """See `Reply.receive`."""
         try:
             chunk = await anext(self._chunks, None)
@@ -132,8 +134,9 @@ def betas_in(headers: Mapping[str, object]) -> list[str]:
     return [beta.strip() for beta in named if beta.strip()]
 
 
-DECODERS: Final[Mapping[str, type[Decoder[WireEvent]]]] = {
-    decoder.media_type: decoder for decoder in (WireDecoder, AWSEventStreamDecoder)
+DECODERS: Final[Mapping[str, type[Decoder[Any]]]] = {
+    FragmentDecoder.media_type: FragmentDecoder,
+    AWSEventStreamDecoder.media_type: AWSEventStreamDecoder,
 }
 """By the media type of a body, what reads it."""
 

@@ -10,7 +10,7 @@ import anyio
 
 from ..limits import Limits
 from ..recording import Recording
-from ..wire import WireDecoder
+from ..wire import FragmentDecoder
 from .base import DECODERS, Reply, RequestBody, StreamedReply, Transport
 from .failures import request_id_of, status_error
 
@@ -34,7 +34,7 @@ class PlaybackTransport(Transport):
             raise status_error(recording.status, body, headers, f"the recording is of HTTP {recording.status}")
         chunks = self._chunks()
         try:
-            decoder = DECODERS.get(recording.media_type, WireDecoder)  # one made by hand may not say what it is
+            decoder = DECODERS.get(recording.media_type, FragmentDecoder)  # one made by hand may not say what it is
             yield StreamedReply(chunks, request_id=request_id_of(headers), limits=limits, decoder=decoder)
         finally:
             await chunks.aclose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .accumulator import InputAccumulator
 from .aws_event_stream import AWSEventStreamDecoder
 from .decoder import Decoder
+from .decoding import FragmentDecoder, WireDecoder, decode_event
 from .events import (
     BlockStart,
     BlockStop,
@@ -12,6 +13,7 @@ from .events import (
     ContentBlockStartData,
     ContentBlockStopData,
     InputDelta,
+    InputFragment,
     InputJSONDelta,
     InputStart,
     InputStop,
@@ -23,9 +25,7 @@ from .events import (
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
-    WireDecoder,
     WireEvent,
-    decode_event,
 )
 from .message import MessageAssembler, MessageState
 from .partial_json import ParseFault, PartialJSON
@@ -44,8 +44,10 @@ __all__ = [
     "ContentBlockStartData",
     "ContentBlockStopData",
     "Decoder",
+    "FragmentDecoder",
     "InputAccumulator",
     "InputDelta",
+    "InputFragment",
     "InputJSONDelta",
     "InputStart",
     "InputStop",

@@ -6,14 +6,16 @@ The contract is the API's own: a `content_block_start` opens an empty text (its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic
 
 from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
-from .events import InputDelta, InputEvent, InputStart, InputStop, InputT, to_wire_event
+from .decoding import to_wire_event
+from .events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, WireEvent
 from .partial_json import PartialJSON
 from .tool_input import ParserFactory, ToolInput
+from .type_variables import InputT
 
 TOOL_BLOCKS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")  # not a set: a peer may send what has no hash
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
@@ -67,7 +69,7 @@ class InputAccumulator(Generic[InputT]):
         self._empty: list[InputT] = []  # closed without any text: settled by what comes next
         self._count = 0
 
-    def feed(self, event: Mapping[str, Any] | object) -> list[InputEvent[InputT]]:
+    def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[InputT]]:
         """What one wire event means for the inputs: usually nothing, or one event.
 
         An `InputStop` comes when the outcome is settled, so the event after an empty input may bring two.
@@ -79,6 +81,8 @@ class InputAccumulator(Generic[InputT]):
             LimitError: More than `Limits.max_blocks` inputs in one message.
             UsageError: `event` is neither a mapping nor an event object.
         """
+        if type(event) is tuple:
+            return self.feed_fragment(*event)
         data = event if type(event) is dict else to_wire_event(event)
         kind = data.get("type")
         if kind == "content_block_delta":
@@ -160,6 +164,45 @@ class InputAccumulator(Generic[InputT]):
                 return [*self._settle_empty(whole=True), InputDelta(input, fragment)]
             return [InputDelta(input, fragment)]
         return []
+
+    def feed_deltas(self, batch: Iterator[WireEvent | InputFragment], events: list[Any] | None) -> Any:
+        """Take in fragments, which nearly all events of a batch are, up to an event that is anything else.
+
+        The same as `feed` of each, without what `feed` has to ask.
+
+        Args:
+            batch: Where the events come from.
+            events: Where the `InputDelta`s go; None where nobody wants them.
+
+        Returns:
+            The event that is something else, which has not been fed; None at the end of the batch.
+        """
+        if self._empty:
+            return next(batch, None)
+        inputs = self._open
+        event: Any
+        for event in batch:
+            try:
+                if type(event) is tuple:
+                    index, fragment = event
+                else:
+                    delta = event["delta"]
+                    if delta["type"] != "input_json_delta" or event["type"] != "content_block_delta":
+                        return event
+                    index, fragment = event["index"], delta["partial_json"]
+                    if type(fragment) is not str:
+                        return event
+                input = inputs[index]
+            except (KeyError, TypeError):
+                return event
+            if fragment:
+                input._tail.append(fragment)
+                input._chars += len(fragment)
+                if input._chars >= input._due_chars:
+                    input._attend()
+                if events is not None:
+                    events.append(InputDelta(input, fragment))
+        return None
 
     def _feed_stop(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         index: Any = data.get("index")

@@ -14,7 +14,8 @@ from typing import Any, Final
 from ..errors import LimitError, ProtocolError
 from ..limits import DEFAULT_LIMITS
 from .decoder import Decoder
-from .events import WireEvent, as_wire_event, decode_json
+from .decoding import as_wire_event, decode_json
+from .events import WireEvent
 
 _PRELUDE: Final = struct.Struct("!III")
 _CRC: Final = struct.Struct("!I")

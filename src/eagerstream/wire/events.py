@@ -5,23 +5,20 @@ A wire event stays the `dict` that was sent, so that what this library does not 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict, cast
+from typing import Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict
 
-import jiter
-
-from ..errors import ProtocolError, UsageError
-from .sse import EventStreamDecoder
-
-if TYPE_CHECKING:
-    from .tool_input import ToolInput
+from .type_variables import InputT_co
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
 
 WireEvent: TypeAlias = dict[str, Any]
 """Any event of the Messages API, as sent. The `TypedDict`s below say what is in those that eagerstream reads."""
+
+InputFragment: TypeAlias = tuple[int, str]
+"""A `content_block_delta` with an `input_json_delta`, as its block index and its text. Nearly every event of a stream
+with tool calls is one, and without the two dicts around it costs half."""
 
 Block: TypeAlias = dict[str, Any]
 Message: TypeAlias = dict[str, Any]
@@ -75,82 +72,6 @@ class MessageDeltaData(TypedDict):
     usage: NotRequired[dict[str, Any]]
 
 
-def decode_json(data: str | bytes) -> object:
-    """The value in the data of one event; invalid UTF-8 becomes U+FFFD.
-
-    Raises:
-        ProtocolError: The data is not JSON.
-    """
-    try:
-        value: object = jiter.from_json(data if isinstance(data, bytes) else data.encode())
-    except ValueError:
-        # jiter refuses invalid UTF-8, lone surrogates and deep nesting, which are no reason to give up a stream.
-        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ProtocolError("the data of an event is not JSON", excerpt=text) from error
-    return value
-
-
-def decode_event(data: str | bytes) -> WireEvent:
-    """The wire event in the data of one event; invalid UTF-8 becomes U+FFFD.
-
-    Raises:
-        ProtocolError: The data is not a JSON object with a `type`.
-    """
-    return as_wire_event(decode_json(data), data)
-
-
-def as_wire_event(value: object, data: str | bytes) -> WireEvent:
-    """`value`, which was decoded from `data`, as a wire event.
-
-    What gateways send for an error in the middle of a reply, `{"error": {...}}`, becomes an `error` event.
-
-    Raises:
-        ProtocolError: It is not an object with a `type`.
-    """
-    if isinstance(value, dict) and "type" not in value and isinstance(value.get("error"), dict | str):
-        return {"type": "error", **value}
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        raise ProtocolError("the data of an event is not an object with a type", excerpt=excerpt)
-    return value
-
-
-class WireDecoder(EventStreamDecoder[WireEvent]):
-    """Turns chunks of a reply's body, cut anywhere, into wire events: server-sent events, decoded as they complete.
-
-    `feed` raises `ProtocolError` where the data of an event is not what the API sends, as it raises `LimitError`.
-    """
-
-    def _dispatched(self, data: bytes) -> WireEvent | None:
-        try:
-            event = jiter.from_json(data)
-            if type(event["type"]) is str:
-                return cast("WireEvent", event)
-        except (ValueError, TypeError, KeyError):
-            pass
-        # Not as it should be: decode_event knows what may pass all the same, and says what is wrong with the rest.
-        # Gateways that also speak other protocols like to end a body with "[DONE]".
-        return decode_event(data) if data and data != b"[DONE]" else None
-
-
-def to_wire_event(event: Mapping[str, Any] | object) -> Mapping[str, Any]:
-    """`event` as a mapping: wire dicts as they are, the event objects of the anthropic package as dicts.
-
-    Raises:
-        UsageError: It is neither.
-    """
-    if isinstance(event, Mapping):
-        return event
-    dump = getattr(event, "model_dump", None)
-    if dump is None:
-        raise UsageError(f"a wire event is a mapping or an anthropic event object, not {type(event).__name__}")
-    dumped: Mapping[str, Any] = dump(mode="python", by_alias=True, exclude_unset=True, warnings=False)
-    return dumped
-
-
 # --- for users --------------------------------------------------------------------------------------------------------
 
 # The reprs tell kinds and sizes, and never what a model wrote: that does not belong in a log.
@@ -158,18 +79,6 @@ def to_wire_event(event: Mapping[str, Any] | object) -> Mapping[str, Any]:
 
 def _kind(data: Mapping[str, Any]) -> str:
     return f"{data.get('type')!r:.80}"
-
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    InputT = TypeVar("InputT", bound=ToolInput, default=ToolInput)
-    InputT_co = TypeVar("InputT_co", bound=ToolInput, default=ToolInput, covariant=True)
-else:  # the standard library's TypeVar takes defaults only from Python 3.13 on
-    from typing import TypeVar
-
-    InputT = TypeVar("InputT")
-    InputT_co = TypeVar("InputT_co", covariant=True)
 
 
 @dataclass(slots=True)

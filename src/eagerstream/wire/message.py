@@ -8,11 +8,12 @@ from typing import Any, Final, Generic
 
 from ..limits import DEFAULT_LIMITS, Limits
 from .accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count
+from .decoding import to_wire_event
 from .events import (
     Block,
     BlockStart,
     BlockStop,
-    InputT,
+    InputFragment,
     Message,
     MessageEvent,
     MessageStart,
@@ -20,10 +21,10 @@ from .events import (
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
-    to_wire_event,
 )
 from .partial_json import PartialJSON
 from .tool_input import ParserFactory, ToolInput
+from .type_variables import InputT
 
 
 class MessageState(Enum):
@@ -97,6 +98,7 @@ class MessageAssembler(Generic[InputT]):
     Attributes:
         state: Where in its life the message is.
         stop_reason: Of the message under way; None until known.
+        feed_deltas: See `InputAccumulator.feed_deltas`.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class MessageAssembler(Generic[InputT]):
         self.state = MessageState.WAITING
         self.stop_reason: str | None = None
         self._accumulator = InputAccumulator(parser=parser, limits=limits, input_type=input_type)
+        self.feed_deltas = self._accumulator.feed_deltas
         self._limits = limits
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}
@@ -139,13 +142,16 @@ class MessageAssembler(Generic[InputT]):
             message["usage"] = dict(self._usage)
         return message
 
-    def feed(self, event: Mapping[str, Any] | object) -> list[MessageEvent[InputT]]:
+    def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[MessageEvent[InputT]]:
         """What one wire event means: usually one event of ours; several where it also settles an earlier input.
 
         Raises:
             LimitError: More than `Limits.max_blocks` blocks.
             UsageError: `event` is neither a mapping nor an event object.
         """
+        if type(event) is tuple:
+            fragments: list[Any] = self._accumulator.feed_fragment(*event)
+            return fragments
         data = event if type(event) is dict else to_wire_event(event)
         kind = data.get("type")
         if kind == "content_block_delta":

@@ -73,35 +73,11 @@ class EventStreamDecoder(Decoder[T]):
         """What an event with this data is; None for nothing. An `EagerStreamError` ends the decoding."""
 
     def _take(self, chunk: bytes, events: list[T]) -> None:
-        if self._between_events and len(chunk) <= self._max_event_bytes and _CR not in chunk:
-            self._feed_blocks(chunk, events)
-        else:
-            self._feed_lines(chunk, events)
+        self._feed_lines(chunk, events)
 
     def _forget(self) -> None:
         self._pieces.clear()
         self._data.clear()
-
-    def _feed_blocks(self, chunk: bytes, events: list[T]) -> None:
-        """From the first byte of an event on, lines ending with LF: nearly all chunks of nearly all streams.
-
-        An event of two lines, its name and its data, is taken apart without looking at the lines one by one, which
-        costs a third. Everything else takes the long way.
-        """
-        blocks = [chunk]
-        if chunk.count(b"\n") > 3:
-            blocks = [block + b"\n\n" for block in chunk.split(b"\n\n")]
-            blocks[-1] = blocks[-1][:-2]  # what is behind the last blank line, usually nothing
-        for block in blocks:
-            name, _, data = block.partition(b"\ndata: ")
-            if data.endswith(b"\n\n") and block.count(b"\n") == 3 and name.startswith(b"event: "):
-                self._event = name[7:]
-                event = self._dispatched(data[:-2])
-                if event is not None:
-                    events.append(event)
-                self._event = b""
-            else:
-                self._feed_lines(block, events)
 
     def _feed_lines(self, chunk: bytes, events: list[T]) -> None:
         """Any bytes at all."""
@@ -147,11 +123,13 @@ class EventStreamDecoder(Decoder[T]):
 
     def _take_line(self, line: bytes) -> None:
         """A line that is not empty; fields with unknown names are ignored, as the standard says."""
-        self._check_size(line, len(line))
-        if line.startswith(b":"):
-            return  # a comment, which keeps a connection alive and takes no room
-        self._event_bytes += len(line)
+        size = len(line)
+        if self._event_bytes + size > self._max_event_bytes:
+            self._check_size(line, size)
         name, _, value = line.partition(b":")
+        if not name:
+            return  # a comment, which keeps a connection alive and takes no room
+        self._event_bytes += size
         value = value.removeprefix(b" ")
         if name == b"data":
             self._data.append(value)

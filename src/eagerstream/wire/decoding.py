@@ -1,0 +1,202 @@
+"""What is in the data of server-sent events: wire events, decoded as the bytes come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import jiter
+
+from ..errors import ProtocolError, UsageError
+from ..limits import DEFAULT_LIMITS
+from .decoder import T
+from .events import InputFragment, WireEvent
+from .sse import EventStreamDecoder
+
+_from_json: Final = jiter.from_json
+_CR: Final = 0x0D
+_LF: Final = 0x0A
+_QUOTE: Final = b'"'
+_TEXT_KEY: Final = b'"partial_json":'
+_TAILS: Final = frozenset(b"}" + b" " * spaces + b"}" for spaces in range(32))  # the API pads its events
+_END: Final = b'"}}\n\n'
+_NOWHERE: Final = b"\n"  # no event begins so
+_MAX_LESSONS: Final = 8  # in vain, one after the other: a peer that writes the fields in another order
+
+
+def decode_json(data: str | bytes) -> object:
+    """The value in the data of one event; invalid UTF-8 becomes U+FFFD.
+
+    Raises:
+        ProtocolError: The data is not JSON.
+    """
+    try:
+        value: object = jiter.from_json(data if isinstance(data, bytes) else data.encode())
+    except ValueError:
+        # jiter refuses invalid UTF-8, lone surrogates and deep nesting, which are no reason to give up a stream.
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ProtocolError("the data of an event is not JSON", excerpt=text) from error
+    return value
+
+
+def decode_event(data: str | bytes) -> WireEvent:
+    """The wire event in the data of one event; invalid UTF-8 becomes U+FFFD.
+
+    Raises:
+        ProtocolError: The data is not a JSON object with a `type`.
+    """
+    return as_wire_event(decode_json(data), data)
+
+
+def as_wire_event(value: object, data: str | bytes) -> WireEvent:
+    """`value`, which was decoded from `data`, as a wire event.
+
+    What gateways send for an error in the middle of a reply, `{"error": {...}}`, becomes an `error` event.
+
+    Raises:
+        ProtocolError: It is not an object with a `type`.
+    """
+    if isinstance(value, dict) and "type" not in value and isinstance(value.get("error"), dict | str):
+        return {"type": "error", **value}
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        raise ProtocolError("the data of an event is not an object with a type", excerpt=excerpt)
+    return value
+
+
+class _DataDecoder(EventStreamDecoder[T]):
+    """What both decoders below do; `_learns` says that input fragments may come without their dicts."""
+
+    _learns: ClassVar[bool] = False
+
+    def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
+        super().__init__(max_event_bytes=max_event_bytes)
+        self._name_line = b""  # of the last event: nearly always that of the next, too
+        # What stands before the text of each fragment of the input under way, up to its quote; see `_learn`.
+        self._prefix = _NOWHERE
+        self._text_start = 0  # where the quote is
+        self._short_bytes = 0
+        self._index = 0
+        self._may_learn = _MAX_LESSONS if self._learns else 0
+
+    def _take(self, chunk: bytes, events: list[Any]) -> None:
+        """Events of two lines, name and data, are taken apart without a look at the lines one by one.
+
+        Nearly all chunks of nearly all streams are such, whole, with lines that end with LF; the rest takes the long
+        way. In one pass, and without calls: each would cost a tenth of what an event costs.
+        """
+        if (
+            len(chunk) <= self._short_bytes  # of one event: in a longer chunk they may be several
+            and chunk.startswith(self._prefix)
+            and chunk.endswith(_END)
+            and self._between_events
+        ):
+            try:
+                events.append((self._index, _from_json(chunk[self._text_start : -len(_END) + 1])))
+                return
+            except ValueError:
+                pass
+        if not self._between_events:
+            end = chunk.find(b"\n\n") + 2
+            if end >= 2:  # the end of the event under way; what follows may be whole events again
+                self._feed_lines(chunk[:end], events)
+                chunk = chunk[end:]
+        if not self._between_events or _CR in chunk or len(chunk) > self._max_event_bytes:
+            self._feed_lines(chunk, events)
+            return
+        blocks = chunk.split(b"\n\n")
+        rest = blocks.pop()
+        for block in blocks:
+            if block.startswith(self._prefix):
+                end = block.rfind(_QUOTE) + 1
+                if block[end:] in _TAILS:
+                    try:
+                        events.append((self._index, _from_json(block[self._text_start : end])))
+                        continue
+                    except ValueError:
+                        pass
+            name_line, _, data = block.partition(b"\ndata: ")
+            if data and _LF not in data and (name_line == self._name_line or self._is_name_line(name_line)):
+                try:
+                    event = _from_json(data)
+                    if type(event["type"]) is str:
+                        events.append(event)
+                        if self._may_learn and event["type"] == "content_block_delta":
+                            self._learn(block, event)
+                        continue
+                except (ValueError, TypeError, KeyError):
+                    pass
+                event = self._dispatched(data)
+                if event is not None:
+                    events.append(event)
+            else:
+                self._feed_lines(block + b"\n\n", events)
+        if rest:
+            self._feed_lines(rest, events)
+
+    def _is_name_line(self, line: bytes) -> bool:
+        if not line.startswith(b"event: ") or _LF in line:
+            return False
+        self._name_line = line
+        return True
+
+    def _learn(self, block: bytes, event: WireEvent) -> None:
+        """Find out what stands before the text of a fragment: the same in all fragments of an input.
+
+        It was understood where an empty text behind it, and the two braces, make the event that it should be, and
+        nothing else: then any other text makes the same event with that text, and only the text need be decoded.
+        """
+        delta = event.get("delta")
+        if not isinstance(delta, dict) or delta.get("type") != "input_json_delta":
+            return
+        self._may_learn -= 1
+        start = block.find(_QUOTE, block.find(_TEXT_KEY) + len(_TEXT_KEY))
+        prefix = block[: start + 1]
+        delta = {"type": "input_json_delta", "partial_json": ""}
+        whole = {"type": "content_block_delta", "index": event.get("index"), "delta": delta}
+        try:
+            understood = _from_json(prefix.partition(b"\ndata: ")[2] + b'"}}') == whole
+        except ValueError:
+            understood = False
+        if understood and type(event["index"]) is int:
+            self._prefix = prefix
+            self._text_start = start
+            self._short_bytes = min(2 * start, self._max_event_bytes)
+            self._index = event["index"]
+            self._may_learn = _MAX_LESSONS
+
+    def _dispatched(self, data: bytes) -> Any:
+        # Gateways that also speak other protocols like to end a body with "[DONE]".
+        return decode_event(data) if data and data != b"[DONE]" else None
+
+
+class WireDecoder(_DataDecoder[WireEvent]):
+    """Turns chunks of a reply's body, cut anywhere, into wire events: server-sent events, decoded as they complete.
+
+    `feed` raises `ProtocolError` where the data of an event is not what the API sends, as it raises `LimitError`.
+    """
+
+
+class FragmentDecoder(_DataDecoder[WireEvent | InputFragment]):
+    """A `WireDecoder` for `feed_deltas`: fragments of inputs come as `InputFragment`s where they can."""
+
+    _learns: ClassVar[bool] = True
+
+
+def to_wire_event(event: Mapping[str, Any] | object) -> Mapping[str, Any]:
+    """`event` as a mapping: wire dicts as they are, the event objects of the anthropic package as dicts.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if isinstance(event, Mapping):
+        return event
+    dump = getattr(event, "model_dump", None)
+    if dump is None:
+        raise UsageError(f"a wire event is a mapping or an anthropic event object, not {type(event).__name__}")
+    dumped: Mapping[str, Any] = dump(mode="python", by_alias=True, exclude_unset=True, warnings=False)
+    return dumped
