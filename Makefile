@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all compat-matrix fuzz check format bench clean
+.PHONY: demo test test-all compat-matrix fuzz check format bench wheel clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml
@@ -41,6 +41,13 @@ format: $(READY)
 bench: $(READY)  ## the benchmarks: both sides in one run
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m benchmarks
+
+wheel: $(READY)  ## both wheels into dist/: pure Python, and with compiled modules for this platform and this Python
+	rm -f dist/*.whl
+	$(BIN)/python -m build --wheel --outdir dist
+	@if echo '#include <Python.h>' | $${CC:-cc} -E -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" - >/dev/null 2>&1; \
+	then EAGERSTREAM_COMPILE=1 $(BIN)/python -m build --wheel --outdir dist; \
+	else echo 'The compiled wheel is left out: it needs a C compiler and the headers of Python (python3-dev).'; fi
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*

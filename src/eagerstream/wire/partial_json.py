@@ -33,6 +33,7 @@ import jiter
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
+from .mypyc import mypyc_attr
 from .values import JSON, MISSING, Path, find
 
 
@@ -146,6 +147,7 @@ _EXPECTED: Final[dict[int, str]] = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PartialJSON:
     """An incremental JSON parser: `feed` it fragments, look at `value` whenever you like.
 
