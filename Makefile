@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all compat-matrix fuzz check format bench wheel clean
+.PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml
@@ -41,6 +41,9 @@ format: $(READY)
 bench: $(READY)  ## the benchmarks: both sides in one run
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m benchmarks
+
+bench-check: $(READY)  ## whether the hot path costs more than it did, or more with size; instructions, where there is valgrind
+	$(BIN)/python -m benchmarks.guard
 
 wheel: $(READY)  ## both wheels into dist/: pure Python, and with compiled modules for this platform and this Python
 	rm -f dist/*.whl

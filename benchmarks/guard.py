@@ -1,0 +1,197 @@
+"""The guard of the speed: fails where the hot path costs more than it did, or more with size.
+
+What each piece of the hot path costs an event is told in events of a reference that is counted in the same run. Two
+things are looked at:
+
+*   *Loss*: against `baseline.json`, which `--update` writes.
+*   *Growth*: an event of a large job against one of a small job. It finds a quadratic step, and needs no baseline.
+
+Instructions come out the same to a few parts in a thousand, and other builds of the same minor version of Python move
+them by 2 to 10%, as far as was tried: one baseline serves a minor version. CPU time, which stands in where there is no
+valgrind, moves by some per cent from run to run, and by up to 29% between builds: its baseline is of one build, and its
+margins are wider. Neither sees what caches do.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from .hot_path import REFERENCE
+from .targets import Row
+from .work_counts import Counts, can_count_instructions, count_instructions, measure_cpu_time
+
+BASELINE: Final = Path(__file__).with_name("baseline.json")
+
+_Baselines = dict[str, dict[str, dict[str, float]]]
+"""Way of counting, Python, piece of the hot path: what an event costs, in events of the reference."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way of counting, and the factors that fail."""
+
+    name: str
+    loss: float
+    growth: float
+
+
+INSTRUCTIONS: Final = Method("instructions", loss=1.2, growth=1.15)
+CPU_TIME: Final = Method("CPU time", loss=1.25, growth=1.3)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One piece of the hot path.
+
+    Attributes:
+        name: Which.
+        cost: Of an event in the large job, in events of the reference.
+        growth: What an event costs in the large job, compared with one in the small job; 1 is linear.
+        baseline: What `cost` was; None where nobody has told.
+    """
+
+    name: str
+    cost: float
+    growth: float
+    baseline: float | None
+
+    @property
+    def loss(self) -> float | None:
+        """How many times as dear as in the baseline; None without one."""
+        return None if self.baseline is None else self.cost / self.baseline
+
+    def faults(self, method: Method) -> list[str]:
+        """What is wrong, in words; nothing where all is well."""
+        faults = []
+        if self.loss is not None and self.loss > method.loss:
+            faults.append(f"{self.name}: {self.loss:.2f} times as dear as the baseline, {method.loss:g} is the most")
+        if self.growth > method.growth:
+            faults.append(f"{self.name}: an event of a large job costs {self.growth:.2f} times one of a small job")
+        return faults
+
+
+def find(counts: Counts, baseline: Mapping[str, float]) -> list[Finding]:
+    """What the counts say of each piece of the hot path."""
+    each = {name: [count.cost / count.events for count in of_one] for name, of_one in counts.items()}
+    reference = each.pop(REFERENCE)[-1]
+    return [
+        Finding(name, costs[-1] / reference, costs[-1] / costs[0], baseline.get(name)) for name, costs in each.items()
+    ]
+
+
+def with_baseline(baselines: _Baselines, method: Method, python: str, findings: Sequence[Finding]) -> _Baselines:
+    """The baselines with these findings in place of what was there of the same Python and the same method."""
+    costs = {finding.name: round(finding.cost, 4) for finding in findings}
+    pythons = {**baselines.get(method.name, {}), python: costs}
+    return {**baselines, method.name: dict(sorted(pythons.items()))}
+
+
+def _python(method: Method) -> str:
+    """For whom a baseline holds."""
+    if method is INSTRUCTIONS:
+        return f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"{platform.python_version()}, {platform.python_compiler()}, {platform.machine()}"
+
+
+def _count(method: Method) -> Counts:
+    return count_instructions() if method is INSTRUCTIONS else measure_cpu_time()
+
+
+def _look(method: Method) -> list[Finding]:
+    baselines: _Baselines = json.loads(BASELINE.read_text())
+    return find(_count(method), baselines.get(method.name, {}).get(_python(method), {}))
+
+
+def _show(console: Console, method: Method, findings: Sequence[Finding]) -> None:
+    table = Table(title=f"the guard: {method.name} of an event ({REFERENCE}: 1)")
+    table.add_column("hot path")
+    for column in ("cost", "baseline", "loss", "growth"):
+        table.add_column(column, justify="right")
+    for finding in findings:
+        baseline = "none" if finding.baseline is None else f"{finding.baseline:.4f}"
+        loss = "not checked" if finding.loss is None else f"{finding.loss - 1:+.1%}"
+        table.add_row(finding.name, f"{finding.cost:.4f}", baseline, loss, f"{finding.growth - 1:+.1%}")
+    console.print(table)
+    if method is CPU_TIME:
+        console.print(
+            "CPU time instead of instructions, which need valgrind: a loss of 30% is found on a quiet machine."
+        )
+    if any(finding.baseline is None for finding in findings):
+        console.print(f"Losses are not checked: no baseline for Python {_python(method)}. --update writes one.")
+    if any(finding.loss is not None and finding.loss * method.loss < 1 for finding in findings):
+        console.print("Much cheaper than the baseline: --update it, or the next loss goes unseen.")
+
+
+def _row(method: Method, finding: Finding) -> Row:
+    loss = "not checked" if finding.loss is None else f"{finding.loss - 1:+.1%}"
+    return Row(
+        work=finding.name,
+        against=f"its own baseline, {method.name}",
+        target=f"loss at most {method.loss - 1:.0%}, growth at most {method.growth - 1:.0%}",
+        measured=f"loss {loss}, growth {finding.growth - 1:+.1%}",
+        met=not finding.faults(method) if finding.loss is not None else None,
+    )
+
+
+def main(console: Console, *, quick: bool) -> dict[str, Any]:
+    """Count, print a table, and give the figures; `faults` says what is wrong."""
+    del quick  # it is as quick as it can be
+    method = INSTRUCTIONS if can_count_instructions() else CPU_TIME
+    findings = _look(method)
+    _show(console, method, findings)
+    return {
+        "method": method.name,
+        "findings": [asdict(finding) for finding in findings],
+        "faults": [fault for finding in findings for fault in finding.faults(method)],
+        "rows": [asdict(_row(method, finding)) for finding in findings],
+    }
+
+
+def _update(console: Console) -> None:
+    baselines: _Baselines = json.loads(BASELINE.read_text())
+    for method in (INSTRUCTIONS, CPU_TIME) if can_count_instructions() else (CPU_TIME,):
+        findings = _look(method)
+        _show(console, method, findings)
+        baselines = with_baseline(baselines, method, _python(method), findings)
+    BASELINE.write_text(json.dumps(baselines, indent=1) + "\n")
+
+
+def _is_pure() -> bool:
+    spec = find_spec("eagerstream.wire.partial_json")
+    return spec is not None and isinstance(spec.loader, SourceFileLoader)
+
+
+def command(
+    *,
+    update: Annotated[bool, typer.Option("--update", help="Write what is measured here as the baseline.")] = False,
+) -> None:
+    """Fail where the hot path costs more than it did, or more with size."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = 120
+    if not _is_pure():
+        console.print("The baselines are of the pure flavor, and the installed one is compiled.")
+        raise typer.Exit(2)
+    if update:
+        _update(console)
+        return
+    faults = main(console, quick=False)["faults"]
+    for fault in faults:
+        console.print(fault, style="red")
+    raise typer.Exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,168 @@
+"""The hot path in pieces: small pieces of work of any size, for whoever counts what they cost.
+
+Every piece is deterministic, runs without an event loop, and knows what must come out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import cache
+from json.decoder import JSONDecoder, JSONObject, py_scanstring  # type: ignore[attr-defined]  # not in the type stubs
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # nor this
+from typing import Any, Final
+
+from eagerstream.handover import EventBuffer
+from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, TextDelta, WireDecoder
+
+from .streams import body_chunks, make_input
+
+_FRAGMENT_CHARS: Final = 7  # the median of recorded streams
+_MANY: Final = 32  # events that arrive together, where many do
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of work, ready to run as often as one likes.
+
+    Attributes:
+        run: The work.
+        expected: What `run` must return.
+        events: How many events (or fragments) it takes in.
+    """
+
+    run: Callable[[], object]
+    expected: object
+    events: int
+
+
+Prepare = Callable[[int], Job]
+"""Makes a job of about so many events."""
+
+
+def _value(kind: str, events: int) -> dict[str, Any]:
+    """An input that is written in about so many fragments."""
+    chars = events * _FRAGMENT_CHARS
+    if kind == "records":
+        records = [{"id": number, "name": f"part {number}", "tested": number % 3 == 0} for number in range(chars // 46)]
+        return {"table": "parts", "records": records}
+    return make_input(kind, chars)
+
+
+def _text(kind: str, events: int) -> str:
+    return json.dumps(_value(kind, events), ensure_ascii=False)
+
+
+@cache
+def _chunks(events: int) -> list[bytes]:
+    """The body of a reply with one tool call, one event to a chunk."""
+    return body_chunks(_text("one string", events), _FRAGMENT_CHARS)
+
+
+def _partial_json(kind: str) -> Prepare:
+    def prepare(events: int) -> Job:
+        text = _text(kind, events)
+        fragments = [text[at : at + _FRAGMENT_CHARS] for at in range(0, len(text), _FRAGMENT_CHARS)]
+        return Job(lambda: _parse(fragments), _value(kind, events), len(fragments))
+
+    return prepare
+
+
+def _parse(fragments: Sequence[str]) -> object:
+    """A look at the value after every fragment."""
+    parser = PartialJSON()
+    value: object = None
+    for fragment in fragments:
+        parser.feed(fragment)
+        value = parser.value
+    return value
+
+
+def _bytes_to_events(together: int) -> Prepare:
+    def prepare(events: int) -> Job:
+        single = _chunks(events)
+        chunks = [b"".join(single[at : at + together]) for at in range(0, len(single), together)]
+        return Job(lambda: _assemble(chunks), _value("one string", events), len(single))
+
+    return prepare
+
+
+def _assemble(chunks: Sequence[bytes]) -> object:
+    """From bytes to events that nobody looks at."""
+    decoder, assembler = WireDecoder(), MessageAssembler()
+    for chunk in chunks:
+        for wire_event in decoder.feed(chunk):
+            assembler.feed(wire_event)
+    return assembler.inputs[0].value
+
+
+def _server_sent_events(events: int) -> Job:
+    chunks = _chunks(events)
+    return Job(lambda: _decode(chunks), len(chunks), len(chunks))
+
+
+def _decode(chunks: Sequence[bytes]) -> int:
+    decoder = SSEDecoder()
+    return sum(len(decoder.feed(chunk)) for chunk in chunks)
+
+
+def _hand_over(events: int) -> Job:
+    deltas = [TextDelta(0, "a word ") for _ in range(events)]
+    return Job(lambda: _put_and_get(deltas), events, events)
+
+
+def _put_and_get(deltas: Sequence[TextDelta]) -> int:
+    """Through the buffer between reader and consumer, as many at a time as come together."""
+    buffer = EventBuffer[TextDelta]()
+    taken = 0
+    for at in range(0, len(deltas), _MANY):
+        burst = deltas[at : at + _MANY]
+        for delta in burst:
+            buffer.put(delta)
+        for delta in burst:
+            taken += _at_once(buffer.get()) is delta
+    return taken
+
+
+def _at_once(waiting: Coroutine[Any, Any, TextDelta]) -> TextDelta:
+    """What a coroutine gives that need not wait."""
+    try:
+        waiting.send(None)
+    except StopIteration as done:
+        result: TextDelta = done.value
+        return result
+    raise AssertionError("it waits")
+
+
+def _reference(_events: int) -> Job:
+    lines = [chunk.partition(b"data: ")[2].decode().rstrip() for chunk in _chunks(200)]  # dear, so always as few
+    decode = _pure_python_decoder()
+    return Job(lambda: [decode(line, 0)[0] for line in lines], [json.loads(line) for line in lines], len(lines))
+
+
+def _pure_python_decoder() -> Callable[[str, int], tuple[Any, int]]:
+    """The standard library's JSON decoder as it is where there is no C.
+
+    It is interpreted, as what is measured in it is: a Python built with other options makes both cheaper alike.
+    """
+    decoder: Any = JSONDecoder()
+    decoder.parse_object = JSONObject
+    decoder.parse_string = py_scanstring
+    decode: Callable[[str, int], tuple[Any, int]] = py_make_scanner(decoder)
+    return decode
+
+
+REFERENCE: Final = "json, pure Python"
+"""Costs are told in events of this one."""
+
+WORKLOADS: Final[dict[str, Prepare]] = {
+    REFERENCE: _reference,
+    "PartialJSON, a string": _partial_json("one string"),
+    "PartialJSON, records": _partial_json("records"),
+    "PartialJSON, numbers": _partial_json("numbers"),
+    "bytes to events, one a chunk": _bytes_to_events(1),
+    f"bytes to events, {_MANY} a chunk": _bytes_to_events(_MANY),
+    "SSEDecoder": _server_sent_events,
+    "EventBuffer, put and get": _hand_over,
+}
