@@ -1,0 +1,147 @@
+"""Both flavors of the package in one run: a measuring function in a subprocess under each.
+
+*Pure* is the checkout's `src/`. *Compiled* is the wheel whose `eagerstream.wire` mypyc has compiled, built from the
+same checkout and unpacked into `build/compiled/`. A process can import only one of them, hence the subprocesses; each
+makes sure that it runs what it was asked for: a build that compiled nothing must not be measured as if it had.
+
+A measuring function is one of a module's own, named at its top level; its arguments and its answer are JSON.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+
+class Flavor(StrEnum):
+    """How `eagerstream.wire` runs."""
+
+    PURE = "pure"
+    COMPILED = "compiled"
+
+
+ROOT = Path(__file__).parents[1]
+_PATHS = {Flavor.PURE: ROOT / "src", Flavor.COMPILED: ROOT / "build" / "compiled"}
+_DIGEST = _PATHS[Flavor.COMPILED] / "built-from.sha256"  # of what the compiled flavor was built from
+
+
+class NoCompilerError(Exception):
+    """The compiled flavor cannot be built here."""
+
+    def __str__(self) -> str:
+        return "no C compiler"
+
+
+def available() -> dict[Flavor, str]:
+    """Each flavor, with why it cannot be measured here: empty where it can. Builds the compiled one where it is due."""
+    try:
+        path_of(Flavor.COMPILED)
+    except NoCompilerError as error:
+        return {Flavor.PURE: "", Flavor.COMPILED: str(error)}
+    return {Flavor.PURE: "", Flavor.COMPILED: ""}
+
+
+def measure(flavor: Flavor, function: Callable[..., Any], /, **arguments: Any) -> Any:
+    """What `function(**arguments)` gives, run in a process of its own under this flavor. What it prints goes to stderr.
+
+    Raises:
+        NoCompilerError: The flavor cannot be built here.
+        subprocess.CalledProcessError: The function failed, or the process ran another flavor; stderr has told why.
+    """
+    child = subprocess.run(
+        [sys.executable, "-m", __name__, flavor, f"{function.__module__}:{function.__name__}"],
+        input=json.dumps(arguments),
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(path_of(flavor))},  # comes before what is installed
+        cwd=ROOT,
+        text=True,
+        check=True,
+    )
+    return json.loads(child.stdout)
+
+
+@functools.cache
+def path_of(flavor: Flavor) -> Path:
+    """The directory to import the package from.
+
+    Raises:
+        NoCompilerError: It would have to be built, and there is no C compiler.
+    """
+    if flavor is Flavor.COMPILED:
+        digest = _digest_of_sources()
+        if not _DIGEST.exists() or _DIGEST.read_text() != digest:
+            _build(_PATHS[flavor])
+            _DIGEST.write_text(digest)
+    return _PATHS[flavor]
+
+
+def _digest_of_sources() -> str:
+    """Of the whole package and not only of what is compiled: the rest is measured too, and must not be stale."""
+    sources = [*_PATHS[Flavor.PURE].rglob("*.py"), *ROOT.glob("*.py"), ROOT / "pyproject.toml"]
+    digest = hashlib.sha256(sys.version.encode())
+    for source in sorted(sources):
+        digest.update(f"\0{source.relative_to(ROOT)}\0".encode() + source.read_bytes())
+    return digest.hexdigest()
+
+
+def _build(target: Path) -> None:
+    """Build the compiled wheel, and unpack it into `target` as pip would install it."""
+    if not _has_compiler():
+        raise NoCompilerError
+    shutil.rmtree(target, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as dist:
+        _run("-m", "build", "--wheel", "--outdir", dist, str(ROOT), env=os.environ | {"EAGERSTREAM_COMPILE": "1"})
+        (wheel,) = Path(dist).glob("*.whl")
+        _run("-m", "pip", "install", "--no-deps", "--no-compile", "--target", str(target), str(wheel))
+
+
+def _run(*arguments: str, env: dict[str, str] | None = None) -> None:
+    """This Python with these arguments; what it says is shown only where it fails."""
+    child = subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, check=False)
+    if child.returncode:
+        sys.stderr.write(child.stdout + child.stderr)
+        child.check_returncode()
+
+
+def _has_compiler() -> bool:
+    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    return shutil.which(shlex.split(command)[0]) is not None
+
+
+# --- the subprocess ---------------------------------------------------------------------------------------------------
+
+
+def _verify(flavor: Flavor) -> None:
+    """Exit unless this process runs `flavor`."""
+    from eagerstream.wire import partial_json
+
+    file = Path(partial_json.__file__)
+    runs = Flavor.PURE if file.suffix == ".py" else Flavor.COMPILED
+    if runs is not flavor or not file.is_relative_to(_PATHS[flavor]):
+        sys.exit(f"asked for the {flavor} flavor, and imported {file}")
+
+
+def _main(flavor: str, function: str) -> None:
+    _verify(Flavor(flavor))
+    module, _, name = function.partition(":")
+    with redirect_stdout(sys.stderr):  # stdout is for the answer
+        answer = getattr(importlib.import_module(module), name)(**json.load(sys.stdin))
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
