@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -37,3 +38,19 @@ async def arriving(chunks: list[bytes]) -> AsyncIterator[bytes]:
     """The chunks as a body that has all arrived: what is measured is what it costs to take it in."""
     for chunk in chunks:
         yield chunk
+
+
+def make_document(chars: int) -> dict[str, Any]:
+    """A document of about `chars` characters in which everything occurs: 45% in one string, the rest in records."""
+    size = chars * 45 // 100
+    text = (_SENTENCE * (size // len(_SENTENCE) + 1))[:size]
+    records: list[dict[str, Any]] = []
+    document = {"filename": "poem.txt", "text": text, "records": records}
+    left = chars - len(json.dumps(document, ensure_ascii=False))
+    while left > 0:
+        number = len(records)
+        price = number * 1.25
+        record = {"id": number, "name": f"item {number}", "price": price, "tags": ["a", "b"], "new": number % 2 == 0}
+        records.append(record | {"note": None})
+        left -= len(json.dumps(records[-1], ensure_ascii=False)) + len(", ")
+    return document
