@@ -226,7 +226,7 @@ async def measure(side: str, fast_s: float) -> Row:
     )
 
 
-def main(console: Console, *, quick: bool = False) -> list[dict[str, Any]]:
+def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
     """Measure every side and print a table; the figures as plain data."""
     rows = []
     _, script = _schedule()
@@ -250,7 +250,7 @@ def main(console: Console, *, quick: bool = False) -> list[dict[str, Any]]:
                 "" if late_s is None else f"{row.first_item_s:.3f} ({late_s * 1000:+.1f} ms)",
             )
         console.print(table)
-    return [asdict(row) for row in rows]
+    return {"sides": [asdict(row) for row in rows]}
 
 
 if __name__ == "__main__":

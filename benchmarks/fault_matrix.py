@@ -372,7 +372,7 @@ def _figures(side: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     }
 
 
-def main(console: Console, *, quick: bool = False) -> list[dict[str, Any]]:
+def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
     """Try every side and print a table; the figures as plain data."""
     schedules = [*at_events(step=4 if quick else 1), *at_bytes(step=400 if quick else 50)]
     figures = []
@@ -398,7 +398,7 @@ def main(console: Console, *, quick: bool = False) -> list[dict[str, Any]]:
         errors = ", ".join(f"{name} {count}" for name, count in figure["raw_errors"].most_common())
         if errors:
             console.print(f"{figure['side']}, raw errors: {errors}")
-    return figures
+    return {"sides": figures}
 
 
 _TITLES: Final = (
