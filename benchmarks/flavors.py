@@ -91,7 +91,7 @@ def path_of(flavor: Flavor) -> Path:
 
 def _digest_of_sources() -> str:
     """Of the whole package and not only of what is compiled: the rest is measured too, and must not be stale."""
-    sources = [*_PATHS[Flavor.PURE].rglob("*.py"), *ROOT.glob("*.py"), ROOT / "pyproject.toml"]
+    sources = [*_PATHS[Flavor.PURE].rglob("*.py"), ROOT / "pyproject.toml"]
     digest = hashlib.sha256(sys.version.encode())
     for source in sorted(sources):
         digest.update(f"\0{source.relative_to(ROOT)}\0".encode() + source.read_bytes())
