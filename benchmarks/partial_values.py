@@ -214,14 +214,16 @@ def _time(cells: Cells, flavor: Flavor, why: str) -> Row:
 
 
 def _growth(cells: Cells, flavor: Flavor, why: str) -> Row:
-    worst = 0.0 if why else max(exponent(cells.line(flavor, OURS, chars)) for chars in FRAGMENTS)
+    lines = [] if why else [cells.line(flavor, OURS, chars) for chars in FRAGMENTS]
+    worst = max(map(exponent, lines), default=0.0)
+    is_quick = any(line[-1].size < SIZES[-1] for line in lines)  # and too short to be sure
     return Row(
         work=_work(flavor),
         against="the size of the document",
         target=f"grows with an exponent of at most {_EXPONENT} (a run fails above {_EXPONENT_FAILS:.2f})",
         measured=why or f"{worst:.2f}",
         met=None if why else worst <= _EXPONENT,
-        asserted=not _EXPONENT < worst <= _EXPONENT_FAILS,
+        asserted=not is_quick and not _EXPONENT < worst <= _EXPONENT_FAILS,
     )
 
 

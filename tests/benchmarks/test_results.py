@@ -1,0 +1,73 @@
+"""What a run of the benchmarks writes down, and what it fails on; the figures here are made up."""
+
+import json
+from dataclasses import asdict
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.table import Table
+
+from benchmarks.results import Recorder, Section, broken, markdown, write
+from benchmarks.targets import Row
+
+
+def _section(**verdict: Any) -> Section:
+    row = Row(work="parse", against="a peer", target="twice as fast", measured="1.5 times", **verdict)
+    return Section(name="some_work", method="How.", figures={"rows": [asdict(row)]})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fails"),
+    [
+        ({"met": False}, True),
+        ({"met": False, "asserted": False}, False),
+        ({"met": None}, False),
+        ({"met": True}, False),
+    ],
+)
+def test_a_run_fails_on_what_it_asserts_measured_and_missed(verdict: dict[str, Any], fails: bool) -> None:
+    """Else a lost target stays unseen, or a machine without a compiler can never pass."""
+    assert bool(broken([_section(**verdict)])) is fails
+
+
+def test_a_benchmark_that_failed_fails_the_run() -> None:
+    """Its targets were not tried, which must not look as if they were met."""
+    assert broken([Section(name="some_work", method="", error="ValueError: x")]) == ["some_work failed: ValueError: x"]
+
+
+def test_a_table_in_markdown() -> None:
+    """The written results are the printed tables: same cells, same alignment, no markup."""
+    table = Table(title="[b]Costs[/b]")
+    table.add_column("side")
+    table.add_column("µs", justify="right")
+    table.add_row("a|b", "[red]1.5[/red]")
+    table.add_section()
+    table.add_row("c", "2")
+    assert markdown(table).splitlines() == [
+        "**Costs**",
+        "",
+        "| side | µs |",
+        "| :-- | --: |",
+        "| a\\|b | 1.5 |",
+        "| c | 2 |",
+    ]
+
+
+def test_both_files(tmp_path: Path) -> None:
+    """Targets come first, then each benchmark with its tables, or with why it failed."""
+    console = Recorder(file=StringIO(), width=80)
+    table = Table("size", title="Sizes")
+    table.add_row("10")
+    console.print(table)
+    console.print("node: not installed")
+    good = Section(name="good", method="How.", printed=console.printed, figures=_section(met=True).figures)
+    write(tmp_path / "new", {"CPU": "one"}, [good, Section(name="bad", method="", error="OSError: gone")])
+
+    text = (tmp_path / "new" / "RESULTS.md").read_text(encoding="utf-8")
+    places = ["| CPU | one |", "| parse | a peer | twice as fast | 1.5 times | yes |", "## Good", "| 10 |", "node: not"]
+    assert sorted(places, key=text.index) == places
+    assert "**It failed**: OSError: gone" in text
+    figures = json.loads((tmp_path / "new" / "results.json").read_text(encoding="utf-8"))
+    assert figures["benchmarks"] == {"good": good.figures, "bad": {"error": "OSError: gone"}}
