@@ -38,7 +38,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)  ## the benchmarks: both sides in one run
+bench: $(READY)  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 

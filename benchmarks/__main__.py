@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +63,7 @@ def _run(name: str, *, quick: bool) -> results.Section:
         method = inspect.getdoc(module) or ""
         figures = module.main(console, quick=quick)
     except Exception as exception:
-        _messages.print_exception()
+        traceback.print_exc()
         error = f"{type(exception).__name__}: {exception}"
     return results.Section(name=name, method=method, printed=console.printed, figures=figures, error=error)
 

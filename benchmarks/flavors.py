@@ -46,6 +46,10 @@ class NoCompilerError(Exception):
         return "no C compiler"
 
 
+class MeasuringError(Exception):
+    """A measuring function did not give its figures."""
+
+
 def available() -> dict[Flavor, str]:
     """Each flavor, with why it cannot be measured here: empty where it can. Builds the compiled one where it is due."""
     try:
@@ -60,7 +64,7 @@ def measure(flavor: Flavor, function: Callable[..., Any], /, **arguments: Any) -
 
     Raises:
         NoCompilerError: The flavor cannot be built here.
-        subprocess.CalledProcessError: The function failed, or the process ran another flavor; stderr has told why.
+        MeasuringError: The function failed, or the process ran another flavor; stderr has told why.
     """
     child = subprocess.run(
         [sys.executable, "-m", __name__, flavor, f"{function.__module__}:{function.__name__}"],
@@ -69,8 +73,10 @@ def measure(flavor: Flavor, function: Callable[..., Any], /, **arguments: Any) -
         env=os.environ | {"PYTHONPATH": str(path_of(flavor))},  # comes before what is installed
         cwd=ROOT,
         text=True,
-        check=True,
+        check=False,
     )
+    if child.returncode:
+        raise MeasuringError(f"{function.__name__}() failed under the {flavor} flavor")
     return json.loads(child.stdout)
 
 
