@@ -1,0 +1,146 @@
+"""For how long the event loop is blocked: by a chunk, by a look at an input, and by its end.
+
+Synchronous calls of the wire core, timed directly. Noise of the machine only ever adds, so each step is done several
+times, on inputs alike, and counts with its shortest time; of all the steps, the longest is told.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from eagerstream.wire import MessageAssembler, Outcome, WireDecoder
+
+from .long_inputs import END_OF_INPUT, LONG_KINDS, chunks_of, events_of, fragments_of, text_of
+from .targets import Row
+
+TARGET_MS: Final = 1.0
+FRAGMENT_CHARS: Final = 8
+"""About the median of recorded inputs: a chunk of 64 KB holds more than five hundred of them."""
+CHUNKS: Final = {"a TLS record, 16 KB": 16_384, "a read from loopback, 64 KB": 65_536}
+_CHUNKED_CHARS: Final = 100_000
+_LONG_FRAGMENT_CHARS: Final = 64
+_LARGE_CHUNK_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True)
+class Block:
+    """The longest step of its kind, in milliseconds."""
+
+    step: str
+    kind: str
+    longest_ms: float
+
+
+class _Taken:
+    """The wire core with what it has taken in."""
+
+    def __init__(self) -> None:
+        self._decoder = WireDecoder()
+        self.assembler = MessageAssembler()
+
+    def take(self, chunk: bytes) -> None:
+        for event in self._decoder.feed(chunk):
+            self.assembler.feed(event)
+
+    @classmethod
+    def whole(cls, kind: str, chars: int, *, end: str = "}") -> _Taken:
+        """All of an input but its end; nobody looks at it."""
+        taken = cls()
+        fragments = fragments_of(text_of(kind, chars, end=end), _LONG_FRAGMENT_CHARS)
+        for chunk in chunks_of(events_of(fragments), _LARGE_CHUNK_BYTES):
+            taken.take(chunk)
+        return taken
+
+
+def _timed_ms(step: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    step()
+    return (time.perf_counter() - start) * 1e3
+
+
+def chunk_ms(kind: str, chunk_bytes: int, repeats: int) -> float:
+    """The longest that a chunk takes; without looks at the input, which are a step of their own."""
+    chunks = list(chunks_of(events_of(fragments_of(text_of(kind, _CHUNKED_CHARS), FRAGMENT_CHARS)), chunk_bytes))
+    best = [float("inf")] * len(chunks)
+    for _ in range(repeats):
+        taken = _Taken()
+        for place, chunk in enumerate(chunks):
+            best[place] = min(best[place], _timed_ms(lambda taken=taken, chunk=chunk: taken.take(chunk)))  # type: ignore[misc]
+        taken.take(END_OF_INPUT)
+        assert taken.assembler.inputs[0].outcome is Outcome.VALID
+    return max(best)
+
+
+def look_ms(kind: str, chars: int, repeats: int) -> float:
+    """A look at an input of which so much has come since the last one."""
+    times = []
+    for _ in range(repeats):
+        input = _Taken.whole(kind, chars).assembler.inputs[0]
+        gc.collect()
+        times.append(_timed_ms(lambda input=input: input.partial))  # type: ignore[misc]
+        assert input.partial
+    return min(times)
+
+
+def end_ms(kind: str, chars: int, repeats: int, *, valid: bool) -> tuple[float, float]:
+    """The chunk with the end of an input, and then the message with what is echoed of it."""
+    ends, echoes = [], []
+    for _ in range(repeats):
+        taken = _Taken.whole(kind, chars, end="}" if valid else "]")
+        gc.collect()
+        ends.append(_timed_ms(lambda taken=taken: taken.take(END_OF_INPUT)))  # type: ignore[misc]
+        echoes.append(_timed_ms(lambda taken=taken: taken.assembler.message))  # type: ignore[misc]
+        assert taken.assembler.inputs[0].outcome is (Outcome.VALID if valid else Outcome.INVALID)
+    return min(ends), min(echoes)
+
+
+def _blocks(*, quick: bool) -> Iterator[Block]:
+    for what, chunk_bytes in CHUNKS.items():
+        for kind in LONG_KINDS:
+            yield Block(what, kind, chunk_ms(kind, chunk_bytes, 5 if quick else 20))
+    large = 2_000_000 if quick else 16_000_000
+    repeats = 2 if quick else 3
+    for kind in ("one string", "records"):
+        for chars in (100_000, large):
+            yield Block(f"a look after {chars / 1e6:g} MB", kind, look_ms(kind, chars, repeats))
+        for valid in (True, False):
+            how = "valid" if valid else "invalid at its last character"
+            ended_ms, echoed_ms = end_ms(kind, large, repeats, valid=valid)
+            yield Block(f"the end of {large / 1e6:g} MB, {how}", kind, ended_ms)
+            yield Block(f"the message with {large / 1e6:g} MB, {how}", kind, echoed_ms)
+
+
+def main(console: Console, *, quick: bool) -> dict[str, Any]:
+    """Measure all steps, print a table, and give the figures."""
+    blocks = list(track(_blocks(quick=quick), "blocking", console=console, transient=True, total=18))
+    table = Table(title="for how long the event loop is blocked, at the longest: ms")
+    for name in ("by", *LONG_KINDS):
+        table.add_column(name, justify="left" if name == "by" else "right")
+    rows = []
+    for step in dict.fromkeys(block.step for block in blocks):
+        found = {block.kind: block.longest_ms for block in blocks if block.step == step}
+        table.add_row(step, *(f"{found[kind]:.3f}" if kind in found else "" for kind in LONG_KINDS))
+        kind, longest_ms = max(found.items(), key=lambda item: item[1])
+        row = Row(
+            work=f"the event loop is blocked by {step}",
+            against="nothing else in the loop",
+            target=f"at most {TARGET_MS:g} ms",
+            measured=f"{longest_ms:.2f} ms ({kind})",
+            met=longest_ms <= TARGET_MS,
+            asserted=False,  # a time, not a ratio: it tells of the machine, too
+        )
+        rows.append(row)
+    console.print(table)
+    return {"blocks": [asdict(block) for block in blocks], "rows": [asdict(row) for row in rows]}
+
+
+if __name__ == "__main__":
+    main(Console(), quick=True)

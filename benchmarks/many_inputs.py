@@ -1,0 +1,103 @@
+"""A thousand inputs at once in one event loop, and the same thousand one after another: CPU per wire event.
+
+Each is a stream of its own, from a recording in memory, with an input of 10 KB in fragments of 16 characters, each
+event in a chunk of its own. The event loop goes from stream to stream after each chunk, so nothing of a stream is warm
+in the caches of the processor when it gets its next one.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from rich.console import Console
+from rich.table import Table
+
+import eagerstream
+from eagerstream import Recording
+from eagerstream.replay import Timing, reply, retime, tool_use
+
+from .streams import make_input
+from .targets import Row
+
+INPUTS: Final = 1_000
+INPUT_CHARS: Final = 10_000
+TARGET: Final = 1.1
+_DIFFERENT: Final = 20
+"""Recordings; every so many streams play the same one, since a network's chunks are no part of what is measured."""
+_REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "Go."}]}
+
+
+class Streams:
+    """The streams, and what each input has to be in the end."""
+
+    def __init__(self, fragment_chars: int) -> None:
+        self._inputs = [{**make_input("lines", INPUT_CHARS), "number": number} for number in range(_DIFFERENT)]
+        texts = [json.dumps(value, ensure_ascii=False) for value in self._inputs]
+        replies = [reply(tool_use("make_file", text, fragment_chars=fragment_chars)) for text in texts]
+        self._recordings: list[Recording] = [retime(whole, Timing.instant()) for whole in replies]
+        self.events = sum(len(self._recordings[number % _DIFFERENT].chunks) for number in range(INPUTS))
+
+    async def _one(self, number: int) -> None:
+        async with eagerstream.stream(self._recordings[number % _DIFFERENT], **_REQUEST) as stream:
+            await stream.finish()
+        assert stream.inputs[0].value == self._inputs[number % _DIFFERENT]
+
+    async def one_after_another(self) -> None:
+        """Each as soon as the one before it has ended."""
+        for number in range(INPUTS):
+            await self._one(number)
+
+    async def at_once(self) -> None:
+        """All begin together, and take turns."""
+        async with anyio.create_task_group() as tasks:
+            for number in range(INPUTS):
+                tasks.start_soon(self._one, number)
+
+
+def measure(streams: Streams, repeats: int) -> tuple[float, float]:
+    """Seconds of CPU one after another, and at once: the least of alternating repetitions."""
+    best = [float("inf"), float("inf")]
+    for _ in range(repeats):
+        for place, run in enumerate((streams.one_after_another, streams.at_once)):
+            gc.collect()
+            best[place] = min(best[place], anyio.run(partial(_cpu_s, run)))
+    return best[0], best[1]
+
+
+async def _cpu_s(run: Any) -> float:
+    start = time.process_time()
+    await run()
+    return time.process_time() - start
+
+
+def main(console: Console, *, quick: bool) -> dict[str, Any]:
+    """Measure both ways, print a table, and give the figures."""
+    streams = Streams(64 if quick else 16)
+    times_s: Sequence[float] = measure(streams, 2 if quick else 3)
+    table = Table(title=f"{INPUTS:,} inputs of {INPUT_CHARS // 1000} KB: µs of CPU per wire event")
+    for name in ("streams", "events", "µs per event"):
+        table.add_column(name, justify="left" if name == "streams" else "right")
+    per_event_us = [cpu_s / streams.events * 1e6 for cpu_s in times_s]
+    for what, cost_us in zip(("one after another", "at once"), per_event_us, strict=True):
+        table.add_row(what, f"{streams.events:,}", f"{cost_us:.2f}")
+    console.print(table)
+    ratio = per_event_us[1] / per_event_us[0]
+    row = Row(
+        work=f"{INPUTS:,} tool inputs of {INPUT_CHARS // 1000} KB at once in one event loop",
+        against="the same inputs one after another",
+        target=f"CPU per wire event at most {TARGET} times",
+        measured=f"{ratio:.2f} times ({per_event_us[1]:.1f} µs)",
+        met=ratio <= TARGET,
+    )
+    return {"one_after_another_us": per_event_us[0], "at_once_us": per_event_us[1], "rows": [asdict(row)]}
+
+
+if __name__ == "__main__":
+    main(Console(), quick=True)
