@@ -5,23 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
+from random import Random
 
 LONG_KINDS = ("one string", "one string, not all Latin-1", "lines", "numbers", "records")
 """`records` are objects of six short fields, nested, as a tool of a database gets them."""
 
-_WORDS = 'The sea sends the parts, and lets the listener choose; \\"a word\\", a comma,\\nthen the swell. '
+_SYLLABLES = (
+    *("an", "be", "col", "der", "el", "fra", "gu", "hi", "in", "jo", "ka", "lor", "me", "nu"),
+    *("ol", "pra", "qui", "ra", "se", "tor", "un", "ve", "wen", "xi", "yo", "zar", "ber", "ast"),
+)
+
+
+def _words(random: Random) -> str:
+    """Some words, as JSON. Hardly any fragment comes twice: decoders keep short strings, and would share them."""
+    words = ["".join(random.choices(_SYLLABLES, k=random.randint(1, 4))) for _ in range(12)]
+    return f'{" ".join(words)}, \\"{words[0]}\\";\\n'
 
 
 def _items(kind: str) -> Iterator[str]:
     """The items of the array that the input has, or the parts of its string, without end."""
+    random = Random(kind)
     for number in count():
         match kind:
             case "one string":
-                yield _WORDS
+                yield _words(random)
             case "one string, not all Latin-1":
-                yield _WORDS.replace("swell.", "swell –")
+                yield f"{_words(random)} – "
             case "lines":
-                yield f'"{_WORDS} {number}", '
+                yield f'"{_words(random)}", '
             case "numbers":
                 yield f"[{number}, {number * 1.25}, {-number}, {number / 64}, {json.dumps(number % 2 == 0)}], "
             case "records":
