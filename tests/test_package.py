@@ -108,6 +108,14 @@ def test_streaming_needs_no_client_library() -> None:
     assert _python(script + "print({'anthropic', 'httpx', 'httpx2'} & set(sys.modules))") == "set()\n"
 
 
+def test_what_only_errors_need_is_loaded_by_errors() -> None:
+    """A program that streams, over HTTP or from a recording, compiles no patterns of secrets before it has to."""
+    script = "import sys, eagerstream\neagerstream.stream\neagerstream.Recording\n"
+    script += "eagerstream.HTTPTransport(base_url='http://gateway')\n"
+    heavy = {"eagerstream.redaction", "eagerstream.redacted_body", "pydantic", "docstring_parser", "jsonschema"}
+    assert _python(script + f"print({heavy!r} & set(sys.modules))") == "set()\n"
+
+
 @pytest.mark.parametrize(
     "first",
     [

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from .redaction import printable, redact_text, without_middle
-
 if TYPE_CHECKING:
     from .run.result import RunResult
 
@@ -106,6 +104,9 @@ class APIError(EagerStreamError):
         message: Mapping[str, Any] | None = None,
         hint: str | None = None,
     ) -> None:
+        # Here, where something has gone wrong: compiling its patterns takes as long as loading the parsers.
+        from .redaction import redact_text, without_middle
+
         self.reason = without_middle(redact_text(reason), _MAX_REASON_CHARS)
         super().__init__(self.reason)
         self.hint = hint
@@ -118,6 +119,8 @@ class APIError(EagerStreamError):
         self.message = message
 
     def __str__(self) -> str:
+        from .redaction import printable
+
         facts = [
             f"HTTP {self.status_code}" if self.status_code is not None else "",
             f"{self.error_type or '':.80}",

@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from .errors import ProtocolError, UsageError
-from .redacted_body import redacted_body
-from .redaction import redact_headers, redact_text
 from .wire import AWSEventStreamDecoder, SSEDecoder, decode_event
 
 _VERSION: Final = 1
@@ -152,6 +150,9 @@ class Recording:
         """
         if self.media_type == AWSEventStreamDecoder.media_type:
             raise UsageError("nothing can be masked in binary frames: save(redact=False) keeps them as they are")
+        from .redacted_body import redacted_body
+        from .redaction import redact_headers, redact_text
+
         body = redacted_body(self.body)
         chunks: list[Chunk] = []
         at = 0

@@ -12,7 +12,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, NoReturn
 
 from ..errors import APIError, ProtocolError, StreamInterrupted, UsageError
-from ..redaction import redact_text
 from ..wire import WireEvent
 from .extras import missing_extra
 
@@ -92,6 +91,8 @@ def refusal(error: Exception) -> Exception:
     if "Illegal header" in str(cause):
         # With the header in its text, and the key in that: it is not chained.
         raise UsageError("a header holds what HTTP does not allow, the end of a line in a key for example") from None
+    from ..redaction import redact_text
+
     mistake = UsageError(f"the client cannot send this request: {redact_text(_words(cause))}")
     if isinstance(cause, _MISTAKES) or "UnsupportedProtocol" in _class_names(cause):
         return mistake

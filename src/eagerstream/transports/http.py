@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..recording import media_type
-from ..redaction import redact_text
 from ..wire import encodable
 from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed, unwind
 from .failures import raise_as, refusal, status_error
@@ -68,7 +67,7 @@ class HTTPTransport(Transport):
         self._owns_client = http_client is None
 
     def __repr__(self) -> str:
-        return f"<HTTPTransport {redact_text(self._url)}>"  # never the headers: one of them is the key
+        return f"<HTTPTransport {_redacted(self._url)}>"  # never the headers: one of them is the key
 
     async def __aenter__(self) -> Self:
         return self
@@ -130,22 +129,32 @@ def _messages_url(base_url: str) -> str:
     """Where requests are posted to. What is in `base_url` of the path already is not doubled."""
     if not isinstance(base_url, str):
         raise UsageError(f"base_url must be a text, not {type(base_url).__name__}")
-    told = f"{redact_text(base_url)!r:.200}"
-    wrong = UsageError(f"base_url must be a URL that begins with http:// or https://, not {told}")
     try:
         url = urlsplit(base_url)
         # Asking for the port checks it.
         is_usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
-        raise wrong from None
+        raise _not_a_url(base_url) from None
     # Blanks and line ends, from a file say, are nothing to urlsplit, but an address of nowhere to the clients.
     if not is_usable or " " in base_url or not base_url.isprintable():
-        raise wrong
+        raise _not_a_url(base_url)
     if "?" in base_url or "#" in base_url:
+        told = f"{_redacted(base_url)!r:.200}"
         raise UsageError(f"base_url ends with its path, and {told} does not: parameters belong into the http_client")
     # In the path, and nowhere else: a host may be named v1.
     given = next((known for known in ("/v1/messages", "/v1") if url.path.rstrip("/").endswith(known)), "")
     return base_url.rstrip("/") + "/v1/messages".removeprefix(given)
+
+
+def _not_a_url(base_url: str) -> UsageError:
+    told = f"{_redacted(base_url)!r:.200}"
+    return UsageError(f"base_url must be a URL that begins with http:// or https://, not {told}")
+
+
+def _redacted(url: str) -> str:
+    from ..redaction import redact_text  # where something is told of it, and not before the first request
+
+    return redact_text(url)
 
 
 def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
