@@ -193,7 +193,7 @@ def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
     """
     try:
         try:
-            return adapter.validate_json(json.dumps(encodable(value)), strict=True)
+            return adapter.validate_json(_as_json(value), strict=True)
         except ValidationError as error:
             if error.errors(include_url=False)[0]["type"] != "json_invalid":
                 raise
@@ -201,6 +201,14 @@ def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
         return adapter.validate_python(copy_json(encodable(value)), strict=True)
     except ValidationError as error:
         raise InputError(_describe(error, value)) from None
+
+
+def _as_json(value: Any) -> bytes:
+    """A JSON value as UTF-8, with U+FFFD in place of each lone surrogate."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # looked for in every input, they would take as long as the check
+        return json.dumps(encodable(value)).encode()
 
 
 def annotated(function: Any) -> Any:
