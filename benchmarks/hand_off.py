@@ -2,9 +2,9 @@
 
 It counts from when the HTTP library hands out the chunk with the input's last brace and its `content_block_stop`, to
 the first line of an `async def` tool with four parameters and an input of 1 KB. The chunks come over a loopback socket
-from a server in another process, two milliseconds apart, and calls follow one another in the same reply, while it goes on.
-Once with nothing else in the event loop, and once beside eight streams that are read to their ends, each with an event
-every 5 ms, which is several times as fast as models write.
+from a server in another process, two milliseconds apart, and calls follow one another in the same reply, while it goes
+on. Once with nothing else in the event loop, and once beside eight streams that are read to their ends, each with an
+event every 5 ms, which is several times as fast as models write.
 """
 
 from __future__ import annotations

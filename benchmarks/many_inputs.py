@@ -95,6 +95,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
         target=f"CPU per wire event at most {TARGET} times",
         measured=f"{ratio:.2f} times ({per_event_us[1]:.1f} µs)",
         met=ratio <= TARGET,
+        asserted=False,  # what other programs leave of the caches counts, too
     )
     return {"one_after_another_us": per_event_us[0], "at_once_us": per_event_us[1], "rows": [asdict(row)]}
 
