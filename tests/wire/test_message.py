@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from eagerstream.wire import (
     BlockStart,
     BlockStop,
     InputDelta,
+    InputFragment,
     InputStart,
     InputStop,
     MessageAssembler,
@@ -41,7 +43,7 @@ from tests.support import (
     tool_start,
     written,
 )
-from tests.wire.summaries import plausible_streams, streams
+from tests.wire.summaries import input_summary, plausible_streams, streams
 
 
 def fed(*events: Any, limits: Limits | None = None) -> tuple[MessageAssembler, list[MessageEvent[ToolInput]]]:
@@ -614,3 +616,67 @@ def test_every_well_formed_stream_can_be_sent_back(stream: list[dict[str, Any]])
 def test_no_stream_raises_and_what_starts_stops_at_length(stream: list[dict[str, Any]]) -> None:
     """Rare orders of events take more examples than a quick run can afford."""
     check_any_stream(stream)
+
+
+# --- feed_deltas ------------------------------------------------------------------------------------------------------
+
+
+def outline(assembler: MessageAssembler[ToolInput], events: list[Any]) -> list[Any]:
+    """What came of a stream: the events as far as all of them can be told, the inputs, and what was wrong."""
+    lines = [(type(event).__name__, getattr(event, "fragment", ""), id_of(event)) for event in events]
+    inputs = [input_summary(event.input) for event in events if isinstance(event, InputStop)]
+    return [*lines, *inputs, assembler.violations, assembler.lost_chars]
+
+
+def id_of(event: Any) -> str:
+    return event.input.id if hasattr(event, "input") else ""
+
+
+def by_batches(batches: Iterable[Iterable[WireEvent]], *, short: bool) -> list[Any]:
+    """A stream that is fed in batches, with fragments in their short form or not."""
+    assembler: MessageAssembler[ToolInput] = MessageAssembler()
+    events: list[Any] = []
+    for batch in batches:
+        rest = iter([shortened(event) if short else event for event in batch])
+        while (event := assembler.feed_deltas(rest, events)) is not None:
+            events += assembler.feed(event)
+    events += assembler.close()
+    return outline(assembler, events)
+
+
+def shortened(event: WireEvent) -> WireEvent | InputFragment:
+    """An input fragment in its short form; any other event as it is."""
+    delta = event.get("delta")
+    if event.get("type") == "content_block_delta" and isinstance(delta, dict) and type(event.get("index")) is int:
+        text = delta.get("partial_json")
+        if delta.get("type") == "input_json_delta" and isinstance(text, str):
+            return event["index"], text
+    return event
+
+
+@given(streams, st.integers(1, 5), st.booleans())
+def test_deltas_in_batches_are_deltas_one_by_one(stream: list[WireEvent], size: int, short: bool) -> None:
+    """Whatever the stream, however it is cut into batches, and in whichever form fragments come."""
+    assembler: MessageAssembler[ToolInput] = MessageAssembler()
+    events: list[Any] = [event for wire_event in stream for event in assembler.feed(wire_event)]
+    events += assembler.close()
+    batches = [stream[at : at + size] for at in range(0, len(stream), size)]
+    assert by_batches(batches, short=short) == outline(assembler, events)
+
+
+@pytest.mark.parametrize("index", [True, 1.0, "1", None, [1]])
+def test_a_delta_of_no_block_is_of_no_block_in_a_batch_either(index: Any) -> None:
+    """True equals 1, and is no index all the same."""
+    assembler: MessageAssembler[ToolInput] = MessageAssembler()
+    assembler.feed(tool_start(1))
+    delta = block_delta(index, "input_json_delta", partial_json="{}")
+    assert assembler.feed_deltas(iter([delta]), None) is delta
+    assert assembler.feed(delta) == []
+    assert assembler.inputs[1].raw == ""
+
+
+def test_deltas_that_nobody_wants_are_not_made() -> None:
+    assembler: MessageAssembler[ToolInput] = MessageAssembler()
+    assembler.feed(tool_start(0))
+    assert assembler.feed_deltas(iter([input_delta(0, '{"a": '), (0, "1}"), block_stop(0)]), None) == block_stop(0)
+    assert assembler.inputs[0].raw == '{"a": 1}'

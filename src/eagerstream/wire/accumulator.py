@@ -13,6 +13,7 @@ from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
 from .decoding import to_wire_event
 from .events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, WireEvent
+from .mypyc import mypyc_attr
 from .partial_json import PartialJSON
 from .tool_input import ParserFactory, ToolInput
 from .type_variables import InputT
@@ -36,6 +37,7 @@ def check_block_count(count: int, limits: Limits) -> None:
         raise LimitError("max_blocks", limits.max_blocks, "the number of content blocks")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class InputAccumulator(Generic[InputT]):
     """Follows every tool input of a message; one accumulator takes one message after another.
 
@@ -190,7 +192,7 @@ class InputAccumulator(Generic[InputT]):
                     if delta["type"] != "input_json_delta" or event["type"] != "content_block_delta":
                         return event
                     index, fragment = event["index"], delta["partial_json"]
-                    if type(fragment) is not str:
+                    if type(fragment) is not str or type(index) is not int:
                         return event
                 input = inputs[index]
             except (KeyError, TypeError):

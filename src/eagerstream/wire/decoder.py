@@ -7,10 +7,12 @@ from typing import ClassVar, Generic, TypeVar
 
 from ..errors import EagerStreamError, UsageError
 from ..limits import DEFAULT_LIMITS
+from .mypyc import mypyc_attr
 
 T = TypeVar("T")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Decoder(ABC, Generic[T]):
     """Turns the chunks of a body, cut anywhere, into events.
 

@@ -12,6 +12,7 @@ from ..errors import ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS
 from .decoder import T
 from .events import InputFragment, WireEvent
+from .mypyc import mypyc_attr
 from .sse import EventStreamDecoder
 
 _from_json: Final = jiter.from_json
@@ -68,6 +69,7 @@ def as_wire_event(value: object, data: str | bytes) -> WireEvent:
     return value
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class _DataDecoder(EventStreamDecoder[T]):
     """What both decoders below do; `_learns` says that input fragments may come without their dicts."""
 
@@ -174,6 +176,7 @@ class _DataDecoder(EventStreamDecoder[T]):
         return decode_event(data) if data and data != b"[DONE]" else None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class WireDecoder(_DataDecoder[WireEvent]):
     """Turns chunks of a reply's body, cut anywhere, into wire events: server-sent events, decoded as they complete.
 
@@ -181,6 +184,7 @@ class WireDecoder(_DataDecoder[WireEvent]):
     """
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FragmentDecoder(_DataDecoder[WireEvent | InputFragment]):
     """A `WireDecoder` for `feed_deltas`: fragments of inputs come as `InputFragment`s where they can."""
 

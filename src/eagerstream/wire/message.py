@@ -22,6 +22,7 @@ from .events import (
     ThinkingDelta,
     UnknownEvent,
 )
+from .mypyc import mypyc_attr
 from .partial_json import PartialJSON
 from .tool_input import ParserFactory, ToolInput
 from .type_variables import InputT
@@ -85,6 +86,7 @@ class _OpenBlock:
         return self.block
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageAssembler(Generic[InputT]):
     """Puts one message after another together.
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS
 from .decoder import Decoder, T
+from .mypyc import mypyc_attr
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CR: Final = 0x0D
@@ -37,6 +38,7 @@ class ServerSentEvent(NamedTuple):
         return f"ServerSentEvent({self.event!r:.80}, {len(self.data)} chars)"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EventStreamDecoder(Decoder[T]):
     """The decoding of a `text/event-stream` body; what an event becomes is the subclass's business (`_dispatched`).
 
@@ -154,6 +156,7 @@ class EventStreamDecoder(Decoder[T]):
         self._event_bytes = 0
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SSEDecoder(EventStreamDecoder[ServerSentEvent]):
     """Turns chunks of a `text/event-stream` body, cut anywhere, into `ServerSentEvent`s."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, Self
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
+from .mypyc import mypyc_attr
 from .partial_json import ParseFault, PartialJSON
 from .values import JSON, MISSING, JSONObject, Path, encodable, find, is_deeper
 
@@ -77,6 +78,7 @@ class ParserFactory(Protocol):
         ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ToolInput:
     """The input of one tool call, while it is written and after.
 
@@ -126,8 +128,8 @@ class ToolInput:
         """
         if self._given is not None and not self._chars:
             return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False)
-        self._compact()
-        return b"".join(self._blocks).decode("utf-8", "surrogatepass")
+        text = b"".join(self._blocks).decode("utf-8", "surrogatepass") + "".join(self._tail)
+        return text[: self._max_chars]
 
     @property
     def chars(self) -> int:

@@ -1,0 +1,165 @@
+"""`ToolInput`: who looks pays, nothing that grows is copied, and the text takes no more room than it must."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from eagerstream.limits import Limits
+from eagerstream.wire import InputAccumulator, MessageAssembler, Outcome, PartialJSON, ToolInput
+from tests.fuzz.cost import peak_bytes
+from tests.support import block_stop, input_delta, tool_start
+
+_BACKLOG_CHARS = 4_096
+
+
+class Counting(PartialJSON):
+    """A parser that keeps what it was fed."""
+
+    def __init__(self, *, limits: Limits) -> None:
+        super().__init__(limits=limits)
+        self.fed: list[str] = []
+
+    def feed(self, fragment: str) -> None:
+        self.fed.append(fragment)
+        super().feed(fragment)
+
+
+def started(limits: Limits | None = None) -> tuple[InputAccumulator, ToolInput, Counting]:
+    parsers: list[Counting] = []
+
+    def parser(*, limits: Limits) -> Counting:
+        parsers.append(Counting(limits=limits))
+        return parsers[-1]
+
+    accumulator = InputAccumulator(parser=parser, limits=limits or Limits())
+    accumulator.feed(tool_start(0))
+    return accumulator, accumulator.inputs[0], parsers[0]
+
+
+def grow(accumulator: InputAccumulator, *fragments: str) -> None:
+    for fragment in fragments:
+        accumulator.feed(input_delta(0, fragment))
+
+
+def test_a_fragment_that_nobody_looks_at_is_not_parsed() -> None:
+    """Not before somebody looks; then all that waited, and at the next look only what is new."""
+    accumulator, tool_input, parser = started()
+    grow(accumulator, '{"a"', ": [1,")
+    assert tool_input.chars == 9
+    assert tool_input.raw == '{"a": [1,'
+    assert parser.fed == []
+    assert tool_input.partial == {"a": [1]}
+    assert parser.fed == ['{"a": [1,']
+    assert tool_input.partial == {"a": [1]}
+    grow(accumulator, "2,")
+    assert tool_input.is_finished("a", 1)
+    assert parser.fed == ['{"a": [1,', "2,"]
+    grow(accumulator, "]")
+    assert tool_input.error is not None
+    assert tool_input.error.offset_chars == 11
+
+
+def test_the_backlog_is_bounded() -> None:
+    """Neither a look nor the end may take long because nobody has looked before."""
+    accumulator, tool_input, parser = started()
+    grow(accumulator, '{"a": "')
+    for _ in range(3_000):
+        grow(accumulator, "word ")
+        assert tool_input.chars - sum(map(len, parser.fed)) <= _BACKLOG_CHARS
+    assert len(parser.fed) < 100
+    grow(accumulator, '"}')
+    accumulator.feed(block_stop(0))
+    assert tool_input.outcome is Outcome.VALID
+    assert tool_input.value == {"a": "word " * 3_000}
+
+
+def test_who_watches_is_told_at_the_fragment() -> None:
+    """A watcher is a look at each fragment, until it has been told."""
+    accumulator, tool_input, parser = started()
+    grow(accumulator, '{"a": 1, "b": ')
+    told: list[object] = []
+    tool_input.watch("a", callback=told.append)
+    assert told == [1]
+    tool_input.watch("b", callback=told.append)
+    grow(accumulator, "2")
+    assert told == [1]
+    grow(accumulator, ", ")
+    assert told == [1, 2]
+    looks = len(parser.fed)
+    grow(accumulator, '"c"', ": 3")
+    assert len(parser.fed) == looks
+
+
+def test_a_look_at_each_fragment_is_a_fragment_for_the_parser() -> None:
+    accumulator, tool_input, parser = started()
+    fragments = ["{", '"a"', ":", "1", "}"]
+    for fragment in fragments:
+        grow(accumulator, fragment)
+        _ = tool_input.partial
+    assert parser.fed == fragments
+
+
+@pytest.mark.parametrize("text", ["x", "é", "…", "😀", "\ud83d", "\ud83d\ude00"], ids=ascii)
+@pytest.mark.parametrize("size", [1, 7, 1_024, 5_000])
+def test_the_raw_text_is_what_came(text: str, size: int) -> None:
+    """Whatever it is written in, in blocks and between them; lone surrogates, too."""
+    whole = json.dumps({"a": text * 4_000}, ensure_ascii=False)
+    accumulator, tool_input, _ = started()
+    for at in range(0, len(whole), size):
+        grow(accumulator, whole[at : at + size])
+        if at % 1_000 == 0:
+            assert tool_input.raw == whole[: at + size]
+    assert tool_input.raw == whole
+    accumulator.feed(block_stop(0))
+    assert tool_input.raw == whole
+    assert tool_input.chars == len(whole)
+    assert tool_input.value == {"a": text * 4_000}
+
+
+@pytest.mark.parametrize("bound", [5, 1_000, 1_024, 1_025, 3_000])
+def test_the_raw_text_ends_at_the_limit(bound: int) -> None:
+    """In the middle of a fragment, of a block, and between them."""
+    accumulator, tool_input, _ = started(Limits(max_input_chars=bound))
+    whole = '{"a": "' + "0123456789" * 400
+    for at in range(0, len(whole), 7):
+        grow(accumulator, whole[at : at + 7])
+        assert tool_input.raw == whole[: min(at + 7, bound)]
+    accumulator.feed(block_stop(0))
+    assert tool_input.raw == whole[:bound]
+    assert tool_input.chars == len(whole)
+    assert tool_input.outcome is Outcome.INVALID
+
+
+@pytest.mark.parametrize(
+    ("before", "fault"),
+    [("", None), (" \n" * 2_000, None), (" \n" * 2_000 + "[", 4_000), (" " * 1_023 + "é", 1_023), ("\t" * 1_024, None)],
+    ids=["nothing", "blank", "blank and an array", "blank and a letter", "a block of blanks"],
+)
+def test_an_input_must_be_an_object_however_much_is_blank(before: str, fault: int | None) -> None:
+    accumulator, tool_input, _ = started()
+    grow(accumulator, *before, "{}")
+    accumulator.feed(block_stop(0))
+    if fault is None:
+        assert tool_input.outcome is Outcome.VALID
+    else:
+        assert tool_input.error is not None
+        assert tool_input.error.offset_chars == fault
+        assert tool_input.error.message == "a tool's input must be an object"
+
+
+def test_a_long_input_takes_little_more_room_than_its_text_and_its_value() -> None:
+    """A string of eight characters takes sixty bytes: as fragments the text would take eight times its size."""
+    text = json.dumps({"text": "The sea sends the parts. " * 40_000})
+    fragments = [text[at : at + 8] for at in range(0, len(text), 8)]
+    events = [input_delta(0, fragment) for fragment in fragments]
+
+    def run() -> None:
+        assembler: MessageAssembler = MessageAssembler()
+        assembler.feed(tool_start(0))
+        assembler.feed_deltas(iter(events), None)
+        assembler.feed(block_stop(0))
+        assert assembler.inputs[0].outcome is Outcome.VALID
+
+    assert peak_bytes(run) < 3 * len(text)
