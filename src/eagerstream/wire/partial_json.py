@@ -20,7 +20,7 @@ The invariants, each with a property test of its name:
 One typed, character-level source: plain Python runs it, and mypyc can compile it unchanged. That is why the states are
 integer constants instead of enum members (an enum member costs two attribute look-ups per comparison). The median
 fragment of real streams has 7 characters, where branches win against regular expressions; runs of whole values in long
-fragments are handed to jiter, after a regular expression that knows that they are whole.
+fragments are found by a regular expression and handed to jiter.
 """
 
 from __future__ import annotations
@@ -91,34 +91,24 @@ _NUMBER_STEPS: Final[tuple[dict[str, int], ...]] = (
     dict.fromkeys(_ANY_DIGIT, _EXPONENT),  # _EXPONENT
 )
 
-# Runs of whole values, up to a comma or the closing bracket: they need no state, and jiter reads them. What is matched
-# is JSON, its numbers are within every limit, no float overflows, and it has no lone surrogates, which jiter refuses.
-# Everything is possessive or atomic, so that a long run leaves nothing to go back to: linear, without memory.
-_WS: Final = r"[ \t\n\r]*+"
+# Runs of whole values, up to a comma or the closing bracket: they need no state. The expressions only find where such a
+# run ends; jiter says whether it is JSON, and reads it. What it would take that this parser must look at is left out:
+# exponents, which may lead beyond floats, and long numbers. Everything is possessive, so that a long run leaves nothing
+# to go back to: linear, without memory.
+_LEXEME: Final = r'"(?:[^"\\]++|\\.)*+"|[-.0-9]{1,100}+(?![-+.0-9eE])|true|false|null|[ \t\n\r:]++'
+_FLAT: Final = rf"[\[{{](?:{_LEXEME}|,)*+[\]}}]"
+_NESTED: Final = rf"[\[{{](?:{_LEXEME}|,|{_FLAT})*+[\]}}]"
+_RUN: Final = re.compile(rf"(?:(?:{_LEXEME}|{_NESTED})*+,)*+((?:{_LEXEME}|{_NESTED})++(?=[\]}}]))?", re.DOTALL)
+_RUN_DEPTH: Final = 2  # containers inside one another in a value that a run takes whole
+_LONG_DIGITS: Final = 100  # the most digits of a number in a run
+_LONG_FRAGMENT: Final = 24  # characters left from which on it pays to look for runs, measured
+_PAUSE: Final = 16  # characters without another look where there was none: in deep documents most looks are in vain
+
+# Text in a string, up to its quote, to an escape that is not whole, or to one of a surrogate without its other half.
 _PLAIN: Final = r'[^"\\\x00-\x1f\ud800-\udfff]'
 _UNIT: Final = r"u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 _ESCAPED: Final = rf'\\(?:["\\/bfnrt]|{_UNIT})'
-_STRING: Final = f'"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+)*+"'
-_SCALAR: Final = rf"{_STRING}|-?(?:0|[1-9][0-9]{{0,99}})(?:\.[0-9]{{1,99}})?(?:[eE][-+]?[0-9]{{1,2}})?|true|false|null"
-
-
-def _with_containers(value: str) -> str:
-    """Values as they are, and arrays and objects of them."""
-    items = f"{_WS}(?:{value}{_WS}(?:,{_WS}{value}{_WS})*+)?+"
-    members = f"{_WS}(?:{_STRING}{_WS}:{_WS}{value}{_WS}(?:,{_WS}{_STRING}{_WS}:{_WS}{value}{_WS})*+)?+"
-    return rf"(?>{_SCALAR}|\[{items}\]|\{{{members}\}})"
-
-
-_RUN_DEPTH: Final = 2  # containers inside one another in a value that a run takes whole
-_ANY: Final = _with_containers(_with_containers(f"(?>{_SCALAR})"))
-_ITEM: Final = f"{_ANY}{_WS}"
-_MEMBER: Final = f"{_STRING}{_WS}:{_WS}{_ITEM}"
-_ITEMS: Final = re.compile(rf"(?:{_ITEM},{_WS})*+({_ITEM}(?=\]))?")
-_MEMBERS: Final = re.compile(rf"(?:{_MEMBER},{_WS})*+({_MEMBER}(?=\}}))?")
 _TEXT_RUN: Final = re.compile(f"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+)*+")
-_LONG_DIGITS: Final = 100  # the most digits of an integer that they match
-_LONG_FRAGMENT: Final = 24  # characters left from which on it pays to look for such runs, measured
-_PAUSE: Final = 16  # characters without another look where there was none: in deep documents most looks are in vain
 
 _WHITE_SPACE: Final = " \t\n\r"
 _OBJECT_NUMBER_ENDS: Final = " \t\n\r,}"
@@ -336,7 +326,7 @@ class PartialJSON:
             elif state in (_KEY, _FIRST_KEY):
                 if character == '"':
                     if end - at >= _LONG_FRAGMENT and self._takes_runs:
-                        after = self._take_run(_MEMBERS, text, at)
+                        after = self._take_run(text, at)
                         if after > at:
                             at = after
                             continue
@@ -352,7 +342,7 @@ class PartialJSON:
                 return self._fail(_EXPECTED[state], at, character)
             else:
                 if end - at >= _LONG_FRAGMENT and self._takes_runs and type(self._container) is list:
-                    after = self._take_run(_ITEMS, text, at)
+                    after = self._take_run(text, at)
                     if after > at:
                         at = after
                         continue
@@ -364,22 +354,27 @@ class PartialJSON:
                     return at
         return at
 
-    def _take_run(self, pattern: re.Pattern[str], text: str, at: int) -> int:
-        """Take in the whole values from `at` on, all at once; `at` itself where there are none."""
+    def _take_run(self, text: str, at: int) -> int:
+        """Take in the whole values, or members, from `at` on, all at once; `at` itself where there are none."""
         if at < self._no_run_before or len(self._stack) + _RUN_DEPTH > self._max_depth:
             return at
-        run = pattern.match(text, at)
-        if run is None or run.end() == at:
+        run = _RUN.match(text, at)
+        is_last = run is not None and run.lastindex is not None  # it goes up to the closing bracket: no comma ends it
+        whole = "" if run is None else run.group() if is_last else run.group()[:-1]
+        if run is None or whole.isspace() or not whole:
             self._no_run_before = at + _PAUSE
             return at
-        last = run.lastindex is not None  # the run goes up to the closing bracket, and has no comma at its end
-        whole = run.group() if last else run.group().rstrip(_WHITE_SPACE)[:-1]
-        if type(self._container) is list:
-            self._container += jiter.from_json(f"[{whole}]".encode())
-            self._state = _AFTER if last else _VALUE
-        else:
-            self._container.update(jiter.from_json(f"{{{whole}}}".encode()))
-            self._state = _AFTER if last else _KEY
+        try:
+            if type(self._container) is list:
+                self._container += jiter.from_json(f"[{whole}]".encode(), allow_inf_nan=False)
+                self._state = _AFTER if is_last else _VALUE
+            else:
+                self._container.update(jiter.from_json(f"{{{whole}}}".encode(), allow_inf_nan=False))
+                self._state = _AFTER if is_last else _KEY
+        except ValueError:
+            # It is no JSON: character by character it is found out where. Or it has lone surrogates.
+            self._no_run_before = len(text)
+            return at
         return run.end()
 
     def _begin_key(self, text: str, at: int) -> int:
