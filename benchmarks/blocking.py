@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eagerstream.wire import MessageAssembler, Outcome, WireDecoder
+from eagerstream.wire import FragmentDecoder, MessageAssembler, Outcome
 
 from .long_inputs import END_OF_INPUT, LONG_KINDS, chunks_of, events_of, fragments_of, text_of
 from .targets import Row
@@ -44,12 +44,16 @@ class _Taken:
     """The wire core with what it has taken in."""
 
     def __init__(self) -> None:
-        self._decoder = WireDecoder()
+        self._decoder = FragmentDecoder()
         self.assembler = MessageAssembler()
 
-    def take(self, chunk: bytes) -> None:
-        for event in self._decoder.feed(chunk):
-            self.assembler.feed(event)
+    def take(self, chunk: bytes) -> list[Any]:
+        """The events of a chunk, as `stream` makes them for a consumer."""
+        events: list[Any] = []
+        batch = iter(self._decoder.feed(chunk))
+        while (wire_event := self.assembler.feed_deltas(batch, events)) is not None:
+            events += self.assembler.feed(wire_event)
+        return events
 
     @classmethod
     def whole(cls, kind: str, chars: int, *, end: str = "}") -> _Taken:
