@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from math import inf
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
@@ -250,8 +250,11 @@ class EventBuffer(Generic[E]):
                 raise UsageError("another task waits for the next event already: one at a time")
             filled = self._filled = anyio.Event()
             try:
-                with anyio.move_on_after(held_s):
+                if held_s is None:  # nearly always, and a time-out costs more than all the rest
                     await filled.wait()
+                else:
+                    with anyio.move_on_after(held_s):
+                        await filled.wait()
             finally:
                 if self._filled is filled:
                     self._filled = None
@@ -373,11 +376,11 @@ class EventFeed(ABC, Generic[E]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> E:
+    def __anext__(self) -> Coroutine[Any, Any, E]:
         """The next event; raises what the reading raised once all events before it are handed out."""
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
-        return await self._buffer.get()
+        return self._buffer.get()
 
     async def finish(self) -> None:
         """Read to the end without handing out events, for those who want only what is left at the end.
