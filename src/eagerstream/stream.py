@@ -279,7 +279,7 @@ async def read_reply(
                 sink.opened(reply)
                 silence.begin()
                 while (batch := await reply.receive()) is not None:
-                    _take_batch(batch, assembler, sink, reply, one_message=one_message)
+                    has_events = _take_batch(batch, assembler, sink, reply, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
                         silence.end_soon()
                         if one_message:
@@ -288,7 +288,7 @@ async def read_reply(
                             break
                     else:
                         silence.end(batch)
-                    if sink.is_full:
+                    if has_events and sink.is_full:
                         with silence.allowed():
                             await sink.room()
                 is_read = True
@@ -322,8 +322,8 @@ def _take_batch(
     reply: Reply,
     *,
     one_message: bool,
-) -> None:
-    """The events of a chunk, all in one go, to whoever takes them."""
+) -> bool:
+    """The events of a chunk, all in one go, to whoever takes them; whether there were any."""
     events: list[StreamEvent] = []
     deltas = events if sink.wants_deltas else None
     rest = iter(batch)
@@ -337,6 +337,7 @@ def _take_batch(
     finally:
         if events:
             sink.take(events)  # also what came before an event that raised
+    return bool(events)
 
 
 class _Silence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -31,6 +31,8 @@ from ..wire.events import Message
 from .conversation import Conversation
 from .events import RunEvent
 from .turn import Turn
+
+_ONLY_DELTAS: Final = frozenset({InputDelta})
 
 
 class _Unwanted(Exception):
@@ -146,6 +148,9 @@ class IncomingReply:
 
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`; calls begin in here."""
+        if not self.is_cut and not self._guarded and {*map(type, events)} == _ONLY_DELTAS:
+            self._feed.put_all(events)
+            return
         for event in events:
             if self.is_cut:
                 if isinstance(event, InputStop) and self._turn.call_of(event.input) is not None:
