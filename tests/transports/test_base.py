@@ -1,0 +1,121 @@
+"""What all transports share: a body becomes wire events, and others get their turn while it does."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import eagerstream
+from eagerstream.limits import DEFAULT_LIMITS
+from eagerstream.replay import reply, tool_use
+from eagerstream.transports.base import StreamedReply
+from eagerstream.wire import FragmentDecoder, MessageAssembler
+from tests.support import REQUEST, LocalAPI
+
+TEXT = "x" * 20_000
+LONG = reply(tool_use("f", {"a": TEXT}, fragment_chars=16))
+"""A body of far more than one piece, and of more chunks than are handed out in one go."""
+
+
+def streamed_reply(chunks: Iterable[bytes]) -> StreamedReply:
+    """The reply of a peer that is never waited for."""
+
+    async def arriving() -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+
+    return StreamedReply(arriving(), request_id=None, limits=DEFAULT_LIMITS, decoder=FragmentDecoder)
+
+
+def message_of(events: Iterable[Any]) -> Any:
+    """What they make; the same fragment is an `InputFragment` or, at the edge of a piece, a dict."""
+    assembler = MessageAssembler()
+    for event in events:
+        assembler.feed(event)
+    return assembler.message
+
+
+@pytest.mark.anyio
+async def test_a_long_chunk_is_taken_in_by_pieces() -> None:
+    """However long it is, a chunk holds up nobody else for longer than a piece of it; its events are the same."""
+    reply = streamed_reply([LONG.body, LONG.body])
+    sizes: list[int] = []
+    events: list[Any] = []
+    async with anyio.create_task_group() as tasks:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await anyio.lowlevel.checkpoint()
+
+        tasks.start_soon(others)
+        while (batch := await reply.receive()) is not None:
+            events += batch
+            sizes.append(len(batch))
+        tasks.cancel_scope.cancel()
+    assert message_of(events) == message_of(FragmentDecoder().feed(LONG.body))
+    assert len(events) == 2 * len(FragmentDecoder().feed(LONG.body))
+    assert max(sizes) < 200
+    # None before a chunk: the wait for it is one. Trio may let a task go first in one round and last in the next.
+    assert turns >= len(sizes) - 3
+
+
+@pytest.mark.anyio
+async def test_chunks_that_are_there_already() -> None:
+    """A client finds hundreds of chunks in one read of a socket, and hands them out without ever waiting."""
+    chunks = [block + b"\n\n" for block in LONG.body.split(b"\n\n")[:-1]]
+    reply = streamed_reply(chunks)
+    turns_at = []
+    async with anyio.create_task_group() as tasks:
+        received = 0
+
+        async def others() -> None:
+            while True:
+                turns_at.append(received)
+                await anyio.lowlevel.checkpoint()
+
+        tasks.start_soon(others)
+        while await reply.receive() is not None:
+            received += 1
+        tasks.cancel_scope.cancel()
+    assert received == len(chunks) > 1000
+    gaps = [later - earlier for earlier, later in zip([0, *turns_at], [*turns_at, received], strict=True)]
+    assert max(gaps) <= 2 * 32  # trio may let a task go last in one round and first in the next
+
+
+@pytest.mark.anyio
+async def test_cancelled_between_two_pieces() -> None:
+    """What has come is taken in before a cancellation is seen: a reply that is cut off there loses nothing."""
+    gate = anyio.Event()
+
+    async def arriving() -> AsyncIterator[bytes]:
+        yield LONG.body
+        await gate.wait()
+
+    reply = StreamedReply(arriving(), request_id=None, limits=DEFAULT_LIMITS, decoder=FragmentDecoder)
+    events: list[Any] = []
+    with anyio.CancelScope() as scope:
+        while (batch := await reply.receive()) is not None:
+            events += batch
+            scope.cancel()
+    assert scope.cancelled_caught
+    assert message_of(events) == message_of(FragmentDecoder().feed(LONG.body))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("coding", ["gzip", "identity"])
+async def test_a_compressed_body(library: Any, coding: str) -> None:
+    """A proxy may compress the reply: some kilobytes of it are a hundred, and come as one chunk."""
+    body = gzip.compress(LONG.body) if coding == "gzip" else LONG.body
+    assert coding != "gzip" or len(body) < len(LONG.body) / 10
+    api = LocalAPI([body[:100], body[100:]], headers={"content-encoding": coding})
+    async with eagerstream.stream(api.transport(library), **REQUEST) as stream:
+        await stream.finish()
+    assert stream.inputs[0].value == {"a": TEXT}
