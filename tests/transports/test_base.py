@@ -13,6 +13,7 @@ import pytest
 import eagerstream
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.replay import reply, tool_use
+from eagerstream.transports import HTTPTransport
 from eagerstream.transports.base import StreamedReply
 from eagerstream.wire import FragmentDecoder, MessageAssembler
 from tests.support import REQUEST, LocalAPI
@@ -117,5 +118,19 @@ async def test_a_compressed_body(library: Any, coding: str) -> None:
     assert coding != "gzip" or len(body) < len(LONG.body) / 10
     api = LocalAPI([body[:100], body[100:]], headers={"content-encoding": coding})
     async with eagerstream.stream(api.transport(library), **REQUEST) as stream:
+        await stream.finish()
+    assert stream.inputs[0].value == {"a": TEXT}
+
+
+@pytest.mark.anyio
+async def test_a_body_that_a_hook_has_read(library: Any) -> None:
+    """Clients of httpx may have hooks that read a whole response, to log it say; it is not there twice."""
+
+    async def read(response: Any) -> None:
+        await response.aread()
+
+    client = LocalAPI([LONG.body]).client(library)
+    client.event_hooks = {"response": [read]}
+    async with eagerstream.stream(HTTPTransport(base_url="http://local", http_client=client), **REQUEST) as stream:
         await stream.finish()
     assert stream.inputs[0].value == {"a": TEXT}

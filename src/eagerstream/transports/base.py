@@ -180,7 +180,7 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
     if decoder is None:
         told = repr(content_type[:80]) if content_type else "of no content type"
         raise ProtocolError(f"the reply is not a stream of events but {told}")
-    chunks = response.aiter_bytes()
+    chunks = _chunks_of(response)
     try:
         yield StreamedReply(chunks, request_id=request_id_of(response.headers), limits=limits, decoder=decoder)
     finally:
@@ -190,3 +190,14 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
 def _pieces_of(chunk: bytes) -> Iterator[bytes]:
     for start in range(0, len(chunk), _PIECE_BYTES):
         yield chunk[start : start + _PIECE_BYTES]
+
+
+def _chunks_of(response: Any) -> AsyncIterator[bytes]:
+    """The body of a response, decompressed.
+
+    Where there is nothing to undo, `aiter_bytes` passes each chunk through two more generators. A body that was read
+    already, by a hook of the client say, is there for `aiter_bytes` only.
+    """
+    is_raw = not response.headers.get("content-encoding") and not getattr(response, "is_stream_consumed", True)
+    chunks: AsyncIterator[bytes] = response.aiter_raw() if is_raw else response.aiter_bytes()
+    return chunks
