@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 from eagerstream.replay import Timing, reply, retime, tool_use
@@ -11,6 +13,15 @@ from eagerstream.replay import Timing, reply, retime, tool_use
 KINDS = ("lines", "one string", "numbers")
 
 _SENTENCE = 'The sea sends the parts, and lets the listener choose; "a word", a comma,\nthen the swell – à demain. '
+
+_ROOT = Path(__file__).parents[1]
+_RECORDINGS = Path(os.environ.get("EAGERSTREAM_RECORDINGS") or _ROOT.parent / "shared" / "recordings")
+
+
+def recorded_bodies() -> list[bytes]:
+    """The bodies of real replies with tool inputs; none where their folder is absent, as they are no part of this."""
+    bodies = (path.read_bytes() for path in sorted(_RECORDINGS.glob("*.sse")))
+    return [body for body in bodies if b'"input_json_delta"' in body]
 
 
 def make_input(kind: str, chars: int) -> dict[str, Any]:

@@ -1,0 +1,236 @@
+"""Bytes to updates that nobody looks at, beside `jiter.from_json` on each `data:` line and nothing else.
+
+Ours are chunks of a body, taken to events by the wire core: the event stream taken apart, each input's text kept and
+its size checked, an `InputDelta` made for each fragment, and all events iterated over. Nobody looks at `partial`, and
+the values are made at the end. The other side has its lines split beforehand and throws away what it decodes: nothing
+that has to understand every event on its way can be cheaper. Both alternate in one process, and the least of many
+repetitions counts. What is told is what an event costs.
+
+Synthetic inputs have 100 KB in a reply of their own. The recorded replies are those with tool inputs, one after the
+other; they are not part of the project, and `EAGERSTREAM_RECORDINGS` names their folder.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import jiter
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from eagerstream.replay.body import body_events, is_fragment
+from eagerstream.wire import InputStop, Outcome
+
+from . import flavors
+from .flavors import Flavor
+from .streams import KINDS, body_chunks, make_input, recorded_bodies
+from .targets import Row
+from .wire_core import WireCore
+
+INPUT_CHARS: Final = 100_000
+FRAGMENTS: Final = (4, 7, 16, 64)
+MEDIAN_FRAGMENT: Final = 7  # characters, of recorded streams
+RECORDED: Final = "recorded replies"
+CHUNKINGS: Final = {"one event": 0, "1,460 bytes": 1_460}
+"""How bodies are cut into chunks, by bytes; 0: a chunk for each event. 1,460 are what a TCP segment carries."""
+_RUNS: Final = 5  # at least
+_TARGETS: Final = {Flavor.PURE: 4.0, Flavor.COMPILED: 2.5}
+_NOISE: Final = 1.15  # a run fails only above so many times its target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One body, cut one way.
+
+    Attributes:
+        flavor: Of the process that it was measured in.
+        kind: Of the input, or `RECORDED`.
+        fragment_chars: Length of a fragment; 0 where they are of any length.
+        chunking: One of `CHUNKINGS`.
+        events: In the body.
+        core_us: Microseconds per event of ours.
+        jiter_us: Microseconds per event of `jiter.from_json`.
+    """
+
+    flavor: str
+    kind: str
+    fragment_chars: int
+    chunking: str
+    events: int
+    core_us: float
+    jiter_us: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as dear ours is."""
+        return self.core_us / self.jiter_us
+
+
+# --- measuring, in a process of one flavor ----------------------------------------------------------------------------
+
+
+def _run_core(chunks: Sequence[bytes]) -> tuple[float, WireCore]:
+    core = WireCore()
+    feed = core.feed
+    start = time.perf_counter()
+    for chunk in chunks:
+        for _ in feed(chunk):
+            pass
+    return time.perf_counter() - start, core
+
+
+def _run_jiter(lines: Sequence[bytes]) -> float:
+    from_json = jiter.from_json
+    start = time.perf_counter()
+    for line in lines:
+        from_json(line)
+    return time.perf_counter() - start
+
+
+def _values(core: WireCore) -> list[object]:
+    """Of the inputs of the last message."""
+    return [input.value for input in core.assembler.inputs.values()]
+
+
+def _verified(chunks: Sequence[bytes], lines: Sequence[bytes]) -> list[object]:
+    """What `_values` must give: no fragment is lost, and each value is that of its text."""
+    core = WireCore()
+    stopped = [event.input for chunk in chunks for event in core.feed(chunk) if type(event) is InputStop]
+    stopped += [event.input for event in core.assembler.close() if type(event) is InputStop]
+    assert not core.assembler.lost_chars
+    fragments = [event["delta"]["partial_json"] for event in map(json.loads, lines) if is_fragment(event)]
+    assert sum(len(input.raw) for input in stopped) == sum(map(len, fragments)) > 0
+    for input in stopped:
+        if input.outcome is Outcome.VALID and input.raw:
+            assert input.value == json.loads(input.raw)
+    return _values(core)
+
+
+def _compare(chunks: Sequence[bytes], lines: Sequence[bytes], budget_s: float) -> tuple[float, float]:
+    """Seconds of ours and of jiter's, at the least."""
+    values = _verified(chunks, lines)
+    core_s = jiter_s = float("inf")
+    end = time.perf_counter() + budget_s
+    runs = 0
+    while runs < _RUNS or time.perf_counter() < end:
+        runs += 1
+        gc.collect()
+        elapsed_s, core = _run_core(chunks)
+        core_s = min(core_s, elapsed_s)
+        assert _values(core) == values
+        jiter_s = min(jiter_s, _run_jiter(lines))
+    return core_s, jiter_s
+
+
+def _single_events(body: bytes) -> list[bytes]:
+    ends = [0, *(event.end for event in body_events(body))]
+    return [body[start:end] for start, end in pairwise(ends)]
+
+
+def _cut(events: Sequence[bytes], size: int) -> Sequence[bytes]:
+    """The body in chunks of so many bytes; its events, where that is 0."""
+    if not size:
+        return events
+    body = b"".join(events)
+    return [body[at : at + size] for at in range(0, len(body), size)]
+
+
+def _bodies() -> dict[tuple[str, int], list[bytes]]:
+    """Kind and length of fragments to the events of a body; the recorded replies only where they are here."""
+    bodies: dict[tuple[str, int], list[bytes]] = {}
+    if recorded := recorded_bodies():
+        bodies[RECORDED, 0] = [event for body in recorded for event in _single_events(body)]
+    for kind in KINDS:
+        text = json.dumps(make_input(kind, INPUT_CHARS), ensure_ascii=False)
+        for fragment_chars in FRAGMENTS:
+            bodies[kind, fragment_chars] = body_chunks(text, fragment_chars)
+    return bodies
+
+
+def measure(flavor: str, budget_s: float) -> list[dict[str, Any]]:
+    """All cells, as plain data. `budget_s`: for each cell."""
+    cells: list[Cell] = []
+    for (kind, fragment_chars), events in _bodies().items():
+        lines = [event.partition(b"data: ")[2].rstrip() for event in events]
+        for chunking, size in CHUNKINGS.items():
+            core_s, jiter_s = _compare(_cut(events, size), lines, budget_s)
+            cells.append(
+                Cell(
+                    flavor=flavor,
+                    kind=kind,
+                    fragment_chars=fragment_chars,
+                    chunking=chunking,
+                    events=len(events),
+                    core_us=core_s / len(events) * 1e6,
+                    jiter_us=jiter_s / len(events) * 1e6,
+                )
+            )
+    return [asdict(cell) for cell in cells]
+
+
+# --- tables and targets -----------------------------------------------------------------------------------------------
+
+
+def _table(cells: Sequence[Cell]) -> Table:
+    table = Table(title="bytes to updates that nobody looks at: µs per event, and how many times jiter alone")
+    for name in ("input", "fragment", "chunks of", "events"):
+        table.add_column(name, justify="left" if name in ("input", "chunks of") else "right", no_wrap=True)
+    found: dict[tuple[str, int, str], dict[str, Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.kind, cell.fragment_chars, cell.chunking), {})[cell.flavor] = cell
+    here = [flavor for flavor in Flavor if any(cell.flavor == flavor for cell in cells)]
+    for flavor in here:
+        for name in (flavor, "jiter", "times"):
+            table.add_column(name, justify="right")
+    last = ""
+    for (kind, fragment_chars, chunking), by_flavor in found.items():
+        if kind != last:
+            table.add_section()
+            last = kind
+        figures = [
+            figure
+            for flavor in here
+            for cell in [by_flavor[flavor]]
+            for figure in (f"{cell.core_us:.2f}", f"{cell.jiter_us:.2f}", f"{cell.ratio:.2f}")
+        ]
+        events = by_flavor[here[0]].events
+        table.add_row(kind, str(fragment_chars or "any"), chunking, f"{events:,}", *figures)
+    return table
+
+
+def _row(cells: Sequence[Cell], flavor: Flavor, why: str) -> Row:
+    one_event = [cell for cell in cells if cell.flavor == flavor and cell.chunking == "one event"]
+    judged = [cell for cell in one_event if cell.fragment_chars == MEDIAN_FRAGMENT]
+    worst = max(judged, key=lambda cell: cell.ratio, default=None)
+    recorded = next((f"{cell.ratio:.2f}" for cell in one_event if cell.kind == RECORDED), "not here")
+    most = _TARGETS[flavor]
+    return Row(
+        work=f"bytes to updates that nobody looks at, {flavor}",
+        against="jiter.from_json on each data: line and nothing else",
+        target=f"at most {most:g} times at fragments of {MEDIAN_FRAGMENT} (a run fails above {most * _NOISE:.2f})",
+        measured=f"{worst.ratio:.2f} times ({worst.kind}); {RECORDED}: {recorded}" if worst else why,
+        met=worst.ratio <= most if worst else None,
+        asserted=worst is None or not most < worst.ratio <= most * _NOISE,
+    )
+
+
+def main(console: Console, *, quick: bool) -> dict[str, Any]:
+    """Measure both flavors, print a table, and give the figures."""
+    missing = flavors.available()
+    cells: list[Cell] = []
+    here = [flavor for flavor in Flavor if not missing[flavor]]
+    for flavor in track(here, "unwatched", console=Console(stderr=True), transient=True):
+        found = flavors.measure(flavor, measure, flavor=flavor, budget_s=0.1 if quick else 1.0)
+        cells += [Cell(**cell) for cell in found]
+    console.print(_table(cells))
+    if not recorded_bodies():
+        console.print(f"{RECORDED}: not here; set EAGERSTREAM_RECORDINGS to their folder")
+    rows = [_row(cells, flavor, missing[flavor]) for flavor in Flavor]
+    return {"cells": [{**asdict(cell), "ratio": cell.ratio} for cell in cells], "rows": [asdict(row) for row in rows]}
