@@ -14,9 +14,10 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # nor th
 from typing import Any, Final
 
 from eagerstream.handover import EventBuffer
-from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, TextDelta, WireDecoder
+from eagerstream.wire import PartialJSON, SSEDecoder, TextDelta
 
 from .streams import body_chunks, make_input
+from .wire_core import WireCore
 
 _FRAGMENT_CHARS: Final = 7  # the median of recorded streams
 _MANY: Final = 32  # events that arrive together, where many do
@@ -90,11 +91,10 @@ def _bytes_to_events(together: int) -> Prepare:
 
 def _assemble(chunks: Sequence[bytes]) -> object:
     """From bytes to events that nobody looks at."""
-    decoder, assembler = WireDecoder(), MessageAssembler()
+    core = WireCore()
     for chunk in chunks:
-        for wire_event in decoder.feed(chunk):
-            assembler.feed(wire_event)
-    return assembler.inputs[0].value
+        core.feed(chunk)
+    return core.assembler.inputs[0].value
 
 
 def _server_sent_events(events: int) -> Job:

@@ -25,10 +25,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eagerstream.wire import MessageAssembler, Outcome, WireDecoder
+from eagerstream.wire import Outcome
 
 from .long_inputs import END_OF_INPUT, LONG_KINDS, events_of, fragments_of, text_of
 from .targets import Row
+from .wire_core import WireCore
 
 FRAGMENT_CHARS: Final = 8
 TARGET: Final = 3.0
@@ -58,20 +59,18 @@ class Cell:
     traced_left: float
 
 
-def _stream(kind: str, chars: int) -> tuple[WireDecoder, MessageAssembler]:
+def _stream(kind: str, chars: int) -> WireCore:
     """Take in the whole input; what holds it."""
-    decoder, assembler = WireDecoder(), MessageAssembler()
+    core = WireCore()
     for event in events_of(fragments_of(text_of(kind, chars), FRAGMENT_CHARS)):
-        for wire_event in decoder.feed(event):
-            assembler.feed(wire_event)
-    for wire_event in decoder.feed(END_OF_INPUT):
-        assembler.feed(wire_event)
-    assert assembler.inputs[0].outcome is Outcome.VALID
-    return decoder, assembler
+        core.feed(event)
+    core.feed(END_OF_INPUT)
+    assert core.assembler.inputs[0].outcome is Outcome.VALID
+    return core
 
 
-def _check(kind: str, chars: int, assembler: MessageAssembler) -> None:
-    assert assembler.inputs[0].value == json.loads("".join(text_of(kind, chars)))
+def _check(kind: str, chars: int, core: WireCore) -> None:
+    assert core.assembler.inputs[0].value == json.loads("".join(text_of(kind, chars)))
 
 
 def _resident(name: str) -> int:
@@ -94,7 +93,7 @@ def resident(kind: str, chars: int) -> Use:
     peak = _resident("VmHWM")
     gc.collect()
     left = _resident("VmRSS")
-    _check(kind, chars, held[1])
+    _check(kind, chars, held)
     return Use(peak - before, left - before)
 
 
@@ -108,7 +107,7 @@ def traced(kind: str, chars: int) -> Use:
     gc.collect()
     left = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    _check(kind, chars, held[1])
+    _check(kind, chars, held)
     return Use(peak, left)
 
 
