@@ -1,10 +1,11 @@
 """Bytes to events, with the partial value of the input read at every delta: eagerstream beside `messages.stream()`.
 
-Both run through the same real anthropic client, on a transport in memory that hands out one event per chunk. A third
-column is the wire core by itself, without any client. The other side re-parses the whole input at each delta, so its
-largest cells would take hours. Where a whole run does not fit into `budget_s`, the cost of a delta is measured at
-evenly spaced places instead, and their mean, marked "~", stands for all: what comes before a place arrives as one
-delta, which leaves the client in the same state as many. Stopping early would leave out the dearest deltas.
+Both run through the same real anthropic client, on a transport in memory that hands out one event per chunk. Beside
+them stands the wire core by itself, without any client, in both flavors. The other side re-parses the whole input at
+each delta, so its largest cells would take hours. Where a whole run does not fit into `budget_s`, the cost of a delta
+is measured at evenly spaced places instead, and their mean, marked "~", stands for all: what comes before a place
+arrives as one delta, which leaves the client in the same state as many. Stopping early would leave out the dearest
+deltas.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -26,10 +28,13 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream.replay import encode_event
-from eagerstream.wire import InputDelta, MessageAssembler, WireDecoder
+from eagerstream.wire import InputDelta
 
+from . import flavors
+from .flavors import Flavor
 from .streams import KINDS, arriving, body_chunks, make_input
 from .targets import Row
+from .wire_core import WireCore
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 FRAGMENTS = (4, 7, 16, 64)
@@ -38,26 +43,39 @@ _REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": [{"role":
 _DELTA = b"input_json_delta"
 _DELTAS = 20  # that are measured at each place
 _PLACES = 20
+_BEST_S = 0.3  # that each side may run for its best
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One stream: µs per event of each side. `anthropic_sampled`: estimated from evenly spaced places."""
+    """One stream: µs per event of each side.
+
+    Attributes:
+        kind: Of the input.
+        size: Characters that the input was to have.
+        input_chars: Characters that it has.
+        fragment_chars: Length of a fragment.
+        events: In the body.
+        core_us: Of the wire core, by flavor: those that are here.
+        stream_us: Of `eagerstream.stream()`.
+        anthropic_us: Of `messages.stream()`.
+        anthropic_sampled: That is estimated from evenly spaced places.
+    """
 
     kind: str
     size: int
     input_chars: int
     fragment_chars: int
     events: int
-    core_us: float
+    core_us: dict[str, float]
     stream_us: float
     anthropic_us: float
     anthropic_sampled: bool
 
     @property
-    def core_ratio(self) -> float:
-        """How many times cheaper the wire core is than `messages.stream()`."""
-        return self.anthropic_us / self.core_us
+    def core_ratios(self) -> dict[str, float]:
+        """How many times cheaper the wire core is than `messages.stream()`, by flavor."""
+        return {flavor: self.anthropic_us / us for flavor, us in self.core_us.items()}
 
     @property
     def stream_ratio(self) -> float:
@@ -78,15 +96,14 @@ def _client(chunks: list[bytes]) -> AsyncAnthropic:
 
 
 def _run_core(chunks: list[bytes], value: Any) -> float:
-    decoder, assembler = WireDecoder(), MessageAssembler()
+    core = WireCore()
     start = time.perf_counter()
     for chunk in chunks:
-        for wire_event in decoder.feed(chunk):
-            for event in assembler.feed(wire_event):
-                if isinstance(event, InputDelta):
-                    event.input.partial  # noqa: B018  # the look is what is measured
+        for event in core.feed(chunk):
+            if type(event) is InputDelta:
+                _ = event.input.partial  # the look is what is measured
     elapsed = time.perf_counter() - start
-    assert assembler.inputs[0].value == value
+    assert core.assembler.inputs[0].value == value
     return elapsed
 
 
@@ -95,8 +112,8 @@ async def _run_stream(chunks: list[bytes], value: Any) -> float:
         start = time.perf_counter()
         async with eagerstream.stream(client, buffer="wait", **_REQUEST) as stream:
             async for event in stream:
-                if isinstance(event, InputDelta):
-                    event.input.partial  # noqa: B018
+                if type(event) is InputDelta:
+                    _ = event.input.partial
         elapsed = time.perf_counter() - start
     assert stream.inputs[0].value == value
     return elapsed
@@ -151,30 +168,47 @@ def _sampled_s(chunks: list[bytes], text: str, fragment_chars: int) -> float:
     return sum(times) / len(times) / _DELTAS
 
 
-def _best(run: Callable[[], float], repeats: int) -> float:
-    return min(run() for _ in range(repeats))
+def _best(run: Callable[[], float], least_runs: int = 3) -> float:
+    """Seconds of the shortest run of so many, and of as many more as `_BEST_S` has room for."""
+    end = time.perf_counter() + _BEST_S
+    best_s = min(run() for _ in range(least_runs))
+    while time.perf_counter() < end:
+        best_s = min(best_s, run())
+    return best_s
 
 
 def _anthropic_s(chunks: list[bytes], value: Any, fragment_chars: int, budget_s: float) -> tuple[float, bool]:
     """Seconds per event of `messages.stream()`, and whether they come from a sample."""
     text = json.dumps(value, ensure_ascii=False)
-    sampled_s = _sampled_s(chunks, text, fragment_chars)
-    whole_s = sampled_s * len(chunks)
-    if whole_s > budget_s:
-        return sampled_s, True
-    repeats = max(1, min(5, int(budget_s / whole_s)))
-    return _best(lambda: anyio.run(_run_anthropic, chunks, value), repeats) / len(chunks), False
+    if len(chunks) > _DELTAS * _PLACES:  # else a whole run is no longer than the sample
+        sampled_s = _sampled_s(chunks, text, fragment_chars)
+        if sampled_s * len(chunks) > budget_s:
+            return sampled_s, True
+    return _best(lambda: anyio.run(_run_anthropic, chunks, value), 1) / len(chunks), False
 
 
-def measure(kind: str, size: int, fragment_chars: int, *, budget_s: float) -> Cell:
-    """One cell; the two sides directly after each other, ours first (a warm-up for both)."""
+def _stream_of(kind: str, size: int, fragment_chars: int) -> tuple[Any, str, list[bytes]]:
+    """The input, its text, and the body in chunks."""
     value = make_input(kind, size)
     text = json.dumps(value, ensure_ascii=False)
-    chunks = body_chunks(text, fragment_chars)
-    repeats = max(1, min(20, 20_000 // len(chunks)))
+    return value, text, body_chunks(text, fragment_chars)
+
+
+def measure_core(kind: str, sizes: list[int], fragment_chars: int) -> list[float]:
+    """The wire core in this process' flavor: microseconds per event, for each size."""
+    figures = []
+    for size in sizes:
+        value, _, chunks = _stream_of(kind, size, fragment_chars)
+        gc.collect()
+        figures.append(_best(partial(_run_core, chunks, value)) / len(chunks) * 1e6)
+    return figures
+
+
+def measure(kind: str, size: int, fragment_chars: int, core_us: dict[str, float], budget_s: float) -> Cell:
+    """One cell, with what the wire core took; the two clients directly after each other."""
+    value, text, chunks = _stream_of(kind, size, fragment_chars)
     gc.collect()
-    core_s = _best(lambda: _run_core(chunks, value), repeats)
-    stream_s = _best(lambda: anyio.run(_run_stream, chunks, value), repeats)
+    stream_s = _best(lambda: anyio.run(_run_stream, chunks, value))
     other_s, sampled = _anthropic_s(chunks, value, fragment_chars, budget_s)
     return Cell(
         kind=kind,
@@ -182,18 +216,33 @@ def measure(kind: str, size: int, fragment_chars: int, *, budget_s: float) -> Ce
         input_chars=len(text),
         fragment_chars=fragment_chars,
         events=len(chunks),
-        core_us=core_s / len(chunks) * 1e6,
+        core_us=core_us,
         stream_us=stream_s / len(chunks) * 1e6,
         anthropic_us=other_s * 1e6,
         anthropic_sampled=sampled,
     )
 
 
+def _measure_all(here: list[Flavor], *, quick: bool) -> list[Cell]:
+    sizes = list(SIZES[:3] if quick else SIZES)
+    plan = [(kind, fragment_chars) for kind in KINDS for fragment_chars in FRAGMENTS]
+    cells: list[Cell] = []
+    for kind, fragment_chars in track(plan, "bytes to events", console=Console(stderr=True), transient=True):
+        lines = {
+            flavor: flavors.measure(flavor, measure_core, kind=kind, sizes=sizes, fragment_chars=fragment_chars)
+            for flavor in here
+        }
+        for place, size in enumerate(sizes):
+            core_us = {str(flavor): line[place] for flavor, line in lines.items()}
+            cells.append(measure(kind, size, fragment_chars, core_us, 0.5 if quick else 4.0))
+    return cells
+
+
 def exponent(cells: list[Cell]) -> float:
-    """How the core's total time grows with the input's size, from 10 KB on: 1 is linear, 2 quadratic."""
+    """How the pure core's total time grows with the input's size, from 10 KB on: 1 is linear, 2 quadratic."""
     large = [cell for cell in cells if cell.input_chars > 5_000]
     sizes = np.log([cell.input_chars for cell in large])
-    totals = np.log([cell.core_us * cell.events for cell in large])
+    totals = np.log([cell.core_us[Flavor.PURE] * cell.events for cell in large])
     return float(np.polyfit(sizes, totals, 1)[0])
 
 
@@ -203,74 +252,81 @@ _TARGETS = (
     (1_000_000, ("one string",), 250),
     (1_000_000, ("numbers",), 1_500),
 )
-"""Of inputs of this size and of these kinds: how many times cheaper the core is to be, at the least."""
+"""Of inputs of this size and of these kinds: how many times cheaper the better flavor of the core is, at the least."""
 
 
-def _rows(cells: list[Cell]) -> list[Row]:
+def _rows(cells: list[Cell], here: list[Flavor]) -> list[Row]:
     rows = []
     for size, kinds, least in _TARGETS:
         found = [
             cell for cell in cells if (cell.size, cell.fragment_chars) == (size, MEDIAN_FRAGMENT) and cell.kind in kinds
         ]
-        core = min((cell.core_ratio for cell in found), default=0.0)
-        stream = min((cell.stream_ratio for cell in found), default=0.0)
         which = "any kind" if kinds is KINDS else kinds[0]
+        cores = {flavor: min((cell.core_ratios[flavor] for cell in found), default=0.0) for flavor in here}
+        stream = min((cell.stream_ratio for cell in found), default=0.0)
+        sides = [*(f"core {core:,.0f} times ({flavor})" for flavor, core in cores.items()), f"stream() {stream:,.0f}"]
         rows.append(
             Row(
                 work=f"bytes to updates with a partial at every delta, {size:,} characters, {which}",
                 against="anthropic messages.stream()",
                 target=f"at least {least:,} times cheaper",
-                measured=f"core {core:,.0f} times, stream() {stream:,.0f} times" if found else "not in a quick run",
-                met=core >= least if found else None,
+                measured=", ".join(sides) if found else "not in a quick run",
+                met=max(cores.values()) >= least if found else None,
             )
         )
     return rows
 
 
-def main(console: Console, *, quick: bool) -> dict[str, Any]:
-    """Measure all cells, print a table, and give the figures."""
-    sizes = SIZES[:3] if quick else SIZES
-    plan = [(kind, size, chars) for kind in KINDS for chars in FRAGMENTS for size in sizes]
-    budget_s = 1.0 if quick else 5.0
-    cells = [
-        measure(kind, size, chars, budget_s=budget_s)
-        for kind, size, chars in track(plan, "bytes to events", console=Console(stderr=True), transient=True)
-    ]
-    table = Table(title="bytes to events, partial value read at every delta: µs per event")
+def _table(cells: list[Cell], growths: dict[str, float]) -> Table:
+    table = Table(title="bytes to events, partial value read at every delta: µs per event, and how many times cheaper")
     for name in (
         "input",
         "chars",
         "fragment",
-        "wire core",
+        *Flavor,
         "stream()",
-        "messages.stream()",
-        "ratio of core",
-        "of stream()",
+        "messages .stream()",
+        *(f"times, {flavor}" for flavor in Flavor),
+        "times, stream()",
         "growth",
     ):
         table.add_column(name, justify="left" if name == "input" else "right", no_wrap=name in ("input", "chars"))
-    growths: dict[str, float] = {}
-    for kind in KINDS:
-        for chars in FRAGMENTS:
-            row = [cell for cell in cells if (cell.kind, cell.fragment_chars) == (kind, chars)]
-            growths[f"{kind}/{chars}"] = exponent(row)
-            for cell in row:
-                about = "~" if cell.anthropic_sampled else ""
-                table.add_row(
-                    kind,
-                    f"{cell.input_chars:,}",
-                    str(chars),
-                    f"{cell.core_us:.1f}",
-                    f"{cell.stream_us:.1f}",
-                    f"{about}{cell.anthropic_us:,.1f}",
-                    f"{about}{cell.core_ratio:,.1f}",
-                    f"{about}{cell.stream_ratio:,.1f}",
-                    f"{growths[f'{kind}/{chars}']:.2f}" if cell is row[-1] else "",
-                )
-            table.add_section()
-    console.print(table)
+    for number, cell in enumerate(cells):
+        about = "~" if cell.anthropic_sampled else ""
+        is_last = cell.size == max(other.size for other in cells)
+        table.add_row(
+            cell.kind,
+            f"{cell.input_chars:,}",
+            str(cell.fragment_chars),
+            *(f"{cell.core_us[flavor]:.2f}" if flavor in cell.core_us else "-" for flavor in Flavor),
+            f"{cell.stream_us:.1f}",
+            f"{about}{cell.anthropic_us:,.1f}",
+            *(f"{about}{cell.core_ratios[flavor]:,.1f}" if flavor in cell.core_us else "-" for flavor in Flavor),
+            f"{about}{cell.stream_ratio:,.1f}",
+            f"{growths[_line(cell)]:.2f}" if is_last else "",
+            end_section=is_last and number + 1 < len(cells),
+        )
+    return table
+
+
+def _line(cell: Cell) -> str:
+    """The cells that differ in size only."""
+    return f"{cell.kind}/{cell.fragment_chars}"
+
+
+def main(console: Console, *, quick: bool) -> dict[str, Any]:
+    """Measure all cells, print a table, and give the figures."""
+    missing = flavors.available()
+    here = [flavor for flavor in Flavor if not missing[flavor]]
+    cells = _measure_all(here, quick=quick)
+    growths = {
+        line: exponent([cell for cell in cells if _line(cell) == line]) for line in dict.fromkeys(map(_line, cells))
+    }
+    console.print(_table(cells, growths))
     return {
-        "cells": [{**asdict(cell), "core_ratio": cell.core_ratio, "stream_ratio": cell.stream_ratio} for cell in cells],
+        "cells": [
+            {**asdict(cell), "core_ratios": cell.core_ratios, "stream_ratio": cell.stream_ratio} for cell in cells
+        ],
         "growth_exponents": growths,
-        "rows": [asdict(row) for row in _rows(cells)],
+        "rows": [asdict(row) for row in _rows(cells, here)],
     }
