@@ -24,6 +24,7 @@ OURS = "eagerstream"
 FLOOR = "floor"  # appended to a list, and one `json.loads` at the end: nobody can go below that in Python
 _RUNS = 3  # at least
 _BATCH = 64  # prefixes in memory at once
+_COUNTED_CHARS = 10_000  # up to which all values are compared, each of which is read whole for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +153,19 @@ def measure(
     return [asdict(cell) for cell in cells]
 
 
+def _changes(fragments: Sequence[str]) -> int:
+    """After how many fragments the value is another than before."""
+    parser = PartialJSON()
+    changes = 0
+    before = ""
+    for fragment in fragments:
+        parser.feed(fragment)
+        value = repr(parser.value)
+        changes += value != before
+        before = value
+    return changes
+
+
 def measure_jsonriver(size: int, fragments: Sequence[int]) -> list[Cell]:
     """The cells of jsonriver on one document, one for each source of its fragments.
 
@@ -160,15 +174,20 @@ def measure_jsonriver(size: int, fragments: Sequence[int]) -> list[Cell]:
     """
     text = json.dumps(make_document(size), ensure_ascii=False)
     documents = [cut(text, fragment_chars) for fragment_chars in fragments]
-    return [
-        Cell(
-            flavor="",
-            side=f"jsonriver, {source}",
-            size=size,
-            chars=len(text),
-            fragment_chars=fragment_chars,
-            us=best_s / len(document) * 1e6,
-        )
-        for fragment_chars, document, times in zip(fragments, documents, jsonriver.measure(documents), strict=True)
-        for source, best_s in times.items()
-    ]
+    cells: list[Cell] = []
+    for fragment_chars, document, sources in zip(fragments, documents, jsonriver.measure(documents), strict=True):
+        if size <= _COUNTED_CHARS:
+            changes = _changes(document)
+            assert all(measured.values == changes for measured in sources.values())
+        cells += [
+            Cell(
+                flavor="",
+                side=f"jsonriver, {source}",
+                size=size,
+                chars=len(text),
+                fragment_chars=fragment_chars,
+                us=measured.seconds / len(document) * 1e6,
+            )
+            for source, measured in sources.items()
+        ]
+    return cells
