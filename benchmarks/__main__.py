@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,21 @@ from rich.console import Console
 
 from . import machine, results
 
-BENCHMARKS = ("early_start", "fault_matrix", "bedrock_frames", "bytes_to_events", "partial_values")
+BENCHMARKS = (
+    "early_start",
+    "fault_matrix",
+    "bedrock_frames",
+    "bytes_to_events",
+    "partial_values",
+    "unwatched",
+    "loopback_run",
+    "hand_off",
+    "many_inputs",
+    "memory",
+    "blocking",
+    "startup",
+    "guard",
+)
 """Modules, each with `main(console, *, quick)`, in the order in which they run."""
 
 _messages = Console(stderr=True)
@@ -24,7 +39,7 @@ def main(
     names: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(BENCHMARKS)}; all without any.")] = None,
     *,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller streams, fewer faults, less patience; a few minutes.")
+        bool, typer.Option("--quick", help="Smaller streams, fewer faults, less patience; some minutes.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -39,7 +54,10 @@ def main(
         if name not in BENCHMARKS:
             raise typer.BadParameter(f"{name}: not one of {', '.join(BENCHMARKS)}", param_hint="NAME")
     described = machine.describe()
-    sections = [_run(name, quick=quick) for name in names or BENCHMARKS]
+    chosen = names or BENCHMARKS
+    sections = [
+        _run(name, f"{number} of {len(chosen)}: {name}", quick=quick) for number, name in enumerate(chosen, start=1)
+    ]
     if output is None and not names and not quick:
         output = Path(__file__).parent
     if output is not None:
@@ -50,21 +68,27 @@ def main(
     sys.exit(1 if faults else 0)
 
 
-def _run(name: str, *, quick: bool) -> results.Section:
-    """One benchmark; a failure is told and stays its own."""
+def _run(name: str, title: str, *, quick: bool) -> results.Section:
+    """One benchmark; a failure is told and stays its own. How far the run is goes to stderr."""
     console = results.Recorder()
     if not console.is_terminal:
-        console.width = 120  # of a pipe nobody knows the width, and a table that is cut is no use
-    _messages.print(f"{name} ...", style="dim")
+        console.width = 160  # of a pipe nobody knows the width, and a table that is cut is no use
+    _messages.print(f"{title} ...", style="dim", highlight=False)
     method = error = ""
     figures = {}
+    start = time.monotonic()
     try:
         module = importlib.import_module(f"{__package__}.{name}")
         method = inspect.getdoc(module) or ""
         figures = module.main(console, quick=quick)
     except Exception as exception:
-        traceback.print_exc()
-        error = f"{type(exception).__name__}: {exception}"
+        if isinstance(exception, ModuleNotFoundError) and exception.name in results.OPTIONAL:
+            figures = results.left_out(name, exception.name)
+            console.print(f"{exception.name} is not installed: pip install 'eagerstream[bench]'")
+        else:
+            traceback.print_exc()
+            error = f"{type(exception).__name__}: {exception}"
+    _messages.print(f"{title}: {time.monotonic() - start:.0f} s", style="dim", highlight=False)
     return results.Section(name=name, method=method, printed=console.printed, figures=figures, error=error)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from .targets import Row
+
+OPTIONAL = ("botocore", "httpx2", "numpy")
+"""Packages that some benchmarks cannot run without, and the others can."""
 
 
 class Recorder(Console):
@@ -64,6 +67,13 @@ def broken(sections: Iterable[Section]) -> list[str]:
             if row.asserted and row.met is False
         ]
     return faults
+
+
+def left_out(name: str, package: str) -> dict[str, Any]:
+    """The figures of a benchmark that did not run, since a package is not installed."""
+    work = name.replace("_", " ").capitalize()
+    row = Row(work=work, against="-", target="-", measured=f"{package} is not installed", met=None)
+    return {"rows": [asdict(row)]}
 
 
 def write(directory: Path, machine: Mapping[str, str], sections: Sequence[Section]) -> None:

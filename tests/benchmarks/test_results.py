@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.table import Table
 
-from benchmarks.results import Recorder, Section, broken, markdown, write
+from benchmarks.results import Recorder, Section, broken, left_out, markdown, write
 from benchmarks.targets import Row
 
 
@@ -35,6 +35,15 @@ def test_a_run_fails_on_what_it_asserts_measured_and_missed(verdict: dict[str, A
 def test_a_benchmark_that_failed_fails_the_run() -> None:
     """Its targets were not tried, which must not look as if they were met."""
     assert broken([Section(name="some_work", method="", error="ValueError: x")]) == ["some_work failed: ValueError: x"]
+
+
+def test_a_benchmark_without_its_package_says_so(tmp_path: Path) -> None:
+    """A claim that was not tried must show, and must not fail a machine that only lacks a package."""
+    section = Section(name="hand_off", method="How.", figures=left_out("hand_off", "httpx2"))
+    assert broken([section]) == []
+    write(tmp_path, {}, [section])
+    row = "| Hand off | - | - | httpx2 is not installed | not measured here |"
+    assert row in (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
 
 
 def test_a_table_in_markdown() -> None:
