@@ -227,7 +227,7 @@ def main(console: Console, *, quick: bool) -> dict[str, Any]:
     cells: list[Cell] = []
     here = [flavor for flavor in Flavor if not missing[flavor]]
     for flavor in track(here, "unwatched", console=Console(stderr=True), transient=True):
-        found = flavors.measure(flavor, measure, flavor=flavor, budget_s=0.1 if quick else 1.0)
+        found = flavors.measure(flavor, measure, flavor=flavor, budget_s=0.1 if quick else 0.5)
         cells += [Cell(**cell) for cell in found]
     console.print(_table(cells))
     if not recorded_bodies():
