@@ -100,15 +100,16 @@ class EventStreamDecoder(Decoder[T]):
         last = chunk[-1]
         unfinished = b"" if last in b"\r\n" else lines.pop()
         self._after_cr = last == _CR
+        pieces = self._pieces
         for line in lines:
-            if self._pieces:
-                self._pieces.append(line)
-                line = b"".join(self._pieces)
-                self._pieces.clear()
+            if pieces:
+                pieces.append(line)
+                line = b"".join(pieces)
+                pieces.clear()
                 self._pieces_bytes = 0
             if line:
                 self._take_line(line)
-            else:
+            elif self._event_bytes:
                 self._dispatch(events)
         if unfinished:
             self._pieces.append(unfinished)
@@ -125,13 +126,13 @@ class EventStreamDecoder(Decoder[T]):
 
     def _take_line(self, line: bytes) -> None:
         """A line that is not empty; fields with unknown names are ignored, as the standard says."""
-        size = len(line)
-        if self._event_bytes + size > self._max_event_bytes:
-            self._check_size(line, size)
+        event_bytes = self._event_bytes + len(line)
+        if event_bytes > self._max_event_bytes:
+            self._check_size(line, len(line))
         name, _, value = line.partition(b":")
         if not name:
             return  # a comment, which keeps a connection alive and takes no room
-        self._event_bytes += size
+        self._event_bytes = event_bytes
         value = value.removeprefix(b" ")
         if name == b"data":
             self._data.append(value)
@@ -164,4 +165,5 @@ class SSEDecoder(EventStreamDecoder[ServerSentEvent]):
         # A field ends at a line end or a colon, which are never part of a longer UTF-8 sequence: decoding field by
         # field gives what decoding the stream gives, and one U+FFFD per maximal invalid part is what the standard asks.
         event = self._event.decode("utf-8", "replace") or "message"
-        return ServerSentEvent(event, data.decode("utf-8", "replace"), self._id.decode("utf-8", "replace"), self._retry)
+        last_id = self._id.decode("utf-8", "replace") if self._id else ""
+        return ServerSentEvent(event, data.decode("utf-8", "replace"), last_id, self._retry)
