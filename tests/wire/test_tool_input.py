@@ -163,3 +163,14 @@ def test_a_long_input_takes_little_more_room_than_its_text_and_its_value() -> No
         assert assembler.inputs[0].outcome is Outcome.VALID
 
     assert peak_bytes(run) < 3 * len(text)
+
+
+def test_the_raw_text_of_a_settled_input_is_joined_once() -> None:
+    """A message with an invalid input has it, and so have its result and the history."""
+    accumulator, tool_input, _ = started()
+    grow(accumulator, '{"a": ', "x" * 5_000)
+    accumulator.feed(block_stop(0))
+    assert tool_input.outcome is Outcome.INVALID
+    assert tool_input.raw is tool_input.raw
+    assert tool_input.wrapped["INVALID_JSON"] is tool_input.raw
+    assert tool_input.raw == '{"a": ' + "x" * 5_000

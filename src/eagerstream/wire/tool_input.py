@@ -107,6 +107,7 @@ class ToolInput:
         # The text: whole blocks in UTF-8, for a string of four characters takes sixty bytes; then the newest fragments.
         self._blocks: list[bytes] = []
         self._blocks_chars = 0
+        self._raw: str | None = None  # once it is settled, and was asked for
         self._tail: list[str] = []
         self._parsed = 0  # fragments of the tail that the parser has read
         self._due_chars = _BLOCK_CHARS  # from so many characters on there is more to do than to keep a fragment
@@ -128,8 +129,13 @@ class ToolInput:
         """
         if self._given is not None and not self._chars:
             return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False)
-        text = b"".join(self._blocks).decode("utf-8", "surrogatepass") + "".join(self._tail)
-        return text[: self._max_chars]
+        if self._raw is None:
+            text = b"".join(self._blocks).decode("utf-8", "surrogatepass") + "".join(self._tail)
+            if self.outcome is None:
+                return text[: self._max_chars]
+            self._raw = text  # nothing more will come: from now on in this form alone
+            self._blocks.clear()
+        return self._raw
 
     @property
     def chars(self) -> int:
