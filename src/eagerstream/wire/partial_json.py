@@ -151,6 +151,42 @@ class PartialJSON:
         track: Collect finished paths, for `take_finished`.
     """
 
+    __slots__ = (  # more attributes than the 30 whose names the instances of a class would share
+        "_base",
+        "_closed",
+        "_container",
+        "_eager",
+        "_failed_in",
+        "_finished",
+        "_hex",
+        "_high",
+        "_in_key",
+        "_key",
+        "_length",
+        "_literal",
+        "_literal_at",
+        "_max_chars",
+        "_max_depth",
+        "_max_digits",
+        "_no_run_before",
+        "_node",
+        "_number",
+        "_number_ends",
+        "_number_shown",
+        "_number_start",
+        "_parts",
+        "_quote",
+        "_root",
+        "_short_digits",
+        "_stack",
+        "_state",
+        "_takes_runs",
+        "_track",
+        "error",
+        "overflow_chars",
+        "started",
+    )
+
     def __init__(
         self,
         *,
