@@ -489,14 +489,16 @@ async def test_execution_that_is_cancelled_and_done_again() -> None:
 
 @pytest.mark.anyio
 async def test_execution_by_two_tasks() -> None:
-    """Each call runs once, and both wait for all of them."""
+    """Each call runs once, and both wait for all of them, also where one comes while the other's tools run."""
     begun: list[int] = []
+    runs, goes_on = anyio.Event(), anyio.Event()
 
     @tool
     async def work(n: int) -> int:
         """Work."""
         begun.append(n)
-        await anyio.lowlevel.checkpoint()
+        runs.set()
+        await goes_on.wait()
         return n
 
     calls = [tool_use("work", {"n": n}, id=f"c{n}") for n in (1, 2)]
@@ -508,6 +510,9 @@ async def test_execution_by_two_tasks() -> None:
         turn = conversation.take(stream)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(turn.execute)
+            await runs.wait()
             tasks.start_soon(turn.execute)
+            await anyio.wait_all_tasks_blocked()
+            goes_on.set()
     assert sorted(begun) == [1, 2]
     assert [result["content"] for result in turn.results()] == ["1", "2"]

@@ -91,15 +91,15 @@ class Turn:
         """
         if self.ending is not None and self.ending.begins is not Begins.ALL:
             self.withdraw(Begins.NONE)
+        begun = [call for call in self.calls if call not in self._begun]  # the others are another task's
+        self._begun.update(begun)
         try:
             async with anyio.create_task_group() as tasks:
-                for call in self.calls:
-                    if call not in self._begun:
-                        self._begun.add(call)
-                        self._executor.admit(call)
-                        tasks.start_soon(execute, self._executor, call)
+                for call in begun:
+                    self._executor.admit(call)
+                    tasks.start_soon(execute, self._executor, call)
         finally:
-            for call in self.calls:
+            for call in begun:
                 if call.ran:
                     call.refuse(CANCELLED)  # where it was cancelled: it must not run a second time
                 elif call.result is None:
