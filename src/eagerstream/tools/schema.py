@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined, to_jsonable_python
+from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json, to_jsonable_python
 
 from ..growing import GrowingInput
 from ..wire import JSON, JSONObject, copy_json, encodable
@@ -206,8 +206,9 @@ def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
 def _as_json(value: Any) -> bytes:
     """A JSON value as UTF-8, with U+FFFD in place of each lone surrogate."""
     try:
-        return json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # looked for in every input, they would take as long as the check
+        # In few instructions: they come from cold caches, and the tool waits for this.
+        return to_json(value)
+    except PydanticSerializationError:  # of a lone surrogate, and of more levels than it goes down
         return json.dumps(encodable(value)).encode()
 
 
