@@ -19,7 +19,7 @@ from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
 from .call import ToolCall
 from .faults import InputError
 from .history import API_NAME
-from .invoke import invoke, runs_on_the_loop
+from .invoke import Kind, invoke, kind_of
 from .options import Group, Reject, ToolOptions, option_faults
 from .raw_schema import RawSchema
 from .response import error_text
@@ -79,6 +79,7 @@ class Tool:
         if inspect.iscoroutinefunction(self.guard):
             faults.append("guard must be a plain function: it is asked at every fragment")
         if not unfit:
+            self._kind = kind_of(function)
             faults += self._define(function, options) if given is None else self._take(function, given, options)
         if faults:
             name = options.get("name") or (given or {}).get("name") or _name_of(function)
@@ -119,7 +120,7 @@ class Tool:
             faults.append(
                 f"with accepts_invalid_input it needs a parameter {INVALID_JSON}, and defaults for all the others"
             )
-        if parameters.is_streaming and not runs_on_the_loop(function):
+        if parameters.is_streaming and self._kind is Kind.THREADED:
             faults.append("only an async function can read streaming parameters")
         if parameters.is_streaming and self.start == "message":
             faults.append('a tool with streaming parameters begins before its message ends: start cannot be "message"')
@@ -288,7 +289,7 @@ class Tool:
             function = partial(self._function, **arguments, **injected)
         else:
             function = partial(self._function, arguments, **injected)
-        return await invoke(function, call)
+        return await invoke(function, call, kind=self._kind)
 
 
 class _Decorator(Protocol):

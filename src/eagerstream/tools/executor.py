@@ -168,7 +168,9 @@ class InProcessExecutor:
         if not is_early and admission.arguments is None:
             await call.input.settled()
             arguments = await self._arguments_in_time(call, tool)
-        if arguments is None or tool is None or call.result is not None or not await _approved(call, tool):
+        if arguments is None or tool is None or call.result is not None:
+            return
+        if tool.approve is not None and not await _approved(call, tool, tool.approve):
             return
         await admission.place.wait_for_slot()
         if is_early and call.input.outcome is not None:  # it was whole before its turn came: nothing need be risked
@@ -176,11 +178,12 @@ class InProcessExecutor:
             arguments = await self._arguments_in_time(call, tool)
         if arguments is None or call.result is not None:
             return
-        with anyio.CancelScope(shield=tool.on_cancel == "finish"):  # its time limit bounds it
-            if is_early:
-                await self._run_early(call, tool, arguments, admission.place)
-            else:
-                await self._run(call, tool, arguments)
+        shield = tool.on_cancel == "finish"  # its time limit bounds it
+        if not is_early:
+            await self._run(call, tool, arguments, shield=shield)
+            return
+        with anyio.CancelScope(shield=shield):
+            await self._run_early(call, tool, arguments, admission.place)
 
     async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         """As `_arguments`; a large input is checked in a thread, and not for longer than the tool may run."""
@@ -218,10 +221,10 @@ class InProcessExecutor:
             call.fail(error)
         return None
 
-    async def _run(self, call: ToolCall, tool: Tool, arguments: JSONObject) -> None:
+    async def _run(self, call: ToolCall, tool: Tool, arguments: JSONObject, *, shield: bool) -> None:
         timeout_s = self._timeout_s(tool)
         call.start()
-        with anyio.move_on_after(timeout_s) as scope:
+        with anyio.move_on_after(timeout_s, shield=shield) as scope:
             try:
                 returned = await tool.invoke(arguments, call)
                 call.answer(returned, include_data=tool.include_data)
@@ -298,15 +301,13 @@ def _refuse_late(call: ToolCall, timeout_s: float) -> None:
     call.refuse(text, code=ToolErrorCode.TIMEOUT)
 
 
-async def _approved(call: ToolCall, tool: Tool) -> bool:
+async def _approved(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], object]) -> bool:
     """Ask whether the call may run; one that may not is answered."""
-    if tool.approve is None:
-        return True
     answer: object = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
     with anyio.move_on_after(tool.approve_timeout_s):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_once_answered, call, tasks.cancel_scope)
-            answer = await _answer_of(tool.approve, call)
+            answer = await _answer_of(approve, call)
             tasks.cancel_scope.cancel()
     if answer is True:
         return call.result is None

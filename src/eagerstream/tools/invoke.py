@@ -13,6 +13,7 @@ import threading
 import types
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import closing, suppress
+from enum import Enum
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeAlias
@@ -34,17 +35,33 @@ _LOOK_S: Final = 0.5
 """How often a thread that waits looks whether anybody still waits for it."""
 
 
-async def invoke(function: Callable[[], Any], call: ToolCall | None) -> Any:
-    """The result of a function without arguments.
+class Kind(Enum):
+    """How a function is run."""
+
+    COROUTINE = "async def"
+    GENERATOR = "async generator"
+    THREADED = "anything else"
+
+
+def kind_of(function: Callable[..., Any]) -> Kind:
+    """How a function is to be run; looking takes as long as much of the way from an input to its tool."""
+    kind = _unwrapped(function)
+    if inspect.iscoroutinefunction(kind):
+        return Kind.COROUTINE
+    return Kind.GENERATOR if inspect.isasyncgenfunction(kind) else Kind.THREADED
+
+
+async def invoke(function: Callable[[], Any], call: ToolCall | None, *, kind: Kind | None = None) -> Any:
+    """The result of a function without arguments; `kind` where `kind_of` has been asked before.
 
     An `async def` and an async generator run here; anything else runs in a thread, and where it gives an awaitable or
     an async generator, that runs here. Of a generator, each value but a response is progress, and the last one is the
     result; one that yields nothing returns None.
     """
-    kind = _unwrapped(function)
-    if inspect.iscoroutinefunction(kind):
+    kind = kind or kind_of(function)
+    if kind is Kind.COROUTINE:
         return await _watched(function(), call)
-    if inspect.isasyncgenfunction(kind):
+    if kind is Kind.GENERATOR:
         return await _watched(_last_of(function(), call), call)
     # How many of these threads there are is bounded by who calls this; one that was given up must not take a place.
     limiter = anyio.CapacityLimiter(1)
@@ -58,12 +75,6 @@ async def invoke(function: Callable[[], Any], call: ToolCall | None) -> Any:
     if isinstance(returned, AsyncGenerator):
         return await _watched(_last_of(returned, call), call)
     return await returned if inspect.isawaitable(returned) else returned
-
-
-def runs_on_the_loop(function: Callable[..., Any]) -> bool:
-    """It is an `async def`, or an async generator; anything else runs in a thread."""
-    kind = _unwrapped(function)
-    return inspect.iscoroutinefunction(kind) or inspect.isasyncgenfunction(kind)
 
 
 def _unwrapped(function: Callable[..., Any]) -> Any:
