@@ -28,7 +28,7 @@ from eagerstream import (
 from eagerstream.recording import Recording
 from eagerstream.replay import http_error, reply, tool_use
 from eagerstream.run import RunStatus
-from eagerstream.tools import Reject, tool
+from eagerstream.tools import InProcessExecutor, Reject, tool
 from eagerstream.transports import Reply, Transport
 from eagerstream.wire import WireEvent
 from tests.run.serial import DONE, SLOWLY_S, TOOLS, Serial, checked, finished, now, result, results
@@ -78,6 +78,50 @@ async def test_nothing_begins_after_cancel(*, ends: bool) -> None:
     assert log == ["cancelled"]
     assert checked(run.result).status is RunStatus.CANCELLED
     assert not run.result.calls[0].ran
+
+
+@pytest.mark.anyio
+async def test_leaving_gives_back_the_place_of_a_call_about_to_begin() -> None:
+    """An executor may be shared: what it admitted in the last moment keeps no place from the calls of other runs."""
+    log: list[str] = []
+
+    @tool
+    async def pay() -> None:
+        log.append("paid")
+
+    executor = InProcessExecutor([pay], max_concurrency=1)
+    api = LocalAPI([message_start(), *whole_call(0, "pay"), Gate()])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay], executor=executor) as run:
+            async for event in run:
+                if isinstance(event, InputStop):
+                    break
+        assert not log
+        api = LocalAPI([reply(tool_use("pay", {}))], [DONE])
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay], executor=executor) as run:
+            await run.finish()
+    assert log == ["paid"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio takes the tasks of a turn in an order of chance
+async def test_a_tool_begins_before_the_next_read() -> None:
+    """Reading takes as long as much of the way from an input to its tool."""
+    gate = Gate()
+    log: list[bool] = []
+
+    @tool
+    async def look() -> None:
+        log.append(gate.reached.is_set())
+
+    api = LocalAPI([message_start(), *whole_call(0, "look"), gate])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[look]) as run:
+            async for event in run:
+                if isinstance(event, ToolStart):
+                    break
+            await gate.reached.wait()
+    assert log == [False]
 
 
 @pytest.mark.anyio

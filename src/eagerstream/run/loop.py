@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import anyio
 
 from ..errors import EagerStreamError
+from ..growing import GrowingInput
 from ..handover import BufferMode, EventBuffer, EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
 from ..tools.call import ToolCall
@@ -159,6 +160,7 @@ class Run(EventFeed[RunEvent]):
         self._reply: IncomingReply | None = None
         self._pause: anyio.CancelScope | None = None  # before a request is sent again
         self._running: dict[ToolCall, anyio.CancelScope] = {}
+        self._expected: dict[GrowingInput, ToolCall | None] = {}  # for whose ends tasks wait, and what they then run
         self._stopped: set[ToolCall] = set()  # whose end was told
         self._next_request_at = -math.inf
         self._is_cancelled = False
@@ -233,7 +235,14 @@ class Run(EventFeed[RunEvent]):
         if not is_retry:
             self._buffer.put(TurnStart(turn.number))
         reply = self._reply = IncomingReply(
-            turn, conversation, self, self._admit, self._give_up, parser=self._parser, limits=self._limits
+            turn,
+            conversation,
+            self,
+            expect=self._expect,
+            admit=self._admit,
+            give_up=self._give_up,
+            parser=self._parser,
+            limits=self._limits,
         )
         error = await reply.read(self._transport, request)
         delay_s = 0.0
@@ -298,12 +307,29 @@ class Run(EventFeed[RunEvent]):
                 call.let_go()
             self._reply = None  # which holds this run
 
+    def _expect(self, input: GrowingInput) -> None:
+        """A call is likely to begin at the end of this input: the task that is to run it is there by then."""
+        assert self._tasks is not None  # entered: this runs in one of its tasks
+        self._expected[input] = None
+        self._tasks.start_soon(self._execute_expected, input)
+
+    async def _execute_expected(self, input: GrowingInput) -> None:
+        try:
+            await input.settled()
+        finally:
+            call = self._expected.pop(input)
+            if call is not None:  # where this is cancelled, too: the call gives its place back
+                await self._execute(call)
+
     def _admit(self, call: ToolCall) -> None:
         call.on_start = self._on_start
         call.on_progress = self._on_progress
         self._conversation.executor.admit(call)
-        assert self._tasks is not None  # entered: this runs in one of its tasks
-        self._tasks.start_soon(self._execute, call)
+        if call.input in self._expected:
+            self._expected[call.input] = call
+        else:
+            assert self._tasks is not None  # entered: this runs in one of its tasks
+            self._tasks.start_soon(self._execute, call)
 
     def _on_start(self, call: ToolCall) -> None:
         self._buffer.put(ToolStart(call))

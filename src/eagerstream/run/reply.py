@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 
 from ..errors import APIError, ProtocolError, StreamInterrupted
 from ..growing import GrowingInput
@@ -49,6 +50,7 @@ class IncomingReply:
         turn: What its calls belong to.
         conversation: Makes the calls, and knows the tools.
         feed: Gets the events.
+        expect: Told each input at whose end a call is likely to begin.
         admit: Told each call that may begin.
         give_up: Told the calls whose results nobody wants any more.
         parser, limits: As for `MessageAssembler`.
@@ -63,9 +65,10 @@ class IncomingReply:
         turn: Turn,
         conversation: Conversation,
         feed: EventFeed[RunEvent],
+        *,
+        expect: Callable[[GrowingInput], object],
         admit: Callable[[ToolCall], object],
         give_up: Callable[[Iterable[ToolCall]], object],
-        *,
         parser: ParserFactory,
         limits: Limits,
     ) -> None:
@@ -74,6 +77,7 @@ class IncomingReply:
         self._turn = turn
         self._conversation = conversation
         self._feed = feed
+        self._expect = expect
         self._admit = admit
         self._give_up = give_up
         self._limits = limits
@@ -81,6 +85,7 @@ class IncomingReply:
         self._scope = anyio.CancelScope()
         self._reply: Reply | None = None  # once it has begun to come
         self._is_stopped = False
+        self._gives_way = False
         self._voided: Message | None = None  # what had come before the peer began it anew
         self._guarded: dict[GrowingInput, Tool] = {}
         self._admitted: set[ToolCall] = set()
@@ -130,11 +135,15 @@ class IncomingReply:
 
     @property
     def is_full(self) -> bool:
-        """See `Sink.is_full`."""
-        return self._feed.is_full
+        """See `Sink.is_full`; also where a call has been admitted: its tool begins before the next read."""
+        return self._gives_way or self._feed.is_full
 
     async def room(self) -> None:
         """See `Sink.room`."""
+        if self._gives_way:
+            self._gives_way = False
+            await anyio.lowlevel.checkpoint()  # whoever sees the end of the input may yet cancel the run
+            await anyio.lowlevel.checkpoint()  # the tool begins
         await self._feed.room()
 
     @property
@@ -197,11 +206,15 @@ class IncomingReply:
         tool = self._conversation.tools.find(input.block)
         if tool is not None and tool.guard is not None:
             self._guarded[input] = tool
-        if tool is not None and tool.is_streaming and not self._waits(tool):
-            call = self._conversation.add_call(self._turn, input)
-            if call is not None:
-                call.streams = tool.approve is None
-                self._start(call)
+        if tool is None or self._waits(tool):
+            return
+        if not tool.is_streaming:
+            self._expect(input)
+            return
+        call = self._conversation.add_call(self._turn, input)
+        if call is not None:
+            call.streams = tool.approve is None
+            self._start(call)
 
     def _end(self, input: GrowingInput) -> None:
         """An input is settled: its call begins, beside everything else. One that was cut off is only answered."""
@@ -226,6 +239,7 @@ class IncomingReply:
     def _start(self, call: ToolCall) -> None:
         self._admitted.add(call)
         self._admit(call)
+        self._gives_way = True
 
     def _ask_guard(self, input: GrowingInput) -> None:
         """Ask the tool's guard, if it has one, about what has come of an input."""
