@@ -5,6 +5,9 @@ the first line of an `async def` tool with four parameters and an input of 1 KB.
 from a server in another process, two milliseconds apart, and calls follow one another in the same reply, while it goes
 on. Once with nothing else in the event loop, and once beside eight streams that are read to their ends, each with an
 event every 5 ms, which is several times as fast as models write.
+
+Beside it stands the floor, of the same replies in the same process: a task that is started at that moment, by a loop
+that does nothing but take chunks from the HTTP library. Most of that time the caches are cold.
 """
 
 from __future__ import annotations
@@ -141,6 +144,25 @@ async def _run(url: str) -> list[float]:
     return clock.hand_offs_ms()
 
 
+async def _bare(url: str) -> list[float]:
+    """The same reply without the library: what the HTTP library, the event loop and a new task take alone."""
+    clock = Clock()
+
+    async def begin() -> None:
+        clock.began.append(time.perf_counter())
+
+    request = {**_REQUEST, "model": "calls", "stream": True, "tools": []}
+    async with (
+        httpx2.AsyncClient(transport=_Connections(clock)) as client,
+        anyio.create_task_group() as tasks,
+        client.stream("POST", f"{url}/v1/messages", json=request) as response,
+    ):
+        async for chunk in response.aiter_bytes():
+            if _STOP in chunk:
+                tasks.start_soon(begin)
+    return clock.hand_offs_ms()
+
+
 async def _other(client: httpx2.AsyncClient, url: str) -> None:
     transport = HTTPTransport(base_url=url, http_client=client)
     while True:
@@ -148,9 +170,10 @@ async def _other(client: httpx2.AsyncClient, url: str) -> None:
             await stream.finish()
 
 
-async def measure(hand_offs: int, others: int) -> list[float]:
-    """The time of each hand-off, in milliseconds, beside so many other streams."""
+async def measure(hand_offs: int, others: int) -> tuple[list[float], list[float]]:
+    """The time of each hand-off, and of each without the library, in milliseconds, beside so many other streams."""
     times_ms: list[float] = []
+    bare_ms: list[float] = []
     with served(_scenario) as url:
         async with httpx2.AsyncClient() as client, anyio.create_task_group() as tasks:
             for _ in range(others):
@@ -158,27 +181,33 @@ async def measure(hand_offs: int, others: int) -> list[float]:
             await _run(url)  # a warm-up
             while len(times_ms) < hand_offs:
                 times_ms += await _run(url)
+                bare_ms += await _bare(url)
             tasks.cancel_scope.cancel()
-    return times_ms
+    return times_ms, bare_ms
 
 
 def main(console: Console, *, quick: bool) -> dict[str, Any]:
     """Measure both cases, print a table, and give the figures."""
     hand_offs = 200 if quick else 1_000
     table = Table(title="from the end of an input to the first line of its tool: ms")
-    for name in ("in the event loop", "hand-offs", "p50", "p90", "p99", "max"):
+    for name in ("in the event loop", "hand-offs", "p50", "p90", "p99", "max", "bare p50", "bare p99"):
         table.add_column(name, justify="left" if name == "in the event loop" else "right")
     rows: list[Row] = []
     figures = []
     for others in (0, OTHERS):
-        times_ms = anyio.run(partial(measure, hand_offs, others))
-        found = dict(zip(PERCENTILES, map(float, np.percentile(times_ms, PERCENTILES)), strict=True))
+        times_ms, bare_ms = anyio.run(partial(measure, hand_offs, others))
+        found, bare = _percentiles(times_ms), _percentiles(bare_ms)
         what = f"beside {others} other streams" if others else "nothing else"
-        table.add_row(what, f"{len(times_ms):,}", *(f"{found[percentile]:.3f}" for percentile in PERCENTILES))
-        figures.append({"others": others, "hand_offs": len(times_ms), "ms": found})
+        shown_ms = [*found.values(), bare[50], bare[99]]
+        table.add_row(what, f"{len(times_ms):,}", *(f"{shown:.3f}" for shown in shown_ms))
+        figures.append({"others": others, "hand_offs": len(times_ms), "ms": found, "bare_ms": bare})
         rows += _rows(found, others)
     console.print(table)
     return {"figures": figures, "rows": [asdict(row) for row in rows]}
+
+
+def _percentiles(times_ms: list[float]) -> dict[int, float]:
+    return dict(zip(PERCENTILES, map(float, np.percentile(times_ms, PERCENTILES)), strict=True))
 
 
 def _rows(found: dict[int, float], others: int) -> Sequence[Row]:
