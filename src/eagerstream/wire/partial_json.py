@@ -101,7 +101,8 @@ _NESTED: Final = rf"[\[{{](?:{_LEXEME}|,|{_FLAT})*+[\]}}]"
 _RUN: Final = re.compile(rf"(?:(?:{_LEXEME}|{_NESTED})*+,)*+((?:{_LEXEME}|{_NESTED})++(?=[\]}}]))?", re.DOTALL)
 _RUN_DEPTH: Final = 2  # containers inside one another in a value that a run takes whole
 _LONG_DIGITS: Final = 100  # the most digits of a number in a run
-_LONG_FRAGMENT: Final = 24  # characters left from which on it pays to look for runs, measured
+# Characters left from which on it pays to look for runs, measured: compiled code is at home among characters.
+_LONG_FRAGMENT: Final = 32 if __file__.endswith((".py", ".pyc")) else 256
 _PAUSE: Final = 16  # characters without another look where there was none: in deep documents most looks are in vain
 
 # Text in a string, up to its quote, to an escape that is not whole, or to one of a surrogate without its other half.
