@@ -15,6 +15,7 @@ from .mypyc import mypyc_attr
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CR: Final = 0x0D
+_LF: Final = 0x0A
 _MAX_RETRY_DIGITS: Final = 4_300  # what int() converts by default; no reconnection time is longer
 
 
@@ -75,11 +76,40 @@ class EventStreamDecoder(Decoder[T]):
         """What an event with this data is; None for nothing. An `EagerStreamError` ends the decoding."""
 
     def _take(self, chunk: bytes, events: list[T]) -> None:
-        self._feed_lines(chunk, events)
+        if not self._between_events:
+            end = chunk.find(b"\n\n") + 2
+            if end >= 2:  # the end of the event under way; what follows may be whole events again
+                self._feed_lines(chunk[:end], events)
+                chunk = chunk[end:]
+        if self._between_events and _CR not in chunk and len(chunk) <= self._max_event_bytes:
+            self._feed_blocks(chunk, events)
+        else:
+            self._feed_lines(chunk, events)
 
     def _forget(self) -> None:
         self._pieces.clear()
         self._data.clear()
+
+    def _feed_blocks(self, chunk: bytes, events: list[T]) -> None:
+        """From the first byte of an event on, lines that end with LF: nearly all chunks of nearly all streams."""
+        blocks = chunk.split(b"\n\n")
+        rest = blocks.pop()
+        for block in blocks:
+            self._feed_block(block, events)
+        if rest:
+            self._feed_lines(rest, events)
+
+    def _feed_block(self, block: bytes, events: list[T]) -> None:
+        """An event without its blank line. One of two lines, its name and its data, is taken apart in one go."""
+        name, _, data = block.partition(b"\ndata: ")
+        if data and _LF not in data and name.startswith(b"event: ") and _LF not in name:
+            self._event = name[7:]
+            event = self._dispatched(data)
+            if event is not None:
+                events.append(event)
+            self._event = b""
+        else:
+            self._feed_lines(block + b"\n\n", events)
 
     def _feed_lines(self, chunk: bytes, events: list[T]) -> None:
         """Any bytes at all."""
