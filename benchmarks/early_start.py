@@ -185,6 +185,7 @@ async def _pydantic_ai(marks: Marks, fast_s: float) -> None:
     async with _served(marks) as client:
         model = AnthropicModel(_REQUEST["model"], provider=AnthropicProvider(anthropic_client=client))
         agent: Any = Agent(model, tools=tools)
+        events: Any
         async with agent.iter("Go.") as run:
             async for node in run:
                 if Agent.is_model_request_node(node):

@@ -129,13 +129,15 @@ class ToolInput:
         """
         if self._given is not None and not self._chars:
             return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False)
-        if self._raw is None:
-            text = b"".join(self._blocks).decode("utf-8", "surrogatepass") + "".join(self._tail)
-            if self.outcome is None:
-                return text[: self._max_chars]
-            self._raw = text  # nothing more will come: from now on in this form alone
-            self._blocks.clear()
-        return self._raw
+        blocks = self._blocks  # before `_raw` is looked at: a tool in a thread may ask at the same time
+        if self._raw is not None:
+            return self._raw
+        text = b"".join(blocks).decode("utf-8", "surrogatepass") + "".join(self._tail)
+        if self.outcome is None:
+            return text[: self._max_chars]
+        self._raw = text  # nothing more will come: from now on in this form alone
+        self._blocks = []
+        return text
 
     @property
     def chars(self) -> int:
