@@ -461,3 +461,31 @@ def test_items_are_the_list(backend: str, values: list[Any], places: list[int], 
     """However the input is cut, and however fast it is read."""
     text = json.dumps({"list": values, "last": values})
     assert anyio.run(_consume, text, places, paces, lambda input: input.items("list"), backend=backend) == values
+
+
+@pytest.mark.anyio
+async def test_a_watcher_that_raises_at_the_end_leaves_nobody_waiting() -> None:
+    """Its exception comes out of the feeding; the input is settled all the same, and so is told."""
+    accumulator = InputAccumulator(input_type=GrowingInput)
+    accumulator.feed(tool_start(0))
+    growing = accumulator.inputs[0]
+
+    def fail(_: Any) -> None:
+        raise LookupError
+
+    growing.watch(callback=fail)
+    ends: list[Outcome | None] = []
+
+    async def wait(end: Callable[[], Awaitable[Any]]) -> None:
+        await end()
+        ends.append(growing.outcome)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait, growing.settled)
+            tasks.start_soon(wait, growing.finished)
+            await anyio.wait_all_tasks_blocked()
+            accumulator.feed(block_stop(0))
+            with pytest.raises(LookupError):
+                accumulator.feed(message_delta("tool_use"))
+    assert ends == [Outcome.VALID, Outcome.VALID]

@@ -178,8 +178,10 @@ class GrowingInput(ToolInput):
         super()._attend()
 
     def _settle(self, *, whole: bool) -> None:
-        super()._settle(whole=whole)
-        self.on_wait = _tell_nobody
-        self._wake()
-        if self._end is not None:
-            self._end.set()
+        try:
+            super()._settle(whole=whole)
+        finally:  # a watcher may raise, and nobody must wait for ever because of it
+            self.on_wait = _tell_nobody
+            self._wake()
+            if self._end is not None:
+                self._end.set()

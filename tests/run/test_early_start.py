@@ -567,6 +567,33 @@ async def test_a_guard_rejects_a_call_while_it_is_written() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_guard_is_asked_where_nobody_wants_events() -> None:
+    """About the first fragments, too, that come in one chunk with the beginning of the call, and then nothing for long."""
+    asked = anyio.Event()
+
+    def guard(partial: Mapping[str, Any]) -> str | None:
+        if "x" in partial:
+            asked.set()
+            return "No."
+        return None
+
+    @tool(guard=guard)
+    async def remove(x: int) -> None:
+        """Remove."""
+
+    gate = Gate()
+    events = (message_start(), tool_start(0, "remove"), input_delta(0, '{"x": 1,'))
+    api = LocalAPI([b"".join(map(encode_event, events)), gate, input_delta(0, ' "y": 2}'), *ended()], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[remove]) as run:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run.finish)
+                await asked.wait()
+                gate.opened.set()
+    assert run.result.calls[0].is_error
+
+
+@pytest.mark.anyio
 async def test_a_guard_has_the_reply_cut() -> None:
     """The connection is closed there; what was whole before is kept and answered, and the run goes on."""
 

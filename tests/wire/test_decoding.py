@@ -148,6 +148,35 @@ def test_what_cannot_be_learned_is_decoded_as_ever(writer: Writer) -> None:
     assert all(isinstance(event, dict) for event in events)
 
 
+_WHOLE = b'"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":'
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [b'event: p\ndata: {"type":"ping"}', b'\n"abc"}}'],  # three line feeds: a line of no event
+        [
+            b'event: x\ndata: {"type":"content_block_delta","index":%s,"delta":{"type":"input_json_delta",'
+            b'"partial_json":"x"}%s}' % (index, again)
+            for index in (b"true", b"1.0")
+            for again in (b',"index":1', b"", b',"index":1', b"")
+        ],
+        [
+            b'data: {"q":\ndata: {%s"x"}},%s"z"}}' % (_WHOLE, _WHOLE),
+            b'data: {"q":\ndata: {%s"y"}}' % _WHOLE,
+        ],
+        [b"retry: 5\ndata: {%s%s}}" % (_WHOLE, text) for text in (b'"x"', b'"y"', b'"z"')],
+    ],
+    ids=["a line of nothing", "an index that equals one", "data before the data", "another first line"],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_nothing_is_learned_that_was_not_understood(blocks: list[bytes], *, together: bool) -> None:
+    """What comes out is what the standard and the API's own form say, and no text is made up."""
+    chunks = [b'event: ping\ndata: {"type":"ping"}\n\n', *(block + b"\n\n" for block in blocks)]
+    events = check_same([b"".join(chunks)] if together else chunks)
+    assert not any(isinstance(event, tuple) for event in events)
+
+
 @each_recording
 def test_recorded_streams(recording: Path) -> None:
     """Real bytes, in chunks of an event and of a byte."""

@@ -750,3 +750,24 @@ def test_numbers_and_strings_are_exactly_those_of_json_loads(document: str) -> N
     expected = json.loads(document)
     assert type(parsed) is type(expected)
     assert repr(parsed) == repr(expected)
+
+
+@pytest.mark.parametrize("numbers", MODES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + "1," * 20 + "2}",
+        '{"a": [' + "1," * 20 + "2}",
+        "{" + '"a":1,' * 20 + '"b":2]',
+        "[" + "{}," * 20 + "{}}",
+        "[" + "1," * 20 + ",",
+        "[" + "1," * 20 + "]",
+        "[" + ", " * 20,
+        '["' + "x" * 30 + '",' + '"\\ud83d",' * 20 + "01]",
+    ],
+)
+def test_a_run_of_values_is_what_its_characters_are(text: str, numbers: Numbers) -> None:
+    """Also where what ends it is wrong: a number before the wrong bracket has not ended."""
+    whole, single = fed([text], numbers=numbers), fed(one_by_one(text), numbers=numbers)
+    assert look(whole) == look(single)
+    assert whole.open_path == single.open_path

@@ -87,6 +87,7 @@ class IncomingReply:
         self._is_stopped = False
         self._gives_way = False
         self._voided: Message | None = None  # what had come before the peer began it anew
+        self._has_guards = conversation.tools.has_guards
         self._guarded: dict[GrowingInput, Tool] = {}
         self._admitted: set[ToolCall] = set()
         self._held_groups: set[str] = set()
@@ -149,7 +150,7 @@ class IncomingReply:
     @property
     def wants_deltas(self) -> bool:
         """See `Sink.wants_deltas`."""
-        return self._feed.wants_deltas or bool(self._guarded)
+        return self._feed.wants_deltas or self._has_guards
 
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""

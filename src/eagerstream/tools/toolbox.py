@@ -30,6 +30,11 @@ class Toolbox:
         """The names that a call can have, sorted; those of toolsets' members are not known here."""
         return sorted(self._tools)
 
+    @property
+    def has_guards(self) -> bool:
+        """A tool wants to see inputs while they grow."""
+        return any(tool.guard is not None for tool in (*self._tools.values(), *self._toolsets.values()))
+
     def asking_approval(self) -> list[str]:
         """Names of the tools that must not run unseen."""
         return [tool.name for tool in (*self._tools.values(), *self._toolsets.values()) if tool.approve is not None]

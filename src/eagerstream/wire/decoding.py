@@ -20,7 +20,7 @@ _QUOTE: Final = b'"'
 _TEXT_KEY: Final = b'"partial_json":'
 _TAILS: Final = frozenset(b"}" + b" " * spaces + b"}" for spaces in range(32))  # the API pads its events
 _END: Final = b'"}}\n\n'
-_NOWHERE: Final = b"\n"  # no event begins so
+_NOWHERE: Final = b"\n\n"  # is in no event
 _MAX_LESSONS: Final = 8  # in vain, one after the other: a peer that writes the fields in another order
 
 
@@ -122,22 +122,24 @@ class _DataDecoder(EventStreamDecoder[T]):
         nothing else: then any other text makes the same event with that text, and only the text need be decoded.
         """
         delta = event.get("delta")
-        if not isinstance(delta, dict) or delta.get("type") != "input_json_delta" or block.count(b"\n") != 1:
+        if not isinstance(delta, dict) or delta.get("type") != "input_json_delta":
             return
         self._may_learn -= 1
         start = block.find(_QUOTE, block.find(_TEXT_KEY) + len(_TEXT_KEY))
         prefix = block[: start + 1]
         delta = {"type": "input_json_delta", "partial_json": ""}
         whole = {"type": "content_block_delta", "index": event.get("index"), "delta": delta}
+        name_line, _, data = prefix.partition(b"\ndata: ")
         try:
-            understood = _from_json(prefix.partition(b"\ndata: ")[2] + b'"}}') == whole
+            understood = _from_json(data + b'"}}')
         except ValueError:
-            understood = False
-        if understood and type(event["index"]) is int:
+            return
+        index = understood["index"] if understood == whole else None
+        if type(index) is int and name_line.startswith(b"event: ") and b"\n" not in name_line:
             self._prefix = prefix
             self._text_start = start
             self._short_bytes = min(2 * start, self._max_event_bytes)
-            self._index = event["index"]
+            self._index = index
             self._may_learn = _MAX_LESSONS
 
     def _dispatched(self, data: bytes) -> Any:

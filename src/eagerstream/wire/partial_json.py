@@ -396,10 +396,17 @@ class PartialJSON:
         if at < self._no_run_before or len(self._stack) + _RUN_DEPTH > self._max_depth:
             return at
         run = _RUN.match(text, at)
+        end = at if run is None else run.end()
         is_last = run is not None and run.lastindex is not None  # it goes up to the closing bracket: no comma ends it
-        whole = "" if run is None else run.group() if is_last else run.group()[:-1]
-        if run is None or whole.isspace() or not whole:
+        if not is_last:
+            end -= 1
+        whole = text[at:end]
+        if whole.isspace() or not whole:
             self._no_run_before = at + _PAUSE
+            return at
+        closing = "]" if type(self._container) is list else "}"
+        if text[end] != (closing if is_last else ","):
+            self._no_run_before = len(text)  # the wrong bracket: it is found character by character
             return at
         try:
             if type(self._container) is list:
@@ -412,7 +419,7 @@ class PartialJSON:
             # It is no JSON: character by character it is found out where. Or it has lone surrogates.
             self._no_run_before = len(text)
             return at
-        return run.end()
+        return end if is_last else end + 1
 
     def _begin_key(self, text: str, at: int) -> int:
         """Take in a key that the fragment has whole; else what comes is the text of a key."""
