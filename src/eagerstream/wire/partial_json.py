@@ -94,7 +94,7 @@ _NUMBER_STEPS: Final[tuple[dict[str, int], ...]] = (
 # Runs of whole values, up to a comma or the closing bracket: they need no state. The expressions only find where such a
 # run ends; jiter says whether it is JSON, and reads it. What it would take that this parser must look at is left out:
 # exponents, which may lead beyond floats, and long numbers. Everything is possessive, so that a long run leaves nothing
-# to go back to: linear, without memory.
+# to go back to: linear, without memory. (Python before 3.11.5 may find the end too late; then jiter says no.)
 _LEXEME: Final = r'"(?:[^"\\]++|\\.)*+"|[-.0-9]{1,100}+(?![-+.0-9eE])|true|false|null|[ \t\n\r:]++'
 _FLAT: Final = rf"[\[{{](?:{_LEXEME}|,)*+[\]}}]"
 _NESTED: Final = rf"[\[{{](?:{_LEXEME}|,|{_FLAT})*+[\]}}]"
@@ -109,7 +109,8 @@ _PAUSE: Final = 16  # characters without another look where there was none: in d
 _PLAIN: Final = r'[^"\\\x00-\x1f\ud800-\udfff]'
 _UNIT: Final = r"u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 _ESCAPED: Final = rf'\\(?:["\\/bfnrt]|{_UNIT})'
-_TEXT_RUN: Final = re.compile(f"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+)*+")
+# Not possessive as a whole, which Python before 3.11.5 gets wrong (gh-106052); bounded, for it remembers each escape.
+_TEXT_RUN: Final = re.compile(f"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+){{0,1000}}")
 
 _WHITE_SPACE: Final = " \t\n\r"
 _OBJECT_NUMBER_ENDS: Final = " \t\n\r,}"
