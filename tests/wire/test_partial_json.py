@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from eagerstream.errors import UsageError
 from eagerstream.limits import Limits
 from eagerstream.wire import JSON, ParseFault, PartialJSON, Path, copy_json
-from tests.support import cuts_of, is_json, one_by_one, random_pieces, strict_loads, written
+from tests.support import cut_at, cuts_of, is_json, one_by_one, random_pieces, strict_loads, written
 from tests.wire.json_texts import (
     can_become_json,
     documents,
@@ -764,10 +764,15 @@ def test_numbers_and_strings_are_exactly_those_of_json_loads(document: str) -> N
         "[" + "1," * 20 + "]",
         "[" + ", " * 20,
         '["' + "x" * 30 + '",' + '"\\ud83d",' * 20 + "01]",
+        "[" + "1e-9," * 20,
+        '{"a":' + '1e5,"a":' * 20,
+        "[" + " ," * 20,
     ],
 )
 def test_a_run_of_values_is_what_its_characters_are(text: str, numbers: Numbers) -> None:
     """Also where what ends it is wrong: a number before the wrong bracket has not ended."""
-    whole, single = fed([text], numbers=numbers), fed(one_by_one(text), numbers=numbers)
-    assert look(whole) == look(single)
-    assert whole.open_path == single.open_path
+    single = fed(one_by_one(text), numbers=numbers)
+    for place in range(len(text)):
+        pieces = fed(cut_at(text, [place]), numbers=numbers)
+        assert look(pieces) == look(single)
+        assert pieces.open_path == single.open_path

@@ -399,10 +399,10 @@ class PartialJSON:
         run = _RUN.match(text, at)
         end = at if run is None else run.end()
         is_last = run is not None and run.lastindex is not None  # it goes up to the closing bracket: no comma ends it
-        if not is_last:
+        if end > at and not is_last:
             end -= 1
         whole = text[at:end]
-        if whole.isspace() or not whole:
+        if not whole or whole.isspace():
             self._no_run_before = at + _PAUSE
             return at
         closing = "]" if type(self._container) is list else "}"
