@@ -198,6 +198,7 @@ class InputAccumulator(Generic[InputT]):
             except (KeyError, TypeError):
                 return event
             if fragment:
+                # What `_append` does; the call would cost a fifteenth of all that is done for an event.
                 input._tail.append(fragment)
                 input._chars += len(fragment)
                 if input._chars >= input._due_chars:

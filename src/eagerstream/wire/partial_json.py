@@ -675,6 +675,7 @@ class PartialJSON:
             return False
         outer = self._container
         self._stack.append(outer)
+        # What `_step_into` and `_put` do, in one look at what is around it: brackets are the dearest characters.
         if type(outer) is list:
             self._node = (self._node, len(outer))
             outer.append(container)
