@@ -1,0 +1,49 @@
+"""Clients of other people's protocols, from npm: a Node script here reads a stream of ours and writes what it made of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def _missing() -> str | None:
+    """Why the clients cannot be used; None once they are installed."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return "needs Node.js and npm"
+    lock = _HERE / "package-lock.json"
+    installed = _HERE / "node_modules" / ".package-lock.json"
+    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
+        done = subprocess.run([npm, "ci", "--no-progress"], cwd=_HERE, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            return f"npm ci failed: {done.stderr.strip()[-500:]}"
+        installed.touch()
+    return None
+
+
+def run_client(script: str, *arguments: str, given: Any = None) -> Any:
+    """What a script of this folder prints, as JSON; `given` goes to its standard input as JSON.
+
+    Skips the test where there is no Node.js; in CI that is a failure.
+    """
+    if (missing := _missing()) is not None:
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    command: Sequence[str] = ["node", str(_HERE / script), *arguments]
+    text = None if given is None else json.dumps(given)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=240)
+    if done.returncode:
+        raise AssertionError(f"{script} failed: {done.stderr.strip()[-4000:]}")
+    return json.loads(done.stdout)
