@@ -25,7 +25,9 @@ def _missing() -> str | None:
     lock = _HERE / "package-lock.json"
     installed = _HERE / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        done = subprocess.run([npm, "ci", "--no-progress"], cwd=_HERE, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [npm, "ci", "--no-progress"], check=False, cwd=_HERE, capture_output=True, text=True, timeout=300
+        )
         if done.returncode:
             return f"npm ci failed: {done.stderr.strip()[-500:]}"
         installed.touch()
@@ -43,7 +45,7 @@ def run_client(script: str, *arguments: str, given: Any = None) -> Any:
         pytest.skip(missing)
     command: Sequence[str] = ["node", str(_HERE / script), *arguments]
     text = None if given is None else json.dumps(given)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, timeout=240)
     if done.returncode:
         raise AssertionError(f"{script} failed: {done.stderr.strip()[-4000:]}")
     return json.loads(done.stdout)
