@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from eagerstream.errors import UsageError
 from eagerstream.growing import GrowingInput
-from eagerstream.handover import BufferMode, EventBuffer, EventFeed
+from eagerstream.handover import BufferMode, EventBuffer, EventFeed, FeedEnd
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.wire import (
     BlockStart,
@@ -421,10 +421,13 @@ class Numbers(EventFeed[Any]):
         self.end = end
         self.cleaned_up = False
 
+    def _how_it_ended(self) -> FeedEnd:
+        return FeedEnd("error" if self._failure else "completed", 1, {}, None)
+
     async def _read(self) -> None:
         try:
             for number in self.numbers:
-                self._buffer.put(TextDelta(number, str(number)))
+                self.put(TextDelta(number, str(number)))
             if self.end is not None:
                 await self.end()
         finally:

@@ -5,12 +5,16 @@ Used by `stream` (one request) and by `run` (as many as it takes).
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from math import inf
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import anyio
 import anyio.abc
@@ -21,6 +25,9 @@ from .limits import DEFAULT_LIMITS
 from .wire import InputDelta, InputStart, InputStop, TextDelta, ThinkingDelta
 
 E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
+
+_log = logging.getLogger(__name__)
 
 BufferMode: TypeAlias = Literal["merge", "wait"]
 
@@ -292,6 +299,52 @@ class EventBuffer(Generic[E]):
         return 0 if last is None else max(0.0, last + self._min_interval_s - self._clock())
 
 
+@dataclass(frozen=True, slots=True)
+class FeedEnd:
+    """How a feed ended.
+
+    Attributes:
+        status: A value of `RunStatus`; of a single request `completed`, `cancelled` or `error`.
+        turns: Replies received whole.
+        usage: As the API has it.
+        error: Its `type` and `text`, where something was raised; else None.
+    """
+
+    status: str
+    turns: int
+    usage: Mapping[str, Any]
+    error: Mapping[str, str] | None
+
+
+class Observer(Protocol[E_contra]):
+    """Sees the events of a feed as they come, before its consumer does; never takes part in it.
+
+    It is called from the task that reads, which waits for it: it must return at once. One that raises is dropped, and
+    told of in the log.
+    """
+
+    def take(self, events: Sequence[E_contra], /) -> object:
+        """These events came, in this order; `InputDelta`s are not merged here."""
+        ...
+
+    def end(self, end: FeedEnd, /) -> object:
+        """Nothing more comes."""
+        ...
+
+
+_beginnings: ContextVar[tuple[Callable[[EventFeed[Any]], object], ...]] = ContextVar("beginnings", default=())
+
+
+@contextmanager
+def on_feed(begins: Callable[[EventFeed[Any]], object]) -> Iterator[None]:
+    """Within the block, in this task and those that it starts, each feed is shown to `begins` when it is entered."""
+    token = _beginnings.set((*_beginnings.get(), begins))
+    try:
+        yield
+    finally:
+        _beginnings.reset(token)
+
+
 class EventFeed(ABC, Generic[E]):
     """An async context manager that reads in a task of its own, and an async iterator over the events.
 
@@ -306,10 +359,39 @@ class EventFeed(ABC, Generic[E]):
         self._tasks: anyio.abc.TaskGroup | None = None
         self._ended = anyio.Event()
         self._failure: BaseException | None = None
+        self._observers: tuple[Observer[E], ...] = ()
+        self._end: FeedEnd | None = None  # once the observers were told
 
     @abstractmethod
     async def _read(self) -> None:
         """Produce all events; the task that this runs in may be cancelled anywhere."""
+
+    @abstractmethod
+    def _how_it_ended(self) -> FeedEnd:
+        """As of now."""
+
+    def _close(self) -> None:
+        """The block was left, and nothing runs any more."""
+
+    def observe(self, observer: Observer[E]) -> None:
+        """Show an observer all events from now on, and the end; at once where that was."""
+        self._observers = (*self._observers, observer)
+        if self._end is not None:
+            self._show(lambda late: late.end(self._how_it_ended()) if late is observer else None)
+
+    def _show(self, tell: Callable[[Observer[E]], object]) -> None:
+        for observer in self._observers:
+            try:
+                tell(observer)
+            except Exception as error:
+                # Its text may quote what a model wrote, which does not belong in a log.
+                _log.warning("%s failed as an observer (%s): dropped", type(observer).__name__, type(error).__name__)
+                self._observers = tuple(other for other in self._observers if other is not observer)
+
+    def _tell_end(self) -> None:
+        if self._end is None:
+            end = self._end = self._how_it_ended()
+            self._show(lambda observer: observer.end(end))
 
     @property
     def is_full(self) -> bool:
@@ -328,7 +410,7 @@ class EventFeed(ABC, Generic[E]):
     @property
     def wants_deltas(self) -> bool:
         """Somebody may still get them."""
-        return self._buffer.wants_deltas
+        return self._buffer.wants_deltas or bool(self._observers)
 
     def put(self, event: E) -> None:
         """Hand an event over to the consumer."""
@@ -339,11 +421,18 @@ class EventFeed(ABC, Generic[E]):
         for event in events:
             if isinstance(event, InputStart) and isinstance(event.input, GrowingInput) and event.input.outcome is None:
                 event.input.on_wait = self._buffer.on_wait
+        if self._observers:
+            self._show(lambda observer: observer.take(events))
         self._buffer.put_all(events)
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
             raise UsageError(f"{type(self).__name__} can be entered once")
+        for begins in _beginnings.get():
+            try:
+                begins(self)
+            except Exception as error:
+                _log.warning("an observer failed to begin (%s)", type(error).__name__)
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._read_to_the_end)
@@ -354,12 +443,16 @@ class EventFeed(ABC, Generic[E]):
     ) -> bool | None:
         assert self._tasks is not None
         self._buffer.discard()
-        if exc is not None and isinstance(exc, anyio.get_cancelled_exc_class()):
-            return await self._tasks.__aexit__(exc_type, exc, traceback)
-        # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
-        return False
+        try:
+            if exc is not None and isinstance(exc, anyio.get_cancelled_exc_class()):
+                return await self._tasks.__aexit__(exc_type, exc, traceback)
+            # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
+            return False
+        finally:
+            self._close()
+            self._tell_end()
 
     async def _read_to_the_end(self) -> None:
         try:
@@ -369,6 +462,8 @@ class EventFeed(ABC, Generic[E]):
                 error = RuntimeError("the transport raised StopAsyncIteration")
             self._failure = error
             self._buffer.close(error)
+        else:
+            self._tell_end()  # where it failed, tools may run on until the block is left
         finally:
             self._buffer.close()
             self._ended.set()

@@ -13,7 +13,7 @@ import anyio
 from .cancellation import raise_if_cancelled
 from .errors import APIError, StreamInterrupted, UsageError
 from .growing import GrowingInput
-from .handover import BufferMode, EventBuffer, EventFeed
+from .handover import BufferMode, EventBuffer, EventFeed, FeedEnd
 from .limits import DEFAULT_LIMITS, Limits
 from .tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from .transports import Reply, RequestBody, Transport, as_transport
@@ -178,6 +178,11 @@ class MessageStream(EventFeed[StreamEvent]):
         self._assembler = MessageAssembler(parser=parser, limits=limits, input_type=GrowingInput)
 
     @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return str(self._request["model"])
+
+    @property
     def eager(self) -> EagerForm | None:
         """How the accepted request asked for inputs as they are written: `"field"` (of its tools) or `"header"`.
 
@@ -207,6 +212,13 @@ class MessageStream(EventFeed[StreamEvent]):
 
     async def _read(self) -> None:
         await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits)
+
+    def _how_it_ended(self) -> FeedEnd:
+        usage = self.message.get("usage") or {}
+        if self._failure is not None:
+            error = {"type": type(self._failure).__name__, "text": str(self._failure)}
+            return FeedEnd("error", 0, usage, error)
+        return FeedEnd("completed" if self.is_whole else "cancelled", int(self.is_whole), usage, None)
 
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""

@@ -155,6 +155,11 @@ class Conversation:
         self._check_history()
 
     @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return str(self._request["model"])
+
+    @property
     def _has_ended(self) -> bool:
         return self.result.status is not RunStatus.RUNNING
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Literal
 
 import anyio
 
 from ..errors import EagerStreamError
 from ..growing import GrowingInput
-from ..handover import BufferMode, EventBuffer, EventFeed
+from ..handover import BufferMode, EventBuffer, EventFeed, FeedEnd
 from ..limits import DEFAULT_LIMITS, Limits
 from ..tools.call import ToolCall
 from ..tools.executor import Executor
@@ -171,6 +170,11 @@ class Run(EventFeed[RunEvent]):
         return self._conversation.result
 
     @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self._conversation.model
+
+    @property
     def eager(self) -> EagerForm | None:
         """As `MessageStream.eager`, of the last request that was accepted."""
         return self._transport.eager
@@ -233,7 +237,7 @@ class Run(EventFeed[RunEvent]):
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
         if not is_retry:
-            self._buffer.put(TurnStart(turn.number))
+            self.put(TurnStart(turn.number))
         reply = self._reply = IncomingReply(
             turn,
             conversation,
@@ -255,13 +259,13 @@ class Run(EventFeed[RunEvent]):
             conversation.end(turn, reply.message, CUT_BY_GUARD if reply.is_cut else None)
         if turn.is_discarded:
             self._give_up(turn.calls)
-            self._buffer.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
+            self.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
             return
         await self._wait_for_calls(turn, reply.held)
         conversation.close_turn()
         for call in turn.calls:
             self._tell_stop(call)  # also of those that never began
-        self._buffer.put(TurnStop(turn.number, turn.message, turn.calls, error))
+        self.put(TurnStop(turn.number, turn.message, turn.calls, error))
 
     async def _wait_for_calls(self, turn: Turn, held: Sequence[ToolCall]) -> None:
         """Until each call that may run has its result; those that were held begin now, or never."""
@@ -292,20 +296,22 @@ class Run(EventFeed[RunEvent]):
     def _message(self) -> Message:
         return self._reply.message if self._reply else {"role": "assistant", "content": []}
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        try:
-            return await super().__aexit__(exc_type, exc, traceback)
-        finally:
-            is_closed = self._turn is None or self._turn.is_closed
-            if not (self._conversation.ended and is_closed) and self.result.status is not RunStatus.ERROR:
-                self._conversation.abandon(self._message, RunStatus.CANCELLED)
-            self._conversation.close_turn()  # its tools have been cancelled by now
-            for call in self.result.calls:
-                answer(call)  # also those of turns that were discarded
-                call.let_go()
-            self._reply = None  # which holds this run
+    def _how_it_ended(self) -> FeedEnd:
+        result = self.result
+        error = {"type": str(result.error["type"]), "text": str(result.error["text"])} if result.error else None
+        return FeedEnd(result.status.value, result.turns, result.usage, error)
+
+    def _close(self) -> None:
+        is_closed = self._turn is None or self._turn.is_closed
+        if not (self._conversation.ended and is_closed) and self.result.status is not RunStatus.ERROR:
+            self._conversation.abandon(self._message, RunStatus.CANCELLED)
+        self._conversation.close_turn()  # its tools have been cancelled by now
+        for call in self.result.calls:
+            answer(call)  # also those of turns that were discarded
+            call.let_go()
+        for call in self._turn.calls if self._turn else ():
+            self._tell_stop(call)
+        self._reply = None  # which holds this run
 
     def _expect(self, input: GrowingInput) -> None:
         """A call is likely to begin at the end of this input: the task that is to run it is there by then."""
@@ -332,10 +338,10 @@ class Run(EventFeed[RunEvent]):
             self._tasks.start_soon(self._execute, call)
 
     def _on_start(self, call: ToolCall) -> None:
-        self._buffer.put(ToolStart(call))
+        self.put(ToolStart(call))
 
     def _on_progress(self, call: ToolCall, value: Any) -> None:
-        self._buffer.put(ToolProgress(call, value))
+        self.put(ToolProgress(call, value))
 
     async def _execute(self, call: ToolCall) -> None:
         if self._is_cancelled:  # since it was admitted: it must not begin, and gives its place back
@@ -354,4 +360,4 @@ class Run(EventFeed[RunEvent]):
     def _tell_stop(self, call: ToolCall) -> None:
         if call not in self._stopped:
             self._stopped.add(call)
-            self._buffer.put(ToolStop(call))
+            self.put(ToolStop(call))

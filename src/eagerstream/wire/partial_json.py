@@ -66,6 +66,7 @@ _HIGH: Final = 10  # after the escape of a high surrogate: its low half, or anyt
 _NUMBER: Final = 11
 _LITERAL: Final = 12
 _FAILED: Final = 13
+STRING_STATES: Final = (_TEXT, _ESCAPE, _HEX, _HIGH)
 
 # How far a number has come; the ones in _COMPLETE_NUMBER may end there.
 _MINUS: Final = 0
@@ -307,7 +308,7 @@ class PartialJSON:
     def open_path(self) -> Path | None:
         """The path of the innermost value that shows and is not finished; None where there is none."""
         state = self._live_state
-        in_string = state in (_TEXT, _ESCAPE, _HEX, _HIGH) and not self._in_key
+        in_string = state in STRING_STATES and not self._in_key
         if in_string or (state == _NUMBER and self._number_shown):
             return (*_steps(self._node), self._key) if self._container is not None else ()
         return _steps(self._node) if self._container is not None else None

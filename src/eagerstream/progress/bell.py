@@ -1,0 +1,53 @@
+"""`Bell`: rung in any thread, heard by those who wait in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+
+class Bell:
+    """Wakes all who wait in the event loop in which it was made; asyncio or trio.
+
+    However many wait, ringing costs whoever rings one call.
+    """
+
+    def __init__(self) -> None:
+        self._call_soon: Callable[[Callable[[], object]], Any]
+        try:
+            self._call_soon = asyncio.get_running_loop().call_soon_threadsafe
+        except RuntimeError:
+            import trio
+
+            self._call_soon = trio.lowlevel.current_trio_token().run_sync_soon
+        self._is_rung = False
+        self._events: set[anyio.Event] = set()
+
+    def listen(self) -> anyio.Event:
+        """Set when the bell is rung next; `ignore` it when it is not waited for any more."""
+        event = anyio.Event()
+        self._events.add(event)
+        return event
+
+    def ignore(self, event: anyio.Event) -> None:
+        """Nobody waits for this any more."""
+        self._events.discard(event)
+
+    def ring(self) -> None:
+        """Wake all who listen; from any thread. Nothing where the event loop is gone."""
+        if self._is_rung:
+            return
+        self._is_rung = True
+        try:
+            self._call_soon(self._wake)
+        except RuntimeError:  # closed; trio's RunFinishedError is one, too
+            pass
+
+    def _wake(self) -> None:
+        self._is_rung = False
+        events, self._events = self._events, set()
+        for event in events:
+            event.set()

@@ -1,0 +1,322 @@
+"""`RunLog`: the records of one run, for any number of watchers, who may come late and read as slowly as they like."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+import anyio.lowlevel
+
+from ..errors import LimitError, UsageError
+from .bell import Bell
+from .merge import DELTA_TEXTS, MergedRecords, last_seq, merge_records, size
+from .record import Record
+
+MAX_RECENT: Final = 20_000
+"""Records that are kept as they were."""
+MAX_RECENT_CHARS: Final = 16 * 2**20
+"""What these may come to, roughly."""
+MAX_KEPT_CHARS: Final = 64 * 2**20
+"""What all records of a run may come to, their deltas merged."""
+_UNMERGED: Final = 1_000  # records that wait to be merged
+_MUCH: Final = 16_384  # characters of deltas that some watcher may not want to wait for
+
+
+class WatcherDropped(LimitError):
+    """A watcher did not read for so long that what comes next for it is no longer kept; it may come again."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records for a watcher.
+
+    Attributes:
+        records: In order; of each block there is one delta at most.
+        seq: The number of the last event among them: what to give as `after` to go on behind it.
+        is_snapshot: They do not continue what came before: forget it, they build up the state of the run from nothing.
+    """
+
+    records: list[Record]
+    seq: int
+    is_snapshot: bool
+
+    @cached_property
+    def json(self) -> str:
+        """`{"snapshot": ..., "records": [...]}` on one line, in ASCII; made once for all watchers of this batch."""
+        return json.dumps({"snapshot": self.is_snapshot, "records": self.records}, separators=(",", ":"))
+
+
+class RunLog:
+    """The records of one run, and who watches them.
+
+    The newest records are kept as they were, so that a watcher can go on where it was. For those who come later there
+    is a merged form of all of them, in which each block has one delta. Both are bounded; the merged form leaves out its
+    oldest texts (`omitted_chars`).
+
+    Everything here may be called from any thread, and nothing waits for a watcher.
+
+    Args:
+        id: Of the run.
+        name: For people.
+        max_recent, max_recent_chars: Of the records that are kept as they were.
+        max_kept_chars: Of the merged form.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        name: str | None = None,
+        max_recent: int = MAX_RECENT,
+        max_recent_chars: int = MAX_RECENT_CHARS,
+        max_kept_chars: int = MAX_KEPT_CHARS,
+    ) -> None:
+        self.id = id
+        self.name = name
+        self._max_recent = max_recent
+        self._max_recent_chars = max_recent_chars
+        self._lock = threading.Lock()  # held for moments, also by those who read
+        self._recent: deque[Record] = deque()
+        self._recent_chars = 0
+        self._waiting_chars = 0  # since watchers were last asked not to wait
+        self._seq = 0
+        self._is_closed = False
+        self._unmerged: list[Record] = []
+        self._bells: dict[object, _Bells] = {}  # by event loop
+        self._merge_lock = threading.Lock()  # held for as long as it takes to copy everything
+        self._merged = MergedRecords(max_kept_chars)
+        self._last_batch: tuple[int, Batch] | None = None  # watchers in step get the same one
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event; 0 where there is none."""
+        return self._seq
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing more comes."""
+        return self._is_closed
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Add records, whose numbers must rise."""
+        with self._lock:
+            for record in records:
+                self._recent.append(record)
+                self._seq = max(self._seq, last_seq(record))
+                chars = size(record)
+                self._recent_chars += chars
+                self._waiting_chars += chars
+            self._unmerged += records
+            while len(self._recent) > self._max_recent or (
+                self._recent_chars > self._max_recent_chars and len(self._recent) > 1
+            ):
+                self._recent_chars -= size(self._recent.popleft())
+            bells = list(self._bells.values())
+        is_urgent = (
+            self._is_closed
+            or self._waiting_chars > _MUCH
+            or any(record["type"] not in DELTA_TEXTS for record in records)
+        )
+        if is_urgent:
+            self._waiting_chars = 0
+        for pair in bells:
+            pair.any.ring()
+            if is_urgent:
+                pair.urgent.ring()
+        if len(self._unmerged) >= _UNMERGED and self._merge_lock.acquire(blocking=False):
+            try:
+                self._merge()
+            finally:
+                self._merge_lock.release()
+
+    def close(self) -> None:
+        """Nothing more comes: watchers get what is left, and end."""
+        self._is_closed = True
+        self.append([])
+
+    def records(self) -> list[Record]:
+        """All records as they were; where they were too many to keep, with the deltas of each block merged."""
+        with self._lock:
+            if not self._recent or self._recent[0]["seq"] == 1:
+                return list(self._recent)
+        return self.snapshot().records
+
+    def snapshot(self) -> Batch:
+        """The state of the run: all records, with the deltas of each block merged, and nothing that is void."""
+        with self._merge_lock:
+            seq = self._merge()
+            return Batch(self._merged.records(), seq, is_snapshot=True)
+
+    def _merge(self) -> int:
+        with self._lock:
+            unmerged, self._unmerged = self._unmerged, []
+            seq = self._seq
+        for record in unmerged:
+            self._merged.add(record)
+        return seq
+
+    def watch(self, *, after: int = 0, min_interval_s: float = 0.05, max_bytes: int = 65_536) -> Watcher:
+        """A watcher, to be entered with `async with` and iterated over; on asyncio or trio, in any thread.
+
+        Args:
+            after: The number up to which the events are known; where they are no longer kept from there on, the first
+                batch is a snapshot, as it is for 0.
+            min_interval_s: Deltas wait for others until the clock is at a multiple of this; all other records are
+                handed out at once. With 0 nothing waits.
+            max_bytes: Deltas that come to so much, roughly, wait no longer.
+
+        Raises:
+            UsageError: A setting is out of range.
+        """
+        if not (after >= 0 and 0 <= min_interval_s <= 3600 and max_bytes > 0):
+            raise UsageError("a watcher needs after >= 0, min_interval_s from 0 to 3600, and max_bytes > 0")
+        return Watcher(self, after=after, min_interval_s=min_interval_s, max_chars=max_bytes)
+
+    # --- for watchers -------------------------------------------------------------------------------------------------
+
+    def join(self) -> _Bells:
+        """The bells of this event loop, for one more watcher."""
+        loop = _event_loop()
+        with self._lock:
+            bells = self._bells.get(loop)
+            if bells is None:
+                bells = self._bells[loop] = _Bells(loop)
+            bells.watchers += 1
+            return bells
+
+    def leave(self, bells: _Bells) -> None:
+        """A watcher less."""
+        with self._lock:
+            bells.watchers -= 1
+            if not bells.watchers:
+                self._bells.pop(bells.loop, None)
+
+    def take(self, after: int, *, joins: bool) -> Batch:
+        """What came after a number."""
+        with self._lock:
+            seq = self._seq
+            is_kept = bool(self._recent) and self._recent[0]["seq"] <= after + 1 and after <= seq
+            newest: list[Record] = []
+            if is_kept and after:
+                if self._last_batch is not None and self._last_batch[0] == after and self._last_batch[1].seq == seq:
+                    return self._last_batch[1]
+                newest = list(takewhile(lambda record: record["seq"] > after, reversed(self._recent)))
+        if joins and not (is_kept and after):
+            return self.snapshot()
+        if not is_kept:
+            raise WatcherDropped("max_recent", self._max_recent, "what a watcher has not read")
+        batch = Batch(merge_records(reversed(newest)), seq, is_snapshot=False)
+        self._last_batch = after, batch
+        return batch
+
+    def is_due(self, after: int, max_chars: int) -> bool:
+        """Something came after a number that should not wait for more."""
+        chars = 0
+        with self._lock:
+            for record in reversed(self._recent):
+                if record["seq"] <= after:
+                    return False
+                chars += size(record)
+                if record["type"] not in DELTA_TEXTS or chars >= max_chars:
+                    return True
+        return True
+
+
+class _Bells:
+    """For the watchers in one event loop: one for all records, one for those that should not wait."""
+
+    def __init__(self, loop: object) -> None:
+        self.loop = loop
+        self.any = Bell()
+        self.urgent = Bell()
+        self.watchers = 0
+
+
+class Watcher:
+    """Batches of the records of a run, as they come; ends after the last.
+
+    An async context manager and an async iterator, for one task. A watcher keeps nothing but its place: one that does
+    not read costs nothing, and gets `WatcherDropped` once its place is lost. Cancelling it loses nothing: `seq` is
+    where the last batch ended.
+    """
+
+    def __init__(self, log: RunLog, *, after: int, min_interval_s: float, max_chars: int) -> None:
+        self.seq = after
+        """Up to where it has read."""
+        self._log = log
+        self._min_interval_s = min_interval_s
+        self._max_chars = max_chars
+        self._joins = True
+        self._bells: _Bells | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._bells is not None:
+            raise UsageError("a watcher can be entered once")
+        self._bells = self._log.join()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bells is not None:
+            self._log.leave(self._bells)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        """The next batch.
+
+        Raises:
+            WatcherDropped: What comes next is no longer kept.
+        """
+        if self._bells is None:
+            raise UsageError("enter the watcher first: async with log.watch() as watcher")
+        await anyio.lowlevel.checkpoint()
+        while True:
+            is_closed = self._log.is_closed  # before the number is looked at
+            if self._log.seq != self.seq:
+                break
+            if is_closed:
+                raise StopAsyncIteration
+            await self._ring(self._bells.any, lambda: self._log.seq != self.seq or self._log.is_closed)
+        if not self._joins and self._min_interval_s:
+            with anyio.move_on_after(self._min_interval_s - time.monotonic() % self._min_interval_s):
+                await self._ring(self._bells.urgent, self._is_due)
+        batch = self._log.take(self.seq, joins=self._joins)
+        self._joins = False
+        self.seq = batch.seq
+        return batch
+
+    def _is_due(self) -> bool:
+        return self._log.is_closed or self._log.is_due(self.seq, self._max_chars)
+
+    async def _ring(self, bell: Bell, holds: Callable[[], bool]) -> None:
+        """Wait for the bell until something holds."""
+        while True:
+            rung = bell.listen()
+            try:
+                if holds():
+                    return
+                await rung.wait()
+            finally:
+                bell.ignore(rung)
+
+
+def _event_loop() -> object:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        return trio.lowlevel.current_trio_token()

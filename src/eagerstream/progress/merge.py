@@ -1,0 +1,223 @@
+"""Fewer records that say the same: the deltas of a block as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from ..wire import copy_json
+from ..wire.patch import apply_patch, merge_patches
+from .record import Record
+
+DELTA_TEXTS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_delta": "fragment"}
+"""By the type of a delta, the field that has its text."""
+
+_CONTENTS: Final = {
+    "block_stop": "content",
+    "input_start": "input",
+    "tool_progress": "value",
+    "tool_stop": "content",
+    "unknown": "event",
+}
+"""By the type of another record, the field that may hold much."""
+
+_OVERHEAD: Final = 200  # characters that a record takes beside its texts, roughly
+
+
+def size(record: Record) -> int:
+    """Roughly how many characters a record holds."""
+    fields: Mapping[str, Any] = record
+    text = DELTA_TEXTS.get(record["type"])
+    if text is not None:
+        return _OVERHEAD + 2 * len(fields[text])  # a delta of an input has its text in the patch, too
+    content = _CONTENTS.get(record["type"])
+    return _OVERHEAD if content is None else _OVERHEAD + _text_size(fields[content])
+
+
+def _text_size(value: Any) -> int:
+    total = 0
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            total += len(item)
+        elif isinstance(item, dict):
+            total += sum(map(len, item))
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+        else:
+            total += 8
+    return total
+
+
+def last_seq(record: Record) -> int:
+    """The number of the last event that a record stands for."""
+    return cast("dict[str, Any]", record).get("to_seq") or record["seq"]
+
+
+def merge_records(records: Iterable[Record]) -> list[Record]:
+    """Each block's deltas as one, where its first was. For records that reach their reader all together."""
+    places: dict[int, list[dict[str, Any]]] = {}
+    merged: list[Any] = []
+    for record in records:
+        if record["type"] not in DELTA_TEXTS:
+            merged.append(record)
+            continue
+        delta = cast("dict[str, Any]", record)
+        run = places.get(delta["block"])
+        if run is None:
+            run = places[delta["block"]] = []
+            merged.append(run)
+        run.append(delta)
+    return [_joined(entry) if isinstance(entry, list) else entry for entry in merged]
+
+
+def _joined(deltas: list[dict[str, Any]]) -> Record:
+    first, last = deltas[0], deltas[-1]
+    if len(deltas) == 1:
+        return cast("Record", first)
+    text = DELTA_TEXTS[first["type"]]
+    joined = {
+        **first,
+        text: "".join(delta[text] for delta in deltas),
+        "to_seq": last.get("to_seq") or last["seq"],
+        "to_s": last.get("to_s") or last["at_s"],
+        "count": sum(delta.get("count", 1) for delta in deltas),
+    }
+    if first["type"] == "input_delta":
+        joined["patch"] = merge_patches(delta["patch"] for delta in deltas)
+        joined["finished"] = [name for delta in deltas for name in delta["finished"]]
+    return cast("Record", joined)
+
+
+class _Delta:
+    """All deltas of one block so far."""
+
+    __slots__ = ("count", "finished", "first", "has_value", "omitted_chars", "texts", "to_s", "to_seq", "value")
+
+    def __init__(self, first: dict[str, Any]) -> None:
+        self.first = first
+        self.texts: list[str] = []
+        self.value: Any = None
+        self.has_value = False
+        self.finished: list[str] = []
+        self.omitted_chars = 0
+        self.count = 0
+        self.to_seq = 0
+        self.to_s = 0.0
+
+    def add(self, delta: dict[str, Any]) -> None:
+        self.count += delta.get("count", 1)
+        self.to_seq = delta.get("to_seq") or delta["seq"]
+        self.to_s = delta.get("to_s") or delta["at_s"]
+        text = delta[DELTA_TEXTS[delta["type"]]]
+        if self.omitted_chars:
+            self.omitted_chars += len(text)
+            return
+        self.texts.append(text)
+        if delta["type"] == "input_delta":
+            self.finished += delta["finished"]
+            if delta["patch"]:
+                self.value = apply_patch(self.value, delta["patch"])
+                self.has_value = True
+
+    def omit(self) -> None:
+        self.omitted_chars = sum(map(len, self.texts))
+        self.texts.clear()
+        self.value = None
+        self.has_value = False
+
+    def record(self) -> Record:
+        text = "".join(self.texts)
+        self.texts = [text]
+        name = DELTA_TEXTS[self.first["type"]]
+        record = {**self.first, name: text, "to_seq": self.to_seq, "to_s": self.to_s, "count": self.count}
+        if self.omitted_chars:
+            record["omitted_chars"] = self.omitted_chars
+        if self.first["type"] == "input_delta":
+            value = copy_json(self.value)
+            record["patch"] = [{"op": "add", "path": "", "value": value}] if self.has_value else []
+            record["finished"] = list(self.finished)
+        return cast("Record", record)
+
+
+class MergedRecords:
+    """The records of a run with each block's deltas merged, and without what is void or was only for the moment.
+
+    Args:
+        max_chars: Beyond it, the texts of the oldest records are left out.
+    """
+
+    def __init__(self, max_chars: int) -> None:
+        self._max_chars = max_chars
+        self._chars = 0
+        self._entries: list[Any] = []  # records and `_Delta`s; None where one went
+        self._deltas: dict[int, _Delta] = {}  # by block
+        self._progress: dict[int, int] = {}  # by block: where the newest progress stands
+        self._turn = 0  # where the records of this turn begin
+        self._omitted = 0  # all entries before it have been
+
+    def add(self, record: Record) -> None:
+        """Take in the next record; O(its length)."""
+        fields = cast("dict[str, Any]", record)
+        if record["type"] in DELTA_TEXTS:
+            delta = self._deltas.get(fields["block"])
+            if delta is None:
+                delta = self._deltas[fields["block"]] = _Delta(fields)
+                self._entries.append(delta)
+            delta.add(fields)
+            if not delta.omitted_chars:
+                self._chars += 2 * len(fields[DELTA_TEXTS[record["type"]]])
+        else:
+            self._chars += size(record)
+            if record["type"] == "turn_start":
+                self._turn = len(self._entries)
+            elif record["type"] == "restarted" or (record["type"] == "message_start" and record["restarted"]):
+                self._void()
+            elif record["type"] == "tool_progress":
+                earlier = self._progress.get(record["block"])
+                if earlier is not None:
+                    self._chars -= size(self._entries[earlier])
+                    self._entries[earlier] = None
+                self._progress[record["block"]] = len(self._entries)
+            self._entries.append(fields)
+        while self._chars > self._max_chars and self._omitted < len(self._entries):
+            self._omit_next()
+
+    def records(self) -> list[Record]:
+        """What there is, in order; shares no container that may change."""
+        return [
+            entry.record() if isinstance(entry, _Delta) else cast("Record", entry)
+            for entry in self._entries
+            if entry is not None
+        ]
+
+    def _void(self) -> None:
+        """What came of this turn does not count."""
+        for place in range(self._turn, len(self._entries)):
+            entry = self._entries[place]
+            if entry is None:
+                continue
+            fields = entry.first if isinstance(entry, _Delta) else entry
+            if "block" in fields:
+                self._chars -= 2 * sum(map(len, entry.texts)) if isinstance(entry, _Delta) else size(entry)
+                self._deltas.pop(fields["block"], None)
+                self._progress.pop(fields["block"], None)
+                self._entries[place] = None
+
+    def _omit_next(self) -> None:
+        entry = self._entries[self._omitted]
+        if isinstance(entry, _Delta):
+            entry.omit()
+            self._chars -= 2 * entry.omitted_chars
+        elif entry is not None and (content := _CONTENTS.get(entry["type"])) is not None:
+            chars = _text_size(entry[content])
+            self._chars -= chars
+            omitted: Any = f"({chars} characters left out)"
+            if entry["type"] == "input_start":
+                omitted = None
+            elif isinstance(entry[content], dict):
+                omitted = {"type": entry[content].get("type"), "omitted_chars": chars}
+            self._entries[self._omitted] = {**entry, content: omitted}
+        self._omitted += 1

@@ -1,0 +1,109 @@
+"""Runs in files: their records as JSON Lines, to be watched again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+import anyio
+from pydantic import ValidationError
+
+from ..errors import UsageError
+from ..redaction import redact, redact_text
+from ..wire.patch import PatchMaker
+from .log import RunLog
+from .merge import DELTA_TEXTS
+from .record import VERSION, Record, record_adapter
+
+MAX_BYTES: Final = 512 * 2**20
+"""Of a file that is read."""
+
+
+def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) -> None:
+    """Write records to a file, one a line.
+
+    Args:
+        path: Where to; what is there is replaced.
+        records: `RunLog.records()`, say.
+        redact: Mask secrets: what looks like a key, and fields with the name of one. Off, the file holds all that was
+            said: keep it as you keep the conversation.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    written = redacted(records) if redact else records
+    beside = path.with_name(f"{path.name}.part")
+    with beside.open("w", encoding="ascii") as file:
+        file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in written)
+    beside.replace(path)
+
+
+def load_records(path: Path) -> list[Record]:
+    """The records in a file, checked.
+
+    Raises:
+        UsageError: A line is no record, their numbers do not rise, or the file is too large.
+        OSError: It cannot be read.
+    """
+    if path.stat().st_size > MAX_BYTES:
+        raise UsageError(f"{path.name} is larger than {MAX_BYTES:,} bytes")
+    adapter = record_adapter()
+    records: list[Record] = []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.isspace():
+                continue
+            try:
+                plain = json.loads(line)
+                if not isinstance(plain, dict) or plain.get("v") != VERSION:
+                    raise UsageError(f"{path.name}, line {number}: no record of version {VERSION}")
+                record = adapter.validate_python(plain)
+            except (ValueError, RecursionError) as error:
+                what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "no JSON"
+                raise UsageError(f"{path.name}, line {number}: not a record: {what}") from error
+            if records and record["seq"] <= records[-1]["seq"]:
+                raise UsageError(f"{path.name}, line {number}: the numbers of records must rise")
+            records.append(record)
+    if not records or records[0]["type"] != "run_start":
+        raise UsageError(f"{path.name} does not begin with a run")
+    return records
+
+
+async def replay(records: Sequence[Record], log: RunLog, *, speed: float = 1.0) -> None:
+    """Add records to a log at the times at which they were made, then close it; cancelling leaves it open.
+
+    Args:
+        records: As loaded.
+        log: A new one.
+        speed: So many times as fast; `inf` without any waiting.
+    """
+    start_s = anyio.current_time()
+    for record in records:
+        await anyio.sleep_until(start_s + record["at_s"] / speed)
+        log.append([record])
+    log.close()
+
+
+def redacted(records: Iterable[Record]) -> list[Record]:
+    """Copies of records with their secrets masked, also those that are spread over several deltas."""
+    copies = [cast("dict[str, Any]", record) for record in records]
+    texts: dict[int, list[int]] = {}
+    for place, record in enumerate(copies):
+        if record["type"] in DELTA_TEXTS:
+            texts.setdefault(record["block"], []).append(place)
+        else:
+            copies[place] = redact(record)
+    for places in texts.values():
+        name = DELTA_TEXTS[copies[places[0]]["type"]]
+        masked = redact_text("".join(copies[place][name] for place in places), keep_length=True)
+        at = 0
+        patches = PatchMaker() if name == "fragment" else None
+        for place in places:
+            text = masked[at : at + len(copies[place][name])]
+            at += len(text)
+            copies[place] = {**copies[place], name: text}
+            if patches is not None:
+                copies[place] |= {"patch": patches.feed(text), "finished": patches.finished}
+    return cast("list[Record]", copies)
