@@ -515,3 +515,10 @@ def _plain(value: Any) -> Any:
         return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=str)
     except Exception:  # a cycle, something too deep, a `__str__` that raises: any code may run in here
         return f"<{type(value).__name__}>"
+
+
+if __name__ == "__main__":
+    import json
+    from pathlib import Path
+
+    Path(__file__).with_name("record.schema.json").write_text(json.dumps(record_schema(), indent=2) + "\n")

@@ -111,12 +111,8 @@ class CallView:
         if self.finished and self.first_field_s is None:
             self.first_field_s = last_s
         if self.first_item_s is None:
-            newest = next(reversed(self.partial.items()), None)
-            if (
-                newest is not None
-                and isinstance(newest[1], list)
-                and (len(newest[1]) > 1 or newest[0] in self.finished)
-            ):
+            name, newest = next(reversed(self.partial.items()), ("", None))
+            if isinstance(newest, list) and (len(newest) > 1 or (newest and name in self.finished)):
                 self.first_item_s = last_s
 
 

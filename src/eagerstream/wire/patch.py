@@ -226,7 +226,7 @@ def apply_patch(value: Any, patch: Patch) -> Any:
             *outer, last = steps_of(op["path"])
             parent: Any = root
             for step in outer:
-                parent = parent[int(step) if isinstance(parent, list) else step]
+                parent = parent[_key_in(parent, step)]
             _set(parent, last, op["op"], item)
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError("the patch does not fit the value") from error
@@ -234,7 +234,7 @@ def apply_patch(value: Any, patch: Patch) -> Any:
 
 
 def _set(parent: Any, step: str, kind: str, item: Any) -> None:
-    key: Any = int(step) if isinstance(parent, list) else step
+    key = _key_in(parent, step)
     if kind == "append":
         text = parent[key]
         if not isinstance(text, str):
@@ -246,6 +246,14 @@ def _set(parent: Any, step: str, kind: str, item: Any) -> None:
         parent.append(item)
     else:
         parent[key] = item
+
+
+def _key_in(parent: Any, step: str) -> Any:
+    if not isinstance(parent, list):
+        return step
+    if not step.isdecimal():
+        raise KeyError(step)
+    return int(step)
 
 
 def merge_patches(patches: Iterable[Patch]) -> Patch:

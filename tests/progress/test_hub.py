@@ -1,0 +1,330 @@
+"""Runs that are observed: nothing about them changes, whatever the observers do."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import eagerstream
+from eagerstream.errors import APIError, UsageError
+from eagerstream.progress.hub import Hub
+from eagerstream.progress.log import RunLog
+from eagerstream.progress.view import CallPhase, RunView
+from eagerstream.replay import reply, text, tool_use
+from eagerstream.run import RunEvent, RunStatus
+from eagerstream.tools import ToolCall, tool
+from eagerstream.wire import InputDelta
+from tests.support import REQUEST, Broken, Gate, LocalAPI, input_delta, message_start, tool_start
+
+pytestmark = pytest.mark.anyio
+
+TWO_CALLS = reply(tool_use("get_weather", {"city": "Oslo"}), tool_use("get_weather", {"city": "Rome"}))
+DONE = reply(text("Done."))
+
+
+@tool
+async def get_weather(city: str, call: ToolCall) -> str:
+    """Current weather in a city."""
+    await call.progress({"asked": city})
+    return f"15 degrees in {city}"
+
+
+def view_of(log: RunLog) -> RunView:
+    view = RunView()
+    for record in log.records():
+        view.feed(record)
+    return view
+
+
+def api(*bodies: Any) -> Any:
+    return LocalAPI(*(bodies or (TWO_CALLS, DONE))).anthropic()
+
+
+async def test_a_run_is_observed() -> None:
+    """The log has all of it, also where nobody takes the events."""
+    hub = Hub()
+    async with eagerstream.run(api(), tools=[get_weather], **REQUEST) as run:
+        log = hub.observe(run, name="weather")
+        await run.finish()
+        assert log.is_closed  # at the end of the run, not of the block
+    view = view_of(log)
+    assert (view.name, view.model, view.status) == ("weather", "claude-sonnet-4-5", "completed")
+    assert [(call.name, call.partial, call.phase, call.progress, call.result_text) for call in view.calls] == [
+        ("get_weather", {"city": city}, CallPhase.DONE, {"asked": city}, f"15 degrees in {city}")
+        for city in ("Oslo", "Rome")
+    ]
+    assert view.text.strip() == "Done."
+    assert view.usage == run.result.usage
+    assert hub.logs == [log]
+    assert hub.log(log.id) is log
+
+
+async def test_a_single_request_is_observed() -> None:
+    """`stream` has no turns and no tools, and is shown like the first turn of a run."""
+    hub = Hub()
+    async with eagerstream.stream(api(), tools=[get_weather], **REQUEST) as stream:
+        log = hub.observe(stream)
+        await stream.finish()
+    view = view_of(log)
+    assert (view.status, view.turn, [call.phase for call in view.calls]) == ("completed", 1, [CallPhase.WAITING] * 2)
+
+
+async def test_runs_that_begin_in_a_block_are_observed() -> None:
+    """Without a word where they are made: also those of tools, and of other tasks."""
+    hub = Hub()
+
+    @tool
+    async def ask_another() -> str:
+        """Ask another agent."""
+        await whole(DONE)
+        return "asked"
+
+    async def whole(*bodies: Any) -> None:
+        async with eagerstream.run(api(*bodies), tools=[get_weather, ask_another], **REQUEST) as run:
+            await run.finish()
+
+    with hub.observing("batch"):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(whole, reply(tool_use("ask_another", {})), DONE)
+            tasks.start_soon(whole, DONE)
+    await whole(DONE)
+    assert [view_of(log).status for log in hub.logs] == ["completed"] * 3
+    assert {log.name for log in hub.logs} == {"batch"}
+
+
+class Bad:
+    """An observer that fails at some time."""
+
+    def __init__(self, when: int) -> None:
+        self.when = when
+        self.taken = 0
+
+    def take(self, events: Sequence[RunEvent]) -> None:
+        self.taken += 1
+        if self.taken == self.when:
+            raise RuntimeError(f"what a model wrote: {events!r}")
+
+    def end(self, _: Any) -> None:
+        if self.when == -1:
+            raise RuntimeError("at the end")
+
+
+@pytest.mark.parametrize("when", [1, 3, -1])
+async def test_an_observer_that_fails_changes_nothing(when: int, caplog: pytest.LogCaptureFixture) -> None:
+    """It is dropped and told of by its name; the run and the other observers go on."""
+    hub = Hub()
+    bad = Bad(when)
+    with caplog.at_level(logging.WARNING):
+        async with eagerstream.run(api(), tools=[get_weather], **REQUEST) as run:
+            run.observe(bad)
+            log = hub.observe(run)
+            await run.finish()
+    assert run.result.status is RunStatus.COMPLETED
+    assert view_of(log).status == "completed"
+    assert [record.message for record in caplog.records] == ["Bad failed as an observer (RuntimeError): dropped"]
+    assert when == -1 or bad.taken == when
+
+
+async def test_observing_does_not_change_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The consumer gets what it would have got; what begins to observe may fail, too."""
+
+    async def events(*, observed: bool) -> list[str]:
+        async with eagerstream.run(api(), tools=[get_weather], **REQUEST) as run:
+            if observed:
+                Hub().observe(run)
+            return [type(event).__name__ for event in [event async for event in run]]
+
+    expected = await events(observed=False)
+    assert await events(observed=True) == expected
+    monkeypatch.setattr(Hub, "observe", lambda *_, **__: 1 / 0)
+    with Hub().observing():
+        assert await events(observed=False) == expected
+
+
+@pytest.mark.parametrize("how", ["leave", "cancel", "fail", "outside"])
+async def test_every_ending_is_told(how: str) -> None:
+    """Whichever way a run ends, its log ends with its status, and each call with its result."""
+    hub = Hub()
+    gate = Gate()
+    body = [message_start(), tool_start(0, "get_weather"), input_delta(0, '{"ci'), gate, Broken(ValueError("odd"))]
+    log = None
+    with anyio.move_on_after(10) as scope:
+        try:
+            async with eagerstream.run(api(body), tools=[get_weather], on_interrupt="raise", **REQUEST) as run:
+                log = hub.observe(run)
+                async for event in run:
+                    if isinstance(event, InputDelta):
+                        if how == "leave":
+                            break
+                        if how == "cancel":
+                            run.cancel()
+                        if how == "outside":
+                            scope.cancel()
+                        gate.opened.set()
+        except (ValueError, eagerstream.EagerStreamError):
+            assert how == "fail"
+    assert log is not None
+    assert log.is_closed
+    view = view_of(log)
+    assert view.status == ("error" if how == "fail" else "cancelled")
+    assert log.records()[-1]["type"] == "run_stop"
+    if how == "cancel":
+        assert view.calls[0].phase is CallPhase.FAILED or view.calls[0].phase is CallPhase.CUT
+    if how == "fail":
+        assert view.error
+
+
+async def test_an_error_of_the_api_is_told() -> None:
+    """With its class and text."""
+    hub = Hub()
+    client = LocalAPI([b"{}"], status=401).anthropic()
+    with pytest.raises(APIError):
+        async with eagerstream.run(client, **REQUEST) as run:
+            log = hub.observe(run)
+            await run.finish()
+    *_, last = log.records()
+    assert last["type"] == "run_stop"
+    assert last["status"] == "error"
+    assert last["error"] is not None
+    assert last["error"]["type"] == "APIError"
+
+
+async def test_late_observers_learn_of_the_end() -> None:
+    """A run that has ended can still be put on the list."""
+    hub = Hub()
+    async with eagerstream.run(api(DONE), **REQUEST) as run:
+        await run.finish()
+        log = hub.observe(run)
+        assert log.is_closed
+    assert view_of(log).status == "completed"
+
+
+# --- approvals --------------------------------------------------------------------------------------------------------
+
+
+async def _decide(hub: Hub, *, approved: bool, reason: str | None) -> None:
+    async with hub.logs[0].watch(min_interval_s=0) as watcher:
+        async for batch in watcher:
+            if any(record["type"] == "approval_start" for record in batch.records):
+                break
+    (call,) = view_of(hub.logs[0]).calls
+    assert call.phase is CallPhase.APPROVAL
+    # As a web server in another thread does it.
+    await anyio.to_thread.run_sync(partial(hub.decide, hub.logs[0].id, call.block, approved=approved, reason=reason))
+    with pytest.raises(KeyError):
+        hub.decide(hub.logs[0].id, call.block, approved=True)
+
+
+@pytest.mark.parametrize(("approved", "reason"), [(True, None), (False, None), (False, "Not that one.")])
+async def test_a_person_decides(approved: bool, reason: str | None) -> None:
+    """The call waits; then it runs, or is refused in the person's words."""
+    hub = Hub()
+    ran = []
+
+    @tool(approve=hub.approve)
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        ran.append(path)
+        return "deleted"
+
+    with anyio.fail_after(10), hub.observing():
+        client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
+        async with (
+            eagerstream.run(client, tools=[delete_file], **REQUEST) as run,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(partial(_decide, hub, approved=approved, reason=reason))
+            await run.finish()
+    (call,) = view_of(hub.logs[0]).calls
+    assert ran == (["a.txt"] if approved else [])
+    assert call.phase is (CallPhase.DONE if approved else CallPhase.FAILED)
+    assert reason is None or reason in call.result_text
+    (stop,) = (record for record in hub.logs[0].records() if record["type"] == "approval_stop")
+    assert (stop["approved"], stop["reason"]) == (approved, reason)
+
+
+async def test_a_question_that_nobody_answers() -> None:
+    """After its time the call is refused, and the question is gone; so it is where the run is left."""
+    hub = Hub()
+
+    @tool(approve=hub.approve, approve_timeout_s=0.05)
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        return "deleted"
+
+    with anyio.fail_after(10), hub.observing():
+        client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
+        async with eagerstream.run(client, tools=[delete_file], **REQUEST) as run:
+            await run.finish()
+    (log,) = hub.logs
+    (call,) = view_of(log).calls
+    assert call.phase is CallPhase.FAILED
+    with pytest.raises(KeyError):
+        hub.decide(log.id, call.block, approved=True)
+
+
+async def test_a_question_that_nobody_could_see() -> None:
+    """A run that is not observed does not wait for a person."""
+    hub = Hub()
+
+    @tool(approve=hub.approve)
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        return "deleted"
+
+    client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
+    with anyio.fail_after(10):
+        async with eagerstream.run(client, tools=[delete_file], **REQUEST) as run:
+            await run.finish()
+    assert "nobody is there to approve it" in str(run.result.calls[0].result)
+
+
+# --- the list of runs -------------------------------------------------------------------------------------------------
+
+
+async def test_the_list_changes() -> None:
+    """Whoever follows it is told when a run begins and ends, in any thread."""
+    hub = Hub()
+    seen: list[list[bool]] = []
+    follows = threading.Event()
+
+    async def follow() -> None:
+        async for logs in hub.changes():
+            seen.append([log.is_closed for log in logs])
+            follows.set()
+            if logs and all(log.is_closed for log in logs):
+                return
+
+    thread = threading.Thread(target=partial(anyio.run, follow))
+    thread.start()
+    await anyio.to_thread.run_sync(follows.wait, 10)
+    async with eagerstream.run(api(DONE), **REQUEST) as run:
+        hub.observe(run)
+        await anyio.sleep(0.05)
+        await run.finish()
+    await anyio.to_thread.run_sync(thread.join, 10)
+    assert seen[0] == []
+    assert seen[-1] == [True]
+
+
+async def test_ended_runs_make_room() -> None:
+    """The oldest that has ended goes; what still runs stays."""
+    hub = Hub(max_runs=2)
+    open_log = RunLog("open")
+    hub.add(open_log)
+    for number in range(4):
+        log = RunLog(str(number))
+        log.close()
+        hub.add(log)
+    assert [log.id for log in hub.logs] == ["open", "3"]
+    with pytest.raises(KeyError):
+        hub.log("0")
+    with pytest.raises(UsageError, match="max_runs"):
+        Hub(max_runs=0)

@@ -1,0 +1,239 @@
+"""One run, many watchers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import partial
+from typing import Any, cast
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, strategies as st
+
+from eagerstream.errors import UsageError
+from eagerstream.progress.log import Batch, RunLog, WatcherDropped
+from eagerstream.progress.merge import MergedRecords, merge_records
+from eagerstream.progress.record import Record
+from eagerstream.progress.view import RunView
+from tests.progress.observed import events_of, recorded
+from tests.support import cut_at, written
+from tests.wire.json_texts import documents
+
+FRAGMENTS = ['{"name": "po', "em.t", 'xt", "lines": ["one', '", "tw', 'o"], "n": 1', "2}"]
+pytestmark = pytest.mark.anyio
+
+
+def poem() -> list[Record]:
+    return recorded(events_of(*FRAGMENTS))
+
+
+def state(records: list[Record]) -> Any:
+    """What records tell of a run, written down."""
+    view = RunView()
+    for record in records:
+        view.feed(record)
+    calls = [
+        (call.id, call.phase, call.raw, written(call.partial), call.finished, call.fragments) for call in view.calls
+    ]
+    return view.status, view.text, calls
+
+
+async def collect(log: RunLog, batches: list[Batch], **settings: Any) -> None:
+    async with log.watch(**settings) as watcher:
+        async for batch in watcher:
+            batches.append(batch)
+
+
+def known(batches: list[Batch]) -> list[Record]:
+    """What a watcher knows after its batches."""
+    records: list[Record] = []
+    for batch in batches:
+        records = [*([] if batch.is_snapshot else records), *batch.records]
+    return records
+
+
+@pytest.mark.parametrize("min_interval_s", [0, 0.001, 0.05])
+@pytest.mark.parametrize("joins_at", [0, 1, 5, 8, 100])
+async def test_whoever_comes_late_knows_the_same(joins_at: int, min_interval_s: float) -> None:
+    """All that was missed comes as one snapshot, then the rest; in the end everybody has the same state."""
+    records = poem()
+    log = RunLog("run")
+    batches: list[Batch] = []
+    async with anyio.create_task_group() as tasks:
+        for number, record in enumerate(records):
+            if number == joins_at:
+                tasks.start_soon(partial(collect, log, batches, min_interval_s=min_interval_s))
+            log.append([record])
+            await anyio.sleep(0.002)
+        log.close()
+        if joins_at >= len(records):
+            tasks.start_soon(partial(collect, log, batches, min_interval_s=min_interval_s))
+    assert state(known(batches)) == state(records)
+    assert [batch.is_snapshot for batch in batches] == [True] + [False] * (len(batches) - 1)
+    assert batches[-1].seq == log.seq == len(records)
+    assert json.loads(batches[0].json) == {"snapshot": True, "records": batches[0].records}
+
+
+async def test_a_dropped_connection_misses_nothing() -> None:
+    """Whoever comes again with the number of the last batch gets what came after it, and no snapshot."""
+    records = poem()
+    log = RunLog("run")
+    log.append(records[:6])
+    batches: list[Batch] = []
+    for _ in range(3):
+        with anyio.move_on_after(0.02):
+            await collect(log, batches, after=batches[-1].seq if batches else 0, min_interval_s=0)
+        log.append(records[6:8] if len(batches) == 1 else records[8:] if len(batches) == 2 else [])
+    log.close()
+    await collect(log, batches, after=batches[-1].seq, min_interval_s=0)
+    assert [batch.is_snapshot for batch in batches] == [True, False, False]
+    assert state(known(batches)) == state(records)
+
+
+async def test_coming_again_too_late_gives_a_snapshot() -> None:
+    """What is no longer kept as it was is there merged; so it is where the number is of another log."""
+    records = poem()
+    for after in (2, 999):
+        log = RunLog("run", max_recent=3)
+        log.append(records)
+        log.close()
+        batches: list[Batch] = []
+        await collect(log, batches, after=after)
+        assert [batch.is_snapshot for batch in batches] == [True]
+        assert state(known(batches)) == state(records)
+        assert state(log.records()) == state(records)
+
+
+async def test_a_watcher_that_does_not_read_is_dropped() -> None:
+    """It is told so, and can come again; nobody waits for it, and nothing is kept for it."""
+    records = poem()
+    log = RunLog("run", max_recent=3)
+    log.append(records[:2])
+    async with log.watch(min_interval_s=0) as watcher:
+        first = await anext(watcher)
+        for record in records[2:]:
+            log.append([record])
+        with pytest.raises(WatcherDropped, match="max_recent"):
+            await anext(watcher)
+    assert first.is_snapshot
+    assert not log._bells
+
+
+async def test_deltas_wait_for_others_and_nothing_else_does() -> None:
+    """Within the interval fragments become one record; the end of an input does not wait for it."""
+    records = poem()
+    log = RunLog("run")
+    start = anyio.current_time()
+    async with log.watch(min_interval_s=30) as watcher:
+        log.append(records[:4])
+        await anext(watcher)
+        for record in records[4:]:
+            log.append([record])
+        batch = await anext(watcher)
+    assert anyio.current_time() - start < 10
+    deltas = [cast("Any", record) for record in batch.records if record["type"] == "input_delta"]
+    assert len(deltas) == 1
+    assert deltas[0]["to_seq"] > deltas[0]["seq"]
+    assert deltas[0]["count"] == sum(record["type"] == "input_delta" for record in records[4:])
+
+
+async def test_many_deltas_do_not_wait() -> None:
+    """Deltas that come to many bytes are handed on before the interval is over."""
+    log = RunLog("run")
+    records = recorded(events_of('{"body": "', *["x" * 1000] * 40, stops=False), ends=False)
+    start = anyio.current_time()
+    async with log.watch(min_interval_s=30, max_bytes=8_000) as watcher:
+        log.append(records[:4])
+        await anext(watcher)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anext, watcher)
+            for record in records[4:]:
+                log.append([record])
+                await anyio.lowlevel.checkpoint()
+    assert anyio.current_time() - start < 10
+
+
+async def test_watchers_in_other_threads() -> None:
+    """A server may run in an event loop of its own, of either kind; the records come from here."""
+    log = RunLog("run")
+    seen: dict[str, list[Batch]] = {"asyncio": [], "trio": []}
+    threads = [
+        threading.Thread(target=partial(anyio.run, partial(collect, log, batches, min_interval_s=0.001), backend=name))
+        for name, batches in seen.items()
+    ]
+    for thread in threads:
+        thread.start()
+    for record in poem():
+        log.append([record])
+        await anyio.sleep(0.002)
+    log.close()
+    for thread in threads:
+        await anyio.to_thread.run_sync(thread.join, 10)
+    assert state(known(seen["asyncio"])) == state(known(seen["trio"])) == state(poem())
+
+
+async def test_watchers_in_step_share_their_batches() -> None:
+    """What many get at the same time is made once."""
+    log = RunLog("run")
+    log.append(poem()[:4])
+    async with log.watch() as one, log.watch() as other:
+        await anext(one)
+        await anext(other)
+        log.append(poem()[4:])
+        assert await anext(one) is await anext(other)
+
+
+async def test_cancelling_a_watcher_loses_nothing() -> None:
+    """It goes on where it was."""
+    log = RunLog("run")
+    log.append(poem()[:4])
+    async with log.watch(min_interval_s=0) as watcher:
+        await anext(watcher)
+        for _ in range(3):
+            with anyio.move_on_after(0.001):
+                await anext(watcher)
+        log.append(poem()[4:5])
+        assert [record["seq"] for record in (await anext(watcher)).records] == [5]
+        assert watcher.seq == 5
+
+
+@pytest.mark.parametrize("setting", [{"after": -1}, {"min_interval_s": -1}, {"min_interval_s": 1e9}, {"max_bytes": 0}])
+async def test_settings_out_of_range(setting: dict[str, Any]) -> None:
+    """Told at once."""
+    with pytest.raises(UsageError, match="a watcher needs"):
+        RunLog("run").watch(**setting)
+
+
+async def test_memory_is_bounded() -> None:
+    """Texts over the bound are left out, the oldest first, and what is left says so."""
+    log = RunLog("run", max_recent=10, max_kept_chars=20_000)
+    records = recorded(events_of('{"body": "', *["x" * 100] * 500, '"}'))
+    for record in records:
+        log.append([record])
+    (delta,) = (cast("Any", record) for record in log.snapshot().records if record["type"] == "input_delta")
+    assert delta["fragment"] == ""
+    assert delta["omitted_chars"] == 50_012
+    assert delta["count"] == 502
+    assert sum(len(record.get("fragment", "")) for record in cast("Any", log._recent)) < 2_000
+    view = RunView()
+    for record in log.records():
+        view.feed(record)
+    assert (view.calls[0].phase.value, view.calls[0].bytes) == ("waiting", 50_012)
+
+
+@given(documents, st.lists(st.integers(0, 100), max_size=9), st.lists(st.integers(1, 4), min_size=1))
+def test_merging_changes_nothing(text: str, places: list[int], sizes: list[int]) -> None:
+    """However records are batched, and merged once or twice, they tell the same of a run."""
+    records = recorded(events_of(*(piece for piece in cut_at(text, places) if piece)))
+    whole = MergedRecords(10**9)
+    batched: list[Record] = []
+    rest = records
+    for size in [*sizes, len(records)]:
+        batch, rest = rest[:size], rest[size:]
+        merged = merge_records(batch)
+        batched += merged
+        for record in merged:
+            whole.add(record)
+    assert state(batched) == state(records) == state(whole.records()) == state(merge_records(records))

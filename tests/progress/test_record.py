@@ -1,0 +1,244 @@
+"""Records of runs: what is in them, and that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from eagerstream.growing import GrowingInput
+from eagerstream.progress.record import Record, RunRecorder, record_adapter, record_schema
+from eagerstream.progress.view import CallPhase, RunView
+from eagerstream.run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart
+from eagerstream.tools import ToolCall
+from eagerstream.wire import InputDelta, InputStart, MessageAssembler, MessageStart
+from eagerstream.wire.patch import apply_patch
+from tests.progress.observed import events_of, recorded, recorded_body
+from tests.support import (
+    MESSAGE_STOP,
+    block_start,
+    block_stop,
+    each_recording,
+    input_delta,
+    message_delta,
+    message_start,
+    text_delta,
+    tool_start,
+    wire_events,
+    written,
+)
+
+SCHEMA = Path(__file__).parent.parent.parent / "src" / "eagerstream" / "progress" / "record.schema.json"
+
+
+def of_type(records: list[Record], type: str) -> Iterator[Any]:
+    return (record for record in records if record["type"] == type)
+
+
+def test_the_schema_is_the_one_that_is_published() -> None:
+    """Programs in other languages read the file; it is written by `python -m eagerstream.progress.record`."""
+    assert json.loads(SCHEMA.read_text()) == record_schema()
+
+
+@each_recording
+def test_records_of_recordings(recording: Path) -> None:
+    """Each record is as the schema says, numbers rise, and from the records alone the inputs and texts are known."""
+    events = wire_events(recording.read_bytes())
+    sizes = random.Random(recording.stem)
+    chunks = []
+    while events:
+        size = sizes.choice([1, 1, 2, 5])
+        chunks.append(events[:size])
+        events = events[size:]
+    records, assembler = recorded_body(chunks)
+    plain = json.loads(json.dumps(records))
+    assert [record_adapter().validate_python(record) for record in plain] == records
+    assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+    assert all(one["at_s"] <= other["at_s"] for one, other in pairwise(records))
+
+    view = RunView()
+    for record in plain:
+        view.feed(record)
+    inputs = list(assembler.inputs.values())
+    calls = view.calls[len(view.calls) - len(inputs) :]  # a body may have more than one message
+    for call, input in zip(calls, inputs, strict=True):
+        assert (call.id, call.name, call.kind) == (input.id, input.name, input.kind)
+        assert call.raw == ("" if input.block.get("input") and not input.chars else input.raw)
+        assert written(call.partial) == written(input.partial)
+        assert call.outcome == (input.outcome and input.outcome.value)
+    assert view.status == "completed"
+
+
+def test_records_of_each_type_are_as_the_schema_says() -> None:
+    """By a validator of another make, with one record of each type that there is."""
+    (call,) = (ToolCall(event.input, turn=1) for event in events_of('{"a": 1}') if isinstance(event, InputStart))
+    call.answer("done")
+    events: list[RunEvent] = [
+        *events_of('{"a": 1}'),
+        Restarted(1, "interrupted", None, 0.5),
+    ]
+    records = recorded(events)
+    body = [
+        message_start(),
+        block_start(0, "thinking", thinking=""),
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm"}},
+        block_stop(0),
+        block_start(1, "text", text=""),
+        text_delta(1, "Hello"),
+        block_stop(1),
+        tool_start(2),
+        input_delta(2, '{"b": 2}'),
+        block_stop(2),
+        {"type": "a_new_kind"},
+        message_delta("end_turn"),
+        MESSAGE_STOP,
+    ]
+    records += recorded_body([body])[0]
+    recorder = RunRecorder(records.extend)
+    for event in events_of("{}"):
+        recorder.take([event])
+        if isinstance(event, InputStart):
+            call = ToolCall(event.input, turn=1)
+    recorder.note(call, "approval_start")
+    recorder.note(call, "approval_stop", approved=True, reason=None)
+    call.answer("done")
+    recorder.take([ToolStart(call), ToolProgress(call, 0.5), ToolStop(call)])
+    definitions = record_schema()["$defs"]
+    types = {
+        definition["properties"]["type"]["const"]
+        for definition in definitions.values()
+        if "v" in definition["properties"]
+    }
+    assert {record["type"] for record in records} == types
+    validator = Draft202012Validator(record_schema())
+    for record in records:
+        validator.validate(record)
+    with pytest.raises(Exception, match="input_delta"):
+        validator.validate({**records[0], "type": "input_delta"})
+
+
+def test_what_a_chunk_brings_stays_apart() -> None:
+    """Deltas that arrive together are records of their own, and each patch goes just as far as its fragment."""
+    records, _ = recorded_body([[message_start(), tool_start(0), input_delta(0, '{"a": "x'), input_delta(0, 'y"')]])
+    deltas = list(of_type(records, "input_delta"))
+    assert [delta["fragment"] for delta in deltas] == ['{"a": "x', 'y"']
+    assert [delta["patch"] for delta in deltas] == [
+        [{"op": "add", "path": "", "value": {"a": "x"}}],
+        [{"op": "append", "path": "/a", "value": "y"}],
+    ]
+    assert [delta["finished"] for delta in deltas] == [[], ["a"]]
+
+
+def test_who_comes_late_gets_what_was_written() -> None:
+    """An input whose beginning was not seen is told of from its beginning, and nothing of it twice."""
+    assembler = MessageAssembler(input_type=GrowingInput)
+    for wire_event in (message_start(), tool_start(0), input_delta(0, '{"a": "x')):
+        assembler.feed(wire_event)
+    records: list[Record] = []
+    recorder = RunRecorder(records.extend)
+    late: list[RunEvent] = [event for text in ("y", "z") for event in assembler.feed(input_delta(0, text))]
+    recorder.take(late)
+    recorder.take([*assembler.feed(input_delta(0, '!"}')), *assembler.feed(block_stop(0))])
+    assert "".join(delta["fragment"] for delta in of_type(records, "input_delta")) == '{"a": "xyz!"}'
+    value = None
+    for delta in of_type(records, "input_delta"):
+        value = apply_patch(value, delta["patch"])
+    assert value == {"a": "xyz!"}
+    assert [record["type"] for record in records].count("input_start") == 1
+
+
+@pytest.mark.parametrize("again", [Restarted(1, "interrupted"), MessageStart({}, voided={})])
+def test_what_is_void_is_not_told_of(again: RunEvent) -> None:
+    """A call of a reply that was begun anew has no more records, whatever still happens to it."""
+    records: list[Record] = []
+    recorder = RunRecorder(records.extend)
+    events = events_of('{"a": 1', stops=False)
+    recorder.take(events)
+    delta = events[-1]
+    assert isinstance(delta, InputDelta)
+    call = ToolCall(delta.input, turn=1)
+    recorder.take([again])
+    call.answer("cancelled")
+    recorder.take([ToolStop(call), delta])
+    assert records[-1]["type"] in ("restarted", "message_start")
+    view = RunView()
+    for record in records:
+        view.feed(record)
+    assert view.calls == []
+
+
+class _Odd:
+    def __str__(self) -> str:
+        raise RuntimeError("no text of mine")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"done": 0.5}, {"done": 0.5}),
+        (float("nan"), None),
+        (b"\xff", "_w=="),
+        (_Odd(), "<_Odd>"),
+        (Path("a"), "a"),
+        ("\ud800", "\ud800"),
+    ],
+)
+def test_progress_of_any_kind(value: Any, told: Any) -> None:
+    """A tool may say anything; what has no JSON form does not break the record."""
+    events = events_of("{}")
+    (start,) = (event for event in events if isinstance(event, InputStart))
+    records = recorded([*events, ToolProgress(ToolCall(start.input, turn=1), value)])
+    (progress,) = of_type(records, "tool_progress")
+    assert progress["value"] == told
+    json.dumps(records)
+
+
+def test_a_value_that_contains_itself() -> None:
+    """Not even that."""
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    events = events_of("{}")
+    (start,) = (event for event in events if isinstance(event, InputStart))
+    (progress,) = of_type(recorded([*events, ToolProgress(ToolCall(start.input, turn=1), cycle)]), "tool_progress")
+    assert progress["value"] == "<list>"
+
+
+def test_phases_from_records() -> None:
+    """The life of a call as people see it."""
+    events = events_of('{"a": 1}')
+    (start,) = (event for event in events if isinstance(event, InputStart))
+    call = ToolCall(start.input, turn=1)
+    records: list[Record] = []
+    recorder = RunRecorder(records.extend)
+    view = RunView()
+    phases: list[CallPhase] = []
+
+    def feed() -> None:
+        for record in records:
+            view.feed(record)
+            phases.extend(call.phase for call in view.calls if not phases or call.phase is not phases[-1])
+        records.clear()
+
+    recorder.take(events)
+    recorder.note(call, "approval_start")
+    feed()
+    recorder.note(call, "approval_stop", approved=True, reason=None)
+    recorder.take([ToolStart(call)])
+    call.answer("yes")
+    recorder.take([ToolStop(call), TurnStart(2)])
+    feed()
+    assert phases == [
+        CallPhase.WRITING,
+        CallPhase.WAITING,
+        CallPhase.APPROVAL,
+        CallPhase.WAITING,
+        CallPhase.RUNNING,
+        CallPhase.DONE,
+    ]
+    assert view.calls[0].result_text == "yes"

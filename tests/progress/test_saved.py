@@ -1,0 +1,94 @@
+"""Runs in files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from eagerstream.errors import UsageError
+from eagerstream.progress.log import RunLog
+from eagerstream.progress.record import Record
+from eagerstream.progress.saved import load_records, replay, save_records
+from eagerstream.progress.view import RunView
+from tests.progress.observed import events_of, recorded
+
+SECRET = "sk-ant-api03-abcdefghijklmnop"
+
+
+def state(records: list[Record]) -> Any:
+    view = RunView()
+    for record in records:
+        view.feed(record)
+    return view.status, [(call.name, call.raw, call.partial, call.finished) for call in view.calls]
+
+
+def test_a_saved_run_is_the_same_run(tmp_path: Path) -> None:
+    """JSON Lines, out and in."""
+    records = recorded(events_of('{"name": "po', 'em.txt", "odd": "\\ud800 é"}'))
+    path = tmp_path / "run.jsonl"
+    save_records(path, records)
+    assert load_records(path) == records
+    assert [json.loads(line)["seq"] for line in path.read_text().splitlines()] == list(range(1, len(records) + 1))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_secrets_are_masked(tmp_path: Path) -> None:
+    """Also one that came in several fragments; what is left is JSON, with patches that fit it. On request all is kept."""
+    fragments = ['{"key": "sk-ant-api03-', "abcdefgh", 'ijklmnop", "password": "hun', 'ter2", "n": 1}']
+    records = recorded(events_of(*fragments))
+    path = tmp_path / "run.jsonl"
+    save_records(path, records)
+    text = path.read_text()
+    assert not any(part in text for part in ("abcdefgh", "ijklmnop", "hun", "ter2"))
+    _, ((_, raw, partial, finished),) = state(load_records(path))
+    assert json.loads(raw) == partial
+    assert (partial["n"], finished) == (1, ["key", "password", "n"])
+    save_records(path, records, redact=False)
+    assert load_records(path) == records
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "does not begin with a run"),
+        (["{"], "line 1: not a record: no JSON"),
+        (["[]"], "line 1: no record of version 1"),
+        (['{"v": 2}'], "line 1: no record of version 1"),
+        (['{"v": 1, "seq": 1, "at_s": 0, "type": "nothing"}'], "line 1: not a record"),
+        (['{"v": 1, "seq": 1, "at_s": 0, "type": "turn_start", "turn": 1}'], "does not begin with a run"),
+        (["", "[" * 100_000], "line 2: not a record"),
+    ],
+)
+def test_what_is_no_saved_run(tmp_path: Path, lines: list[str], said: str) -> None:
+    """Told with the number of the line."""
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(lines))
+    with pytest.raises(UsageError, match=said):
+        load_records(path)
+
+
+def test_numbers_must_rise(tmp_path: Path) -> None:
+    """Two runs in one file, say."""
+    path = tmp_path / "run.jsonl"
+    save_records(path, recorded(events_of("{}")))
+    path.write_text(path.read_text() * 2)
+    with pytest.raises(UsageError, match="must rise"):
+        load_records(path)
+
+
+@pytest.mark.anyio
+async def test_a_saved_run_can_be_watched_again() -> None:
+    """With its timing, or so many times as fast; in the end the log has all of it."""
+    records = recorded(events_of('{"a": 1}'))
+    for number, record in enumerate(records):
+        record["at_s"] = number / 10
+    log = RunLog("again")
+    start = anyio.current_time()
+    await replay(records, log, speed=20)
+    assert anyio.current_time() - start >= records[-1]["at_s"] / 20
+    assert log.is_closed
+    assert log.records() == records
