@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import cycle, takewhile
 from types import TracebackType
 from typing import Final, Self
 
@@ -29,6 +29,8 @@ MAX_RECENT_CHARS: Final = 16 * 2**20
 MAX_KEPT_CHARS: Final = 64 * 2**20
 """What all records of a run may come to, their deltas merged."""
 _UNMERGED: Final = 1_000  # records that wait to be merged
+_phases: Final = cycle((0, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8, 6 / 8, 7 / 8))
+"""Watchers are served in groups: those of one share their batches, and all in one go would hold up everything else."""
 _MUCH: Final = 16_384  # characters of deltas that some watcher may not want to wait for
 
 
@@ -171,8 +173,8 @@ class RunLog:
         Args:
             after: The number up to which the events are known; where they are no longer kept from there on, the first
                 batch is a snapshot, as it is for 0.
-            min_interval_s: Deltas wait for others until the clock is at a multiple of this; all other records are
-                handed out at once. With 0 nothing waits.
+            min_interval_s: Deltas wait for others, as long as this at most; all other records are handed out at once.
+                With 0 nothing waits.
             max_bytes: Deltas that come to so much, roughly, wait no longer.
 
         Raises:
@@ -257,6 +259,7 @@ class Watcher:
         self._min_interval_s = min_interval_s
         self._max_chars = max_chars
         self._joins = True
+        self._phase = next(_phases)
         self._bells: _Bells | None = None
 
     async def __aenter__(self) -> Self:
@@ -291,7 +294,8 @@ class Watcher:
                 raise StopAsyncIteration
             await self._ring(self._bells.any, lambda: self._log.seq != self.seq or self._log.is_closed)
         if not self._joins and self._min_interval_s:
-            with anyio.move_on_after(self._min_interval_s - time.monotonic() % self._min_interval_s):
+            since_s = time.monotonic() - self._phase * self._min_interval_s
+            with anyio.move_on_after(self._min_interval_s - since_s % self._min_interval_s):
                 await self._ring(self._bells.urgent, self._is_due)
         batch = self._log.take(self.seq, joins=self._joins)
         self._joins = False
