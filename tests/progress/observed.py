@@ -7,7 +7,8 @@ from typing import Any
 
 from eagerstream.growing import GrowingInput
 from eagerstream.handover import FeedEnd
-from eagerstream.progress.record import Record, RunRecorder
+from eagerstream.progress.record import Record
+from eagerstream.progress.recorder import RunRecorder
 from eagerstream.run import RunEvent, TurnStart
 from eagerstream.wire import MessageAssembler, WireEvent
 from tests.support import block_stop, input_delta, message_start, tool_start

@@ -13,7 +13,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from eagerstream.growing import GrowingInput
-from eagerstream.progress.record import Record, RunRecorder, record_adapter, record_schema
+from eagerstream.progress.record import Record, record_adapter, record_schema
+from eagerstream.progress.recorder import RunRecorder
 from eagerstream.progress.view import CallPhase, RunView
 from eagerstream.run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart
 from eagerstream.tools import ToolCall

@@ -17,7 +17,7 @@ from ..run import RunEvent
 from ..tools import ToolCall
 from .bell import Bell
 from .log import RunLog
-from .record import RunRecorder
+from .recorder import RunRecorder
 
 
 @dataclass(slots=True, frozen=True)
