@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from eagerstream.errors import UsageError
 from eagerstream.progress.log import RunLog
 from eagerstream.progress.record import Record
-from eagerstream.progress.saved import load_records, replay, save_records
+from eagerstream.progress.saved import load_records, record_run, replay, save_records
 from eagerstream.progress.view import RunView
 from tests.progress.observed import events_of, recorded
 
@@ -92,3 +93,37 @@ async def test_a_saved_run_can_be_watched_again() -> None:
     assert anyio.current_time() - start >= records[-1]["at_s"] / 20
     assert log.is_closed
     assert log.records() == records
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("redact", [True, False])
+async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool) -> None:
+    """Each record as it was, also of a run that is longer than what is kept of it; secrets wait for their last part."""
+    records = recorded(events_of('{"key": "sk-ant-', "api03-", "abcdefgh", 'ijklmnop", "n": "', *"abcdefgh", '"}'))
+    log = RunLog("run", max_recent=8)
+    path = tmp_path / "run.jsonl"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(record_run, log, path, redact=redact))
+        for number, record in enumerate(records):
+            if number % 12 == 0:
+                await anyio.sleep(0.07)
+                assert "ijklmnop" not in path.read_text() or not redact
+            log.append([record])
+        log.close()
+    saved = load_records(path)
+    assert [record["seq"] for record in saved] == [record["seq"] for record in records]
+    assert (saved == records) is not redact
+    assert ("abcdefghijklmnop" in state(saved)[1][0][1]) is not redact
+    save_records(path, records, redact=redact)
+    assert load_records(path) == saved
+
+
+@pytest.mark.anyio
+async def test_what_was_written_stays(tmp_path: Path) -> None:
+    """Where the program ends early, the file has what had come until then."""
+    log = RunLog("run")
+    records = recorded(events_of('{"a": 1}'), ends=False)
+    log.append(records)
+    with anyio.move_on_after(0.1):
+        await record_run(log, tmp_path / "run.jsonl")
+    assert load_records(tmp_path / "run.jsonl") == records

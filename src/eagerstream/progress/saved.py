@@ -33,11 +33,54 @@ def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) 
     Raises:
         OSError: It cannot be written.
     """
-    written = redacted(records) if redact else records
     beside = path.with_name(f"{path.name}.part")
     with beside.open("w", encoding="ascii") as file:
-        file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in written)
+        file.write(_lines(records, redact=redact))
     beside.replace(path)
+
+
+async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
+    """Write the records of a run to a file while it goes on, each as it was; returns at its end.
+
+    What was written stays where this is cancelled. For a run that is longer than what a log keeps; needs a task of its
+    own, before the run is.
+
+    Args:
+        log: Of the run.
+        path: Where to; what is there is replaced.
+        redact: As for `save_records`. Secrets may be spread over the deltas of a block: they wait for its end.
+
+    Raises:
+        OSError: It cannot be written.
+        WatcherDropped: The file is slower than the run.
+    """
+    waiting: list[Record] = []
+    open_blocks: set[int] = set()
+    async with (
+        await anyio.open_file(path, "w", encoding="ascii") as file,
+        log.watch(merges=False) as watcher,
+    ):
+        async for batch in watcher:
+            for record in batch.records:
+                match record["type"]:
+                    case "block_start" | "input_start":
+                        open_blocks.add(record["block"])
+                    case "block_stop" | "input_stop":
+                        open_blocks.discard(record["block"])
+                    case "restarted" | "message_start" | "turn_stop" | "run_stop":
+                        open_blocks.clear()  # what was open is void, or was cut off
+                    case _:
+                        pass
+                waiting.append(record)
+                if not open_blocks:
+                    await file.write(_lines(waiting, redact=redact))
+                    waiting.clear()
+        await file.write(_lines(waiting, redact=redact))
+
+
+def _lines(records: Iterable[Record], *, redact: bool) -> str:
+    written = redacted(records) if redact else records
+    return "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in written)
 
 
 def load_records(path: Path) -> list[Record]:
