@@ -100,12 +100,12 @@ async def test_a_saved_run_can_be_watched_again() -> None:
 async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool) -> None:
     """Each record as it was, also of a run that is longer than what is kept of it; secrets wait for their last part."""
     records = recorded(events_of('{"key": "sk-ant-', "api03-", "abcdefgh", 'ijklmnop", "n": "', *"abcdefgh", '"}'))
-    log = RunLog("run", max_recent=8)
+    log = RunLog("run", max_recent=13)
     path = tmp_path / "run.jsonl"
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(record_run, log, path, redact=redact))
         for number, record in enumerate(records):
-            if number % 12 == 0:
+            if number % 6 == 0:
                 await anyio.sleep(0.07)
                 assert "ijklmnop" not in path.read_text() or not redact
             log.append([record])
