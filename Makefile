@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel clean
+.PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel schema clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml
@@ -51,6 +51,11 @@ wheel: $(READY)  ## both wheels into dist/: pure Python, and with compiled modul
 	@if echo '#include <Python.h>' | $${CC:-cc} -E -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" - >/dev/null 2>&1; \
 	then EAGERSTREAM_COMPILE=1 $(BIN)/python -m build --wheel --outdir dist; \
 	else echo 'The compiled wheel is left out: it needs a C compiler and the headers of Python (python3-dev).'; fi
+
+SCHEMA := src/eagerstream/progress/record.schema.json
+schema: $(READY)  ## the JSON Schema of the records of runs, written anew
+	$(BIN)/python -c 'import json; from eagerstream.progress import record_schema; print(json.dumps(record_schema(), indent=2))' > $(SCHEMA).part
+	mv $(SCHEMA).part $(SCHEMA)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*

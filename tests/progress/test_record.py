@@ -43,7 +43,7 @@ def of_type(records: list[Record], type: str) -> Iterator[Any]:
 
 
 def test_the_schema_is_the_one_that_is_published() -> None:
-    """Programs in other languages read the file; it is written by `python -m eagerstream.progress.record`."""
+    """Programs in other languages read the file; `make schema` writes it."""
     assert json.loads(SCHEMA.read_text()) == record_schema()
 
 

@@ -274,10 +274,3 @@ def record_schema() -> dict[str, Any]:
         "title": "A record of a run of eagerstream",
         **record_adapter().json_schema(),
     }
-
-
-if __name__ == "__main__":
-    import json
-    from pathlib import Path
-
-    Path(__file__).with_name("record.schema.json").write_text(json.dumps(record_schema(), indent=2) + "\n")
