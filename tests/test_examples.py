@@ -179,6 +179,7 @@ def test_resume(tmp_path: Path) -> None:
     assert not saved.exists()
 
 
+@pytest.mark.slow
 def test_resume_after_ctrl_c(tmp_path: Path) -> None:
     """Ctrl-C in the middle of an input: the call is answered as cut off, and the next start goes on after it."""
     scenario = Scenario(reply(tool_use("add_note", {"text": "Glomma"}, id="toolu_1")), reply(text("All noted.")))

@@ -33,6 +33,7 @@ def _schedules(platform: Platform, *, events_step: int = 4, bytes_step: int = 11
     return chain(at_events(step=events_step), at_bytes(step=bytes_step, body_bytes=body_bytes))
 
 
+@pytest.mark.slow
 def test_few_places() -> None:
     """Every kind of fault, at few places, in frames instead of server-sent events."""
     client = next(client for client in CLIENTS if client.platform is Platform.BEDROCK)

@@ -10,7 +10,8 @@ import pytest
 from tests.reliability.soak import Soak
 
 
-@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_moment(backend: str) -> None:
     """Fifty at once, for a moment, with more faults: the memory of so short a time says nothing."""
     report = Soak(backend, at_once=50, seconds=0.6, rate=0.1, speed=40).run()
