@@ -28,7 +28,8 @@ from eagerstream import (
     tool,
 )
 from eagerstream.growing import GrowingInput
-from eagerstream.progress.observer import RunObserver
+from eagerstream.progress.record import RunRecorder
+from eagerstream.progress.view import RunView
 from eagerstream.recording import Chunk
 from eagerstream.replay import encode_event, error_event, reply, text, thinking, tool_use
 from eagerstream.replay.received import RequestLog
@@ -144,10 +145,10 @@ def _objects() -> Iterator[object]:
     received.body = {"messages": [CANARY]}
     yield received
     yield HTTPTransport(base_url=f"https://me:{CANARY}@host", api_key=KEY, headers={"x": CANARY})
-    observer = RunObserver()
-    for event in events():
-        observer.feed(event)
-    yield from (observer, *observer.calls)
+    view = RunView()
+    recorder = RunRecorder(lambda records: [view.feed(record) for record in records], id="run_1")
+    recorder.take([*events()])
+    yield from (recorder, view, *view.calls)
     yield ProtocolError("the data is wrong", excerpt=CANARY)
     yield APIError(f"{KEY} is wrong", message={"content": CANARY})
     yield StreamInterrupted("lost", message={"content": CANARY})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import Enum
 from functools import partial
@@ -13,19 +13,21 @@ from typing import Any, Final
 
 import anyio
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..progress.observer import ObservedCall, RunObserver
-from ..progress.terminal import PlainLines, TerminalView, visible
+from ..progress.hub import Hub
+from ..progress.log import RunLog
+from ..progress.panels import Frame, RunState
+from ..progress.terminal import terminal_progress
+from ..progress.view import CallView, RunView
+from ..progress.wording import visible
 from ..replay.server import ReplayServer
-from ..run import RunEvent, RunResult, run
+from ..run import run
 from . import poem
 
-_REDRAW_S: Final = 0.1
-_PICTURE_CHARS: Final = 900
-"""Characters of the poem written when the picture is taken: the quick tools are done by then, the poem is not."""
+_PICTURE_BYTES: Final = 900
+"""Bytes of the poem written when the picture is taken: the quick tools are done by then, the poem is not."""
 
 
 class _Side(Enum):
@@ -48,41 +50,29 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
     where = f"the live API, {model}" if live else f"the embedded server; timing simulated, {poem.SPEED:g} times as fast"
     title = f"eager input streaming on {where}"
     console.print(Text(title, style="bold"))
-    eager, buffered = RunObserver(), RunObserver()
-    album = _Album(eager)
     converse = partial(_converse, live=live, model=model)
+    eager, buffered = Hub(), Hub()
     with TemporaryDirectory() as folder, TemporaryDirectory() as other_folder:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(converse, _Side.BUFFERED, other_folder, buffered.feed)
-            if console.is_terminal:
-                with Live(TerminalView(eager), console=console, auto_refresh=False) as screen:
-                    async with anyio.create_task_group() as drawing:
-                        drawing.start_soon(_redraw, screen)
-                        result = await converse(_Side.EAGER, folder, album.watching(eager.feed))
-                        drawing.cancel_scope.cancel()
-                    screen.refresh()
-            else:
-                result = await converse(_Side.EAGER, folder, album.watching(PlainLines(eager, console).feed))
-    table = _table(eager.calls, buffered.calls, simulated=not live)
-    console.print(Text(f"{result.status.value} after {result.turns} turns\n"))
+            tasks.start_soon(converse, _Side.BUFFERED, other_folder, buffered)
+            async with terminal_progress(eager, console=console):
+                await converse(_Side.EAGER, folder, eager)
+    table = _table(_calls(eager), _calls(buffered), simulated=not live)
+    console.print()
     console.print(table)
     if svg is not None:
-        album.save(svg, table, title)
+        _save_picture(svg, eager.logs[0], table, title)
         console.print(Text(f"saved {svg}"))
 
 
-async def _converse(
-    side: _Side, folder: str, feed: Callable[[RunEvent], object], *, live: bool, model: str
-) -> RunResult:
-    """One run of the demo's conversation; `feed` gets its events, and `folder` the file."""
+async def _converse(side: _Side, folder: str, hub: Hub, *, live: bool, model: str) -> RunResult:
+    """One run of the demo's conversation, observed by the hub; `folder` gets the file."""
     eager = side is _Side.EAGER
-    async with (
-        _client(eager=eager, live=live) as client,
-        run(client, tools=poem.tools(Path(folder), eager=eager), max_turns=10, **poem.request(model=model)) as running,
-    ):
-        async for event in running:
-            feed(event)
-    return running.result
+    async with _client(eager=eager, live=live) as client:
+        running = run(client, tools=poem.tools(Path(folder), eager=eager), max_turns=10, **poem.request(model=model))
+        hub.observe(running)
+        async with running:
+            await running.finish()
 
 
 @asynccontextmanager
@@ -101,40 +91,28 @@ async def _client(*, eager: bool, live: bool) -> AsyncIterator[Any]:
             yield client
 
 
-async def _redraw(screen: Live) -> None:
-    while True:
-        screen.refresh()
-        await anyio.sleep(_REDRAW_S)
+def _calls(hub: Hub) -> list[CallView]:
+    view = RunView()
+    for record in hub.logs[0].records():
+        view.feed(record)
+    return view.calls
 
 
-class _Album:
-    """Takes one picture of a run on its way, and puts it into an SVG with the table."""
-
-    def __init__(self, observer: RunObserver) -> None:
-        self._observer = observer
-        self._console = Console(
-            record=True, width=104, file=io.StringIO(), force_terminal=True, color_system="truecolor"
-        )
-        self._taken = False
-
-    def watching(self, feed: Callable[[RunEvent], object]) -> Callable[[RunEvent], object]:
-        """`feed`, and after it the picture, once it is time for it."""
-
-        def feed_and_look(event: RunEvent) -> None:
-            feed(event)
-            if not self._taken and any(call.input.chars > _PICTURE_CHARS for call in self._observer.calls):
-                self._taken = True
-                self._console.print(TerminalView(self._observer))
-
-        return feed_and_look
-
-    def save(self, path: Path, table: Table, title: str) -> None:
-        self._console.print(Text("\n...\n", style="dim"))
-        self._console.print(table)
-        path.write_text(self._console.export_svg(title=title, code_format=_SVG_FORMAT), encoding="utf-8")
+def _save_picture(path: Path, log: RunLog, table: Table, title: str) -> None:
+    """An SVG of the run on its way, and the table."""
+    view = RunView()
+    for record in log.records():
+        call = view.feed(record)
+        if call is not None and call.bytes > _PICTURE_BYTES:
+            break
+    console = Console(record=True, width=104, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(Frame(lambda: [RunState(view, view.at_s)]))
+    console.print(Text("\n...\n", style="dim"))
+    console.print(table)
+    path.write_text(console.export_svg(title=title, code_format=_SVG_FORMAT), encoding="utf-8")
 
 
-def _table(eager: list[ObservedCall], buffered: list[ObservedCall], *, simulated: bool) -> Table:
+def _table(eager: list[CallView], buffered: list[CallView], *, simulated: bool) -> Table:
     """What came when, for each call of both runs; calls are paired by their order."""
     caption = "seconds since the request; timing simulated" if simulated else "seconds since the request"
     table = Table(title="eager beside buffered", caption=caption)
@@ -154,7 +132,7 @@ def _table(eager: list[ObservedCall], buffered: list[ObservedCall], *, simulated
                     call.tool_start_s,
                 )
                 shown = ["-" if time_s is None else f"{time_s:.2f}" for time_s in times]
-                table.add_row(Text(visible(call.input.name)), side, *shown, style=style)
+                table.add_row(Text(visible(call.name)), side, *shown, style=style)
         table.add_section()
     return table
 

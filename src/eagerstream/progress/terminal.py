@@ -1,120 +1,350 @@
-"""Tool calls in a terminal: a tree that grows while the inputs are written, and plain lines for a pipe.
-
-What a model wrote is shown as text and nothing else: no markup, no control characters.
-"""
+"""`terminal_progress`: runs in a terminal while they go on, and in plain lines where the output is no terminal."""
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
-from rich.text import Text
-from rich.tree import Tree
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AsyncContextDecorator, aclosing, nullcontext
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, TypeAlias
 
-from ..redaction import printable
-from ..run import RunEvent
-from ..wire import JSON
-from .observer import CallPhase, ObservedCall, RunObserver
+import anyio
+import anyio.abc
 
-_STYLES = {
-    CallPhase.WRITING: "cyan",
-    CallPhase.WAITING: "yellow",
-    CallPhase.RUNNING: "magenta",
-    CallPhase.DONE: "green",
-    CallPhase.FAILED: "red",
-    CallPhase.INVALID: "red",
-    CallPhase.CUT: "red",
-}
-_SHOWN_ITEMS = 6
-_SHOWN_CHARS = 72
+from ..errors import MissingExtraError, UsageError
+from ..run import Run
+from ..stream import MessageStream
 
+try:
+    import rich
+    from rich.console import Console
+    from rich.control import Control
+    from rich.live import Live
+    from rich.segment import ControlType
+except ModuleNotFoundError as error:
+    raise MissingExtraError("cli", error.name or "rich") from error
 
-def visible(text: str) -> str:
-    """`text` on one line, without anything that a terminal would act on."""
-    return printable(text).replace("\n", " ").replace("\t", " ")
+from .hub import Hub
+from .log import Batch, RunLog, WatcherDropped
+from .merge import last_seq
+from .panels import Frame, RunState
+from .plain_lines import PlainLines
+from .record import Record
+from .view import CallView, RunView
 
+_log = logging.getLogger(__name__)
 
-class TerminalView:
-    """What an observer has seen, as a renderable for `rich`; drawn anew each time it is printed."""
+_GAP_S: Final = 0.12
+"""Between two redraws: at most nine in a second, which leaves one for the last."""
+_LOOK_S: Final = 0.25
+"""How often it is looked whether a second has passed, or the terminal has another size."""
 
-    def __init__(self, observer: RunObserver) -> None:
-        self._observer = observer
-
-    def __rich__(self) -> RenderableType:
-        text = visible(self._observer.text)
-        parts: list[RenderableType] = [Text(_tail(text, 200), style="italic")] if text else []
-        parts += [_tree(call) for call in self._observer.calls]
-        return Group(*parts)
-
-
-def _tree(call: ObservedCall) -> Tree:
-    style = _STYLES[call.phase]
-    head = Text.assemble(
-        (visible(call.input.name), "bold"),
-        "  ",
-        (call.phase.value, style),
-        (f"  {call.bytes:,} bytes", "dim"),
-    )
-    if call.input.outcome is None and call.writing_s > 0:
-        head.append(
-            f"  {call.bytes / call.writing_s:,.0f} bytes/s  {call.fragments / call.writing_s:,.0f} fragments/s",
-            style="dim",
-        )
-    if call.result_text:
-        head.append(f"  → {_tail(visible(call.result_text), _SHOWN_CHARS)}", style=style)
-    tree = Tree(head, guide_style="dim")
-    for name, value in call.input.partial.items():
-        done = name in call.finished
-        mark = ("✓ ", "green") if done else ("… ", "cyan")
-        _add(tree, Text.assemble(mark, (visible(name), "bold")), value, growing=not done)
-    return tree
+Watchable: TypeAlias = Run | MessageStream | RunLog | Hub
+_Teller: TypeAlias = Callable[[Record, RunView, CallView | None], object]
 
 
-def _add(tree: Tree, label: Text, value: JSON, *, growing: bool) -> None:
-    """One value below its label: scalars beside it, containers by their newest items."""
-    cursor = "▌" if growing else ""
-    if isinstance(value, str):
-        tail = _tail(visible(value), _SHOWN_CHARS)
-        tree.add(label + Text(f"  “{tail}{cursor}{'' if growing else '”'}"))
-    elif isinstance(value, dict | list):
-        branch = tree.add(label + Text(f"  {len(value):,} {'items' if isinstance(value, list) else 'fields'}", "dim"))
-        items = list(value.items()) if isinstance(value, dict) else list(enumerate(value[-_SHOWN_ITEMS:]))
-        items = items[-_SHOWN_ITEMS:]
-        if hidden := len(value) - len(items):
-            branch.add(Text(f"{hidden:,} earlier", "dim"))
-        for number, (name, item) in enumerate(items):
-            last = growing and number == len(items) - 1
-            if isinstance(item, str) and isinstance(value, list):
-                branch.add(Text(_tail(visible(item), _SHOWN_CHARS) + ("▌" if last else "")))
-            else:
-                _add(branch, Text(visible(str(name)) if isinstance(value, dict) else "-"), item, growing=last)
-    else:
-        tree.add(label + Text(f"  {visible(str(value))}"))
+def terminal_progress(
+    run: Watchable | None = None, *, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+) -> TerminalProgress:
+    """Show runs in the terminal: each call a panel that grows, its state, the progress of its tool, the usage.
+
+        async with eagerstream.run(client, ...) as run, terminal_progress(run):
+            await run.finish()
+
+        @terminal_progress()
+        async def main(): ...                    # every run that begins in it is shown
+
+    It only watches: where the terminal is gone, it ends, and the log says so; the run goes on. What the block prints
+    stands above. An exception of the block comes out as it is, and however the block ends, the terminal is as before.
+
+    Args:
+        run: A run or a stream, entered already or about to be, or the log of one; or a hub, for all runs that it
+            observes while they go on, with the questions that it asks. None: every run that begins inside the block, in
+            whatever function, also those that tools begin, one below another.
+        console: Where to draw; for None it is the one that `rich` prints on, the standard output. Where that is no
+            terminal, a line is printed for each thing that happens.
+        clock: Seconds, monotonic.
+
+    Raises:
+        MissingExtraError: On import: `rich` is not installed, which comes with the extra `cli`.
+    """
+    return TerminalProgress(run, console or rich.get_console(), clock)
 
 
-def _tail(text: str, length: int) -> str:
-    return text if len(text) <= length else f"…{text[-length:]}"
+class TerminalProgress(AsyncContextDecorator):
+    """What `terminal_progress` gives: an async context manager, and a decorator for async functions.
 
+    Raises:
+        UsageError: It is entered a second time. As a decorator it may be called as often as you like.
+    """
 
-class PlainLines:
-    """A line for each thing that happens to a call, for a pipe or a log."""
-
-    def __init__(self, observer: RunObserver, console: Console) -> None:
-        self._observer = observer
+    def __init__(self, run: Watchable | None, console: Console, clock: Callable[[], float]) -> None:
+        self._run = run
         self._console = console
-        self._printed: dict[int, tuple[CallPhase | None, int]] = {}  # by call: its phase and number of finished fields
+        self._clock = clock
+        self._runs: dict[str, _WatchedRun] = {}
+        self._output: _Output = _Screen(console, self._states) if console.is_interactive else _Pipe(console)
+        self._works = True
+        self._hub = run if isinstance(run, Hub) else Hub()
+        self._earlier = {log.id for log in self._hub.logs if log.is_closed}
+        self._observing = self._hub.observing() if run is None else nullcontext()
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._news = anyio.Event()
 
-    def feed(self, event: RunEvent) -> None:
-        """Hand the event to the observer, and print a line for each thing that it changed."""
-        call = self._observer.feed(event)
-        if call is None:
-            return
-        phase, fields = self._printed.get(id(call), (None, 0))
-        for name in call.finished[fields:]:
-            self._print(call, f"✓ {visible(name)}")
-        if call.phase is not phase:
-            result = f": {_tail(visible(call.result_text), _SHOWN_CHARS)}" if call.result_text else ""
-            self._print(call, f"{call.phase.value}{result}")
-        self._printed[id(call)] = call.phase, len(call.finished)
+    def _recreate_cm(self) -> Self:
+        # What `contextlib` asks for at each call of a decorated function: calls may overlap.
+        return type(self)(self._run, self._console, self._clock)
 
-    def _print(self, call: ObservedCall, what: str) -> None:
-        line = f"{self._observer.elapsed_s:6.2f} s  {visible(call.input.name):<12} {call.bytes:>6,} bytes  {what}"
-        self._console.print(Text(line), soft_wrap=True)
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise UsageError("terminal_progress can be entered once: call it anew")
+        if isinstance(self._run, RunLog):
+            self._hub.add(self._run)
+        elif not isinstance(self._run, Hub | None):
+            self._hub.observe(self._run)
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self._observing.__enter__()
+        self._guarded(self._output.begin)
+        self._tasks.start_soon(self._watch_all)
+        self._tasks.start_soon(self._draw)
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        assert self._tasks is not None
+        self._observing.__exit__(None, None, None)
+        try:
+            if exc is not None and isinstance(exc, anyio.get_cancelled_exc_class()):
+                return await self._tasks.__aexit__(exc_type, exc, traceback)
+            # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
+            return False
+        finally:
+            self._guarded(self._end)  # also where this is cancelled, or interrupted: nothing in it waits
+
+    def _end(self) -> None:
+        try:
+            self._find_runs()
+            for run in self._runs.values():
+                run.catch_up()
+        finally:
+            self._output.end()
+
+    def _states(self) -> list[RunState]:
+        return [RunState(run.view, run.elapsed_s) for run in self._runs.values()]
+
+    def _find_runs(self) -> list[_WatchedRun]:
+        """Runs that were not there before; those that the hub has let go are forgotten here, too."""
+        logs = {log.id: log for log in self._hub.logs if log.id not in self._earlier}
+        found = [_WatchedRun(log, self._output, self._clock) for id, log in logs.items() if id not in self._runs]
+        self._runs |= {run.log.id: run for run in found}
+        for id in self._runs.keys() - logs.keys():
+            del self._runs[id]
+        return found
+
+    async def _watch_all(self) -> None:
+        assert self._tasks is not None  # entered
+        async with aclosing(self._hub.changes()) as changes:
+            async for _ in changes:
+                for run in self._find_runs():
+                    self._tasks.start_soon(self._watch, run)
+
+    async def _watch(self, run: _WatchedRun) -> None:
+        while self._works:
+            try:
+                async with run.log.watch(after=run.seq, min_interval_s=_GAP_S) as watcher:
+                    async for batch in watcher:
+                        self._guarded(partial(run.take, batch))
+                        self._news.set()
+                return
+            except WatcherDropped:
+                continue  # with a snapshot
+
+    async def _draw(self) -> None:
+        while self._works:
+            with anyio.move_on_after(_LOOK_S):
+                await self._news.wait()
+            self._news = anyio.Event()
+            if self._guarded(lambda: self._output.draw(sum(run.seq for run in self._runs.values()))):
+                await anyio.sleep(_GAP_S)
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        """Do something with the output, unless it has failed before: an observer is never felt."""
+        if not self._works:
+            return None
+        try:
+            return action()
+        except (Exception, SystemExit) as error:  # `rich` exits where a pipe is closed
+            self._works = False
+            # Its text may quote what a model wrote, which does not belong in a log.
+            level = logging.INFO if isinstance(error, OSError | SystemExit) else logging.WARNING
+            _log.log(level, "the progress in the terminal ends: %s", type(error).__name__)
+            self._output.give_up()
+            return None
+
+
+class _WatchedRun:
+    """What is known of a run that is watched."""
+
+    def __init__(self, log: RunLog, output: _Output, clock: Callable[[], float]) -> None:
+        self.log = log
+        self.view = RunView()
+        self.seq = 0
+        self._tell = output.teller(log)
+        self._clock = clock
+        self._start_s = clock()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since the run began; until it ended, where it has."""
+        return self.view.at_s if self.view.status is not None else self._clock() - self._start_s
+
+    def take(self, batch: Batch) -> None:
+        """Take in what the log hands out."""
+        if batch.is_snapshot:
+            self.view = RunView()
+        self._feed(batch.records)
+        self.seq = batch.seq
+
+    def catch_up(self) -> None:
+        """Take in at once what was not handed out yet."""
+        if self.seq != self.log.seq:
+            self.view = RunView()
+            self._feed(self.log.records())
+            self.seq = self.log.seq
+
+    def _feed(self, records: list[Record]) -> None:
+        for record in records:
+            call = self.view.feed(record)
+            if self._tell is not None and last_seq(record) > self.seq:  # a snapshot has what was told of already
+                self._tell(record, self.view, call)
+        # Records come later than what they tell of, never earlier.
+        self._start_s = min(self._start_s, self._clock() - self.view.at_s)
+
+
+class _Output(Protocol):
+    """Where it is shown."""
+
+    def begin(self) -> None:
+        """Something is about to be shown."""
+        ...
+
+    def teller(self, log: RunLog, /) -> _Teller | None:
+        """What is to be told of each record of a run, where it is told record by record."""
+        ...
+
+    def draw(self, version: int, /) -> bool:
+        """Show the runs as they are; whether anything was drawn.
+
+        Args:
+            version: Another one where there is something new.
+        """
+        ...
+
+    def end(self) -> None:
+        """Show how it ended, and leave the terminal as it was."""
+        ...
+
+    def give_up(self) -> None:
+        """It failed: leave things as they were, as far as that can be done."""
+        ...
+
+
+class _Pipe:
+    """An output that is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._runs = 0
+
+    def begin(self) -> None:
+        pass
+
+    def teller(self, log: RunLog) -> _Teller:
+        self._runs += 1
+        title = log.name or ("" if self._runs == 1 else f"run {self._runs}")
+        return PlainLines(self._write, title).feed
+
+    def _write(self, line: str) -> None:
+        # Not `console.print`: where the pipe is closed, that turns the standard output off and exits.
+        file = self._console.file
+        encoding = self._console.encoding
+        file.write(line.encode(encoding, "replace").decode(encoding) + "\n")
+        file.flush()
+
+    def draw(self, _version: int) -> bool:
+        return False
+
+    def end(self) -> None:
+        pass
+
+    def give_up(self) -> None:
+        pass
+
+
+class _Screen:
+    """A terminal; drawn anew only where what it shows has changed, or its size."""
+
+    def __init__(self, console: Console, states: Callable[[], list[RunState]]) -> None:
+        self._console = console
+        self._states = states
+        self._frame = Frame(states)
+        self._live = Live(self._frame, console=console, auto_refresh=False)
+        self._drawn: object = None
+        self._times_drawn = 0
+        self._height = console.size.height
+        self._pushed_out = 0
+
+    def begin(self) -> None:
+        self._live.start()
+
+    def teller(self, _log: RunLog) -> None:
+        return None
+
+    def draw(self, version: int) -> bool:
+        seconds = [int(state.elapsed_s) for state in self._states()]
+        now = (version, self._console.size, seconds)
+        if now == self._drawn:
+            return False
+        self._drawn = now
+        with self._console:  # all in one write
+            self._mend_resized()
+            self._live.refresh()
+        self._times_drawn = self._frame.times_drawn
+        return True
+
+    def _mend_resized(self) -> None:
+        """Take away what a terminal that was resized has made of the last frame.
+
+        `rich` goes back by as many rows as it has drawn. But a narrower terminal goes on with a line in the next row,
+        a lower one has pushed rows out at its top, and a higher one has got these back.
+        """
+        width, height = self._console.size
+        rows = self._frame.rows_at(width)
+        more = rows - len(self._frame.lines)
+        if self._frame.times_drawn != self._times_drawn:
+            self._pushed_out = 0  # something was printed meanwhile, which is what would come back
+        back = max(0, min(self._pushed_out, height - self._height))
+        self._pushed_out += max(0, rows - height) - back
+        if more + back:
+            erase = (ControlType.ERASE_IN_LINE, 2)
+            up = ((ControlType.CURSOR_UP, 1), erase) * min(more + back, height)
+            self._console.control(Control(ControlType.CARRIAGE_RETURN, erase, *up))
+        self._height = height
+
+    def end(self) -> None:
+        self._frame.is_final = True
+        with self._console:
+            self._mend_resized()
+            self._live.stop()
+
+    def give_up(self) -> None:
+        try:
+            self._live.stop()
+        except (Exception, SystemExit):
+            pass  # what can be restored is; the terminal is gone
