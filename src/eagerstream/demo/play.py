@@ -65,7 +65,7 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
         console.print(Text(f"saved {svg}"))
 
 
-async def _converse(side: _Side, folder: str, hub: Hub, *, live: bool, model: str) -> RunResult:
+async def _converse(side: _Side, folder: str, hub: Hub, *, live: bool, model: str) -> None:
     """One run of the demo's conversation, observed by the hub; `folder` gets the file."""
     eager = side is _Side.EAGER
     async with _client(eager=eager, live=live) as client:

@@ -86,10 +86,17 @@ class Frame:
         # Without a height of its own: what is in it is as high as it is.
         options = options.update(height=None, no_wrap=True, overflow="ellipsis")
         group = Group(*_runs(self._states(), rows, options.max_width, console, is_final=self.is_final))
-        lines = console.render_lines(group, options, pad=False)[:rows]
         encoding = console.encoding
+        lines = [
+            [
+                Segment(text.encode(encoding, "replace").decode(encoding), style)
+                for text, style, control in line
+                if not control
+            ]
+            for line in console.render_lines(group, options, pad=False)[:rows]
+        ]
         self.times_drawn += 1
-        self.lines = ["".join(segment.text for segment in line if not segment.control) for line in lines]
+        self.lines = ["".join(segment.text for segment in line) for line in lines]
         # What one terminal takes for two cells another takes for one (emoji made of several): a line that comes out
         # longer must be cut and not go on below, or the next frame would not begin where this one did.
         keeps_lines = console.is_terminal and not console.legacy_windows
@@ -98,8 +105,7 @@ class Frame:
         for number, line in enumerate(lines):
             if number:
                 yield Segment.line()
-            for text, style, control in line:
-                yield Segment(text.encode(encoding, "replace").decode(encoding), style, control)
+            yield from line
         if keeps_lines:
             yield _control("\x1b[?7h")
         yield Segment.line()

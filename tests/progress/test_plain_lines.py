@@ -1,0 +1,91 @@
+"""A run told in plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from eagerstream.errors import StreamInterrupted
+from eagerstream.handover import FeedEnd
+from eagerstream.progress.plain_lines import PlainLines
+from eagerstream.progress.record import Record, RunRecorder
+from eagerstream.progress.view import RunView
+from eagerstream.run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop
+from eagerstream.tools.call import ToolCall
+from eagerstream.wire import InputStop, TextDelta
+from tests.progress.observed import Clock, events_of
+
+
+def told(events: Iterable[RunEvent], title: str = "", *, step_s: float = 0.5, end: FeedEnd | None = None) -> list[str]:
+    """The lines of events that come one after another."""
+    lines: list[str] = []
+    view = RunView()
+    plain = PlainLines(lines.append, title)
+    clock = Clock()
+
+    def put(records: Sequence[Record]) -> None:
+        for record in records:
+            plain.feed(record, view, view.feed(record))
+
+    recorder = RunRecorder(put, clock=clock)
+    for event in events:
+        clock.now_s += step_s
+        recorder.take([event])
+    if end is not None:
+        recorder.end(end)
+    return lines
+
+
+def test_a_line_for_each_thing_that_happens() -> None:
+    """And none for what changes nothing; each with its time, the tool, and how much of the input was there."""
+    assert told(events_of('{"city"', ': "Lis', 'bon",', ' "days": 3}')) == [
+        "  0.50 s  turn 1",
+        "  1.50 s  tool              0 bytes  writing",
+        "  3.00 s  tool             18 bytes  ✓ city",
+        "  3.50 s  tool             29 bytes  ✓ days",
+        "  4.00 s  tool             29 bytes  waiting",
+    ]
+
+
+def test_tools_and_the_end() -> None:
+    """A tool's progress once a second at most, its result, and how the run ended."""
+    events = events_of('{"a": 1}')
+    (call,) = (ToolCall(event.input, turn=1) for event in events if isinstance(event, InputStop))
+    call.answer("did\nit")
+    events += [ToolStart(call), *(ToolProgress(call, step) for step in range(4)), ToolStop(call)]
+    end = FeedEnd("error", 1, {"input_tokens": 10, "output_tokens": 2}, {"type": "APIError", "text": "no\nmore"})
+    lines = told(events, end=end)
+    assert [line.split("  ")[-1] for line in lines[4:]] == [
+        *("running", "▸ 0", "▸ 2", "done: did it", "error: no more"),
+        "error · 1 turn · 5.5 s · 10 tokens in · 2 out · claude-made-1",
+    ]
+
+
+def test_text_comes_by_lines() -> None:
+    """Each line of a reply's text once it is whole; what is left at its end."""
+    deltas = [TextDelta(1, text) for text in ("One", " line.\nAnd an", "other.\n\n", "The last")]
+    end = FeedEnd("completed", 1, {}, None)
+    lines = told([*events_of("{}")[:2], *deltas], end=end)
+    assert [line.split("  ")[-1] for line in lines[1:-1]] == ["“One line.”", "“And another.”", "“The last”"]
+    (line,) = told([TextDelta(0, "x" * 10_000 + "\n")])
+    assert len(line) < 300
+
+
+def test_a_reply_that_begins_anew() -> None:
+    """The reader is told, and what was half told is ended."""
+    lines = told([TextDelta(0, "Once"), Restarted(1, "interrupted", StreamInterrupted("lost"), 0.5)])
+    assert [line.split("  ")[-1] for line in lines] == ["“Once”", "turn 1 begins anew: interrupted"]
+
+
+def test_several_runs_are_told_apart() -> None:
+    """By a title in each line."""
+    lines = told(events_of('{"a": 1}'), "helper")
+    assert all(line[10:].startswith("helper  ") for line in lines)
+
+
+def test_nothing_that_a_model_wrote_acts() -> None:
+    """Markup is text; control characters and line feeds are not there."""
+    evil = r"{\"[link=http://evil]:smile:[/link]\u001b[2J\r\n\u0007\": 1,".replace('\\"', '"')
+    lines = told([*events_of(evil, name="\x1b[2J[red]\ntool"), TextDelta(1, "\x1b]0;t\x07\x9b2Jtext\r\n")])
+    assert any(line.endswith("✓ [link=http://evil]:smile:[/link] ") for line in lines)
+    assert lines[-1].endswith("“text”")
+    assert "".join(lines).isprintable()
