@@ -111,7 +111,7 @@ class Frame:
         yield Segment.line()
 
     def rows_at(self, width: int) -> int:
-        """How many rows the lines that were drawn last take where the terminal has another width by now."""
+        """How many rows the lines that were drawn last take in a terminal that was narrowed to `width`."""
         return sum(_rows_at(line, width) for line in self.lines)
 
 
@@ -120,12 +120,13 @@ def _control(text: str) -> Segment:
 
 
 def _rows_at(line: str, width: int) -> int:
-    rows, column = 1, 0
+    rows, column, before = 1, 0, ""
     for char in line:
-        size = get_character_cell_size(char)
+        size = 0 if before == "\u200d" else get_character_cell_size(char)  # joined to one emoji
         if column + size > width:
             rows, column = rows + 1, 0
         column += size
+        before = char
     return rows
 
 

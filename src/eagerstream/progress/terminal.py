@@ -297,7 +297,7 @@ class _Screen:
         self._live = Live(self._frame, console=console, auto_refresh=False)
         self._drawn: object = None
         self._times_drawn = 0
-        self._height = console.size.height
+        self._width, self._height = console.size
         self._pushed_out = 0
 
     def begin(self) -> None:
@@ -325,8 +325,9 @@ class _Screen:
         a lower one has pushed rows out at its top, and a higher one has got these back.
         """
         width, height = self._console.size
-        rows = self._frame.rows_at(width)
-        more = rows - len(self._frame.lines)
+        drawn = len(self._frame.lines)
+        rows = self._frame.rows_at(width) if width < self._width else drawn
+        more = rows - drawn
         if self._frame.times_drawn != self._times_drawn:
             self._pushed_out = 0  # something was printed meanwhile, which is what would come back
         back = max(0, min(self._pushed_out, height - self._height))
@@ -335,7 +336,7 @@ class _Screen:
             erase = (ControlType.ERASE_IN_LINE, 2)
             up = ((ControlType.CURSOR_UP, 1), erase) * min(more + back, height)
             self._console.control(Control(ControlType.CARRIAGE_RETURN, erase, *up))
-        self._height = height
+        self._width, self._height = width, height
 
     def end(self) -> None:
         self._frame.is_final = True

@@ -1,0 +1,410 @@
+"""Runs in a terminal: what is drawn and how often, and that nothing of it is felt by the run or stays in the terminal."""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from rich.console import Console
+from rich.live import Live
+
+import eagerstream
+from eagerstream.errors import UsageError
+from eagerstream.progress.hub import Hub
+from eagerstream.progress.log import RunLog
+from eagerstream.progress.panels import Frame
+from eagerstream.progress.saved import replay
+from eagerstream.progress.terminal import terminal_progress
+from eagerstream.replay import reply, text, tool_use
+from eagerstream.run import RunStatus
+from eagerstream.tools import tool
+from tests.progress.observed import events_of, recorded
+from tests.support import REQUEST, Gate, LocalAPI, input_delta, message_start, tool_start
+
+pytestmark = pytest.mark.anyio
+
+CALL = reply(text("I'll look."), tool_use("get_weather", {"city": "Oslo"}))
+DONE = reply(text("15 degrees."))
+SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
+
+
+class Written(io.StringIO):
+    """Knows when something is written into it."""
+
+    event: anyio.Event | None = None
+
+    def write(self, text: str) -> int:
+        if self.event is not None:
+            self.event.set()
+        return super().write(text)
+
+
+class Terminal:
+    """Takes what is drawn; `console` draws here as on a terminal, unless it is a pipe."""
+
+    def __init__(self, *, width: int = 80, height: int = 24, is_pipe: bool = False) -> None:
+        self.file = Written()
+        settings: dict[str, Any] = {"width": width, "height": height, "_environ": {"TERM": "xterm"}}
+        self.console = Console(file=self.file, force_terminal=not is_pipe, color_system=None, **settings)
+
+    async def shows(self, text: str) -> None:
+        """Wait until a text has been drawn."""
+        with anyio.fail_after(5):
+            while text not in self.output:
+                self.file.event = anyio.Event()
+                await self.file.event.wait()
+
+    @property
+    def output(self) -> str:
+        return self.file.getvalue()
+
+    @property
+    def frames(self) -> list[str]:
+        """What was drawn each time; the last is what stays."""
+        return self.output.split("\x1b[?7l")[1:]
+
+    def check_restored(self) -> None:
+        """The cursor is there again, lines wrap, and the standard output is what it was."""
+        assert self.output.count(HIDE_CURSOR) == self.output.count(SHOW_CURSOR) == 1
+        assert self.output.endswith(f"\x1b[?7h\n{SHOW_CURSOR}")
+        assert self.output.count("\x1b[?7l") == self.output.count("\x1b[?7h")
+        assert not type(sys.stdout).__module__.startswith("rich")
+        assert self.console.is_terminal
+
+
+class Broken(io.StringIO):
+    """A terminal that goes away after so many writes."""
+
+    def __init__(self, writes: int) -> None:
+        super().__init__()
+        self._writes = writes
+
+    def write(self, text: str) -> int:
+        self._writes -= 1
+        if self._writes < 0:
+            raise BrokenPipeError
+        return super().write(text)
+
+
+@tool
+async def get_weather(city: str) -> str:
+    """Current weather in a city."""
+    return f"{city}: 15 degrees"
+
+
+def run_of(*bodies: Any, tools: Sequence[Any] = (get_weather,)) -> eagerstream.Run:
+    return eagerstream.run(LocalAPI(*(bodies or (CALL, DONE))).transport(), tools=tools, **REQUEST)
+
+
+def half_a_call() -> list[Any]:
+    """A reply that stops in the middle of an input."""
+    return [message_start(), tool_start(0, "get_weather"), input_delta(0, '{"city": "Os'), Gate()]
+
+
+async def test_a_run_on_a_terminal() -> None:
+    """To its end: what stays is a line for each call, the text, and how the run ended."""
+    terminal = Terminal()
+    async with run_of() as run, terminal_progress(run, console=terminal.console):
+        await run.finish()
+    assert terminal.frames[-1].splitlines()[:2] == ["I'll look.", "15 degrees."]
+    assert "✓ get_weather  done  16 B" in terminal.frames[-1]
+    assert "→ Oslo: 15 degrees" in terminal.frames[-1]
+    assert "completed · 2 turns" in terminal.frames[-1]
+    terminal.check_restored()
+
+
+async def test_a_run_that_is_entered_inside() -> None:
+    """The other order; and what is printed meanwhile stands above."""
+    terminal = Terminal()
+    run = run_of()
+    async with terminal_progress(run, console=terminal.console):
+        async with run:
+            print("printed by the program")
+            await run.finish()
+    assert "completed · 2 turns" in terminal.frames[-1]
+    assert "printed by the program" in terminal.output
+    terminal.check_restored()
+
+
+async def test_a_call_is_seen_while_it_is_written() -> None:
+    """A panel, before its input is whole."""
+    terminal = Terminal()
+    async with run_of(half_a_call()) as run, terminal_progress(run, console=terminal.console):
+        await terminal.shows("“Os▌")
+    assert "╭─ get_weather  writing" in terminal.output
+    terminal.check_restored()
+
+
+async def test_a_run_in_a_pipe() -> None:
+    """Plain lines, and nothing that acts on a terminal."""
+    pipe = Terminal(is_pipe=True)
+    async with run_of() as run, terminal_progress(run, console=pipe.console):
+        await run.finish()
+    lines = [line.split("  ")[-1] for line in pipe.output.splitlines()]
+    assert lines[:2] == ["turn 1", "“I'll look.”"]
+    assert [*lines[2:-3]] == ["writing", "✓ city", "waiting", "running", "done: Oslo: 15 degrees"]
+    assert [*lines[-3:-1]] == ["turn 2", "“15 degrees.”"]
+    assert lines[-1].startswith("completed · 2 turns")
+    assert "\x1b" not in pipe.output
+
+
+async def test_a_pipe_that_knows_ascii_only() -> None:
+    """Question marks, and no error."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    async with run_of() as run, terminal_progress(run, console=Console(file=file)):
+        await run.finish()
+    file.seek(0)
+    assert "? city" in file.read()
+
+
+async def test_every_run_that_begins_inside() -> None:
+    """Also one that a tool begins, below; not one that began before."""
+
+    @tool
+    async def ask_helper(task: str) -> str:
+        """Ask another agent."""
+        async with run_of(reply(text(f"Helping to {task}."))) as helper:
+            await helper.finish()
+        return "helped"
+
+    terminal = Terminal()
+    outer = run_of(reply(tool_use("ask_helper", {"task": "look"})), reply(text("All done.")), tools=[ask_helper])
+    async with run_of(reply(text("Before."))) as before:
+        async with terminal_progress(console=terminal.console):
+            async with outer:
+                await outer.finish()
+            await before.finish()
+    last = terminal.frames[-1]
+    assert last.index("All done.") < last.index("✓ ask_helper") < last.index("Helping to look.")
+    assert last.count("completed · ") == 2
+    assert "Before." not in terminal.output
+
+
+async def test_a_decorator() -> None:
+    """Around any async function; calls may overlap, and each shows its own runs."""
+    pipe = Terminal(is_pipe=True)
+
+    @terminal_progress(console=pipe.console)
+    async def converse(question: str) -> str:
+        """Ask."""
+        async with run_of(reply(text(f"{question}!"))) as run:
+            await run.finish()
+        return question
+
+    answers = []
+
+    async def collect(question: str) -> None:
+        answers.append(await converse(question))
+
+    async with anyio.create_task_group() as tasks:
+        for question in ("one", "two"):
+            tasks.start_soon(collect, question)
+    assert sorted(answers) == ["one", "two"]
+    assert converse.__doc__ == "Ask."
+    for question in answers:
+        assert pipe.output.count(f"“{question}!”") == 1
+
+
+async def test_a_hub_and_its_questions() -> None:
+    """The runs of a hub, those that had ended not; a call that waits for a person says so."""
+    hub, terminal = Hub(), Terminal()
+
+    @tool(approve=hub.approve)
+    async def delete(path: str) -> str:
+        """Delete a file."""
+        return "deleted"
+
+    async with run_of(reply(text("Earlier."))) as earlier:
+        hub.observe(earlier)
+        await earlier.finish()
+    async with (
+        run_of(reply(tool_use("delete", {"path": "/tmp/x"})), DONE, tools=[delete]) as run,
+        terminal_progress(hub, console=terminal.console),
+    ):
+        log = hub.observe(run, name="cleaner")
+        await terminal.shows("delete  waiting for approval")
+        hub.decide(log.id, 1, approved=True)
+        await run.finish()
+    assert "→ deleted" in terminal.frames[-1]
+    assert "cleaner · completed" in terminal.frames[-1]
+    assert "Earlier." not in terminal.output
+
+
+async def test_a_saved_run() -> None:
+    """The log of a run that is played again."""
+    records = recorded(events_of('{"city": "Oslo"}'))
+    log, terminal = RunLog("run_1"), Terminal()
+    async with terminal_progress(log, console=terminal.console):
+        await replay(records, log, speed=math.inf)
+    assert "completed" in terminal.frames[-1]
+
+
+async def test_it_is_entered_once() -> None:
+    """A second time would show nothing."""
+    progress = terminal_progress(console=Terminal().console)
+    async with progress:
+        pass
+    with pytest.raises(UsageError, match="once"):
+        await progress.__aenter__()
+
+
+@pytest.mark.parametrize("is_pipe", [False, True])
+async def test_an_exception_of_the_block(is_pipe: bool) -> None:
+    """Comes out as it is, and the terminal is as before."""
+    terminal = Terminal(is_pipe=is_pipe)
+    with pytest.raises(ZeroDivisionError):
+        async with terminal_progress(console=terminal.console):
+            async with run_of(half_a_call()) as run:
+                await anext(run)
+                raise ZeroDivisionError
+    assert "cancelled · " in terminal.output
+    if not is_pipe:
+        terminal.check_restored()
+
+
+async def test_cancelling() -> None:
+    """Passes through, and the terminal is as before."""
+    terminal = Terminal()
+    with anyio.CancelScope() as scope:
+        async with terminal_progress(console=terminal.console):
+            async with run_of(half_a_call()) as run:
+                await anext(run)
+                scope.cancel()
+                await run.finish()
+    assert scope.cancelled_caught
+    assert "✗ get_weather  cut" in terminal.frames[-1] or "cancelled" in terminal.frames[-1]
+    terminal.check_restored()
+
+
+@pytest.mark.parametrize("is_pipe", [False, True])
+@pytest.mark.parametrize("writes", [0, 1, 2])
+async def test_a_terminal_that_goes_away(
+    is_pipe: bool, writes: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it does: the run does not notice, and the log says so."""
+    caplog.set_level(logging.INFO, "eagerstream")
+    before = sys.stdout
+    settings: dict[str, Any] = {"width": 80, "height": 24, "_environ": {"TERM": "xterm"}}
+    console = Console(file=Broken(writes), force_terminal=not is_pipe, **settings)
+    # A console of `rich` turns the standard output off where its pipe is closed.
+    monkeypatch.setattr(console, "on_broken_pipe", lambda: sys.exit(1))
+    async with terminal_progress(console=console):
+        async with run_of() as run:
+            await run.finish()
+    assert run.result.status is RunStatus.COMPLETED
+    assert [record.name for record in caplog.records] == ["eagerstream.progress.terminal"]
+    assert "Oslo" not in caplog.text
+    assert sys.stdout is before
+
+
+async def test_a_fault_of_its_own(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the drawing itself fails, the run does not notice either."""
+    terminal = Terminal()
+    monkeypatch.setattr(Frame, "rows_at", lambda *_: 1 // 0)
+    monkeypatch.setattr("eagerstream.progress.panels.status_line", lambda *_: 1 // 0)
+    async with run_of() as run, terminal_progress(run, console=terminal.console):
+        await run.finish()
+    assert run.result.status is RunStatus.COMPLETED
+    assert "the progress in the terminal ends: ZeroDivisionError" in caplog.text
+    assert terminal.output.endswith(SHOW_CURSOR)
+
+
+async def test_two_at_once() -> None:
+    """A second one on the same terminal, inside the first: both are shown, or the second gives way."""
+    terminal = Terminal()
+    async with terminal_progress(console=terminal.console):
+        async with run_of() as run, terminal_progress(run, console=terminal.console):
+            await run.finish()
+    assert "completed · 2 turns" in terminal.frames[-1]
+    terminal.check_restored()
+
+
+# --- how often it is drawn, by a clock that jumps ------------------------------------------------------------------------
+
+
+class Drawings:
+    """When a frame was drawn."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.times: list[float] = []
+        refresh = Live.refresh
+
+        def counted(live: Live) -> None:
+            self.times.append(anyio.current_time())
+            refresh(live)
+
+        monkeypatch.setattr(Live, "refresh", counted)
+
+    def most_in_a_second(self) -> int:
+        return max(sum(begin <= time_s < begin + 1 for time_s in self.times) for begin in self.times)
+
+
+@pytest.fixture
+def drawings(monkeypatch: pytest.MonkeyPatch) -> Drawings:
+    return Drawings(monkeypatch)
+
+
+def in_jumping_time(main: Callable[[], Any]) -> None:
+    """Run with a clock that jumps to the next thing to be done."""
+    from trio.testing import MockClock
+
+    anyio.run(main, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)})
+
+
+def test_never_more_than_ten_redraws_a_second(drawings: Drawings) -> None:
+    """However many records come, evenly or all at once; and not many fewer, or it would not look alive."""
+
+    fragments = ['{"text": "', *("word " for _ in range(1000))]
+    records = recorded(events_of(*fragments, stops=False), ends=False)
+
+    async def main() -> None:
+        for burst in (1, 100):
+            log = RunLog("run_1")
+            drawings.times.clear()
+            async with terminal_progress(log, console=Terminal().console, clock=anyio.current_time):
+                for at in range(0, len(records), burst):
+                    log.append(records[at : at + burst])
+                    await anyio.sleep(0.005 * burst)
+            assert drawings.most_in_a_second() <= 10
+            if burst == 1:
+                assert drawings.most_in_a_second() >= 7
+                assert len(drawings.times) >= 35
+
+    in_jumping_time(main)
+
+
+def test_nothing_is_drawn_where_nothing_changes(drawings: Drawings) -> None:
+    """Once a second, for the time that is shown; and not at all once the run has ended."""
+
+    async def main() -> None:
+        log = RunLog("run_1")
+        async with terminal_progress(log, console=Terminal().console, clock=anyio.current_time):
+            log.append(recorded(events_of('{"city'), ends=False))
+            await anyio.sleep(60.5)
+            assert 60 <= len(drawings.times) <= 64
+            log.append(recorded(events_of('{"city'))[-1:])
+            log.close()
+            await anyio.sleep(1)
+            count = len(drawings.times)
+            await anyio.sleep(60)
+            assert len(drawings.times) == count
+
+    in_jumping_time(main)
+
+
+# --- without the extra ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_without_rich() -> None:
+    """The extra that brings it is named."""
+    code = "import sys; sys.modules['rich'] = None; import eagerstream.progress.terminal"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=50)
+    assert "MissingExtraError: rich is not installed; it comes with: pip install 'eagerstream[cli]'" in done.stderr
