@@ -138,6 +138,16 @@ def test_accumulate_yourself(tmp_path: Path) -> None:
     assert str(POEM) in output
 
 
+@pytest.mark.slow
+def test_watch_in_terminal(tmp_path: Path) -> None:
+    """In a pipe each thing that happens is a line."""
+    calls = reply(*(tool_use("get_weather", {"city": city}) for city in ("Oslo", "Vienna", "Lima")))
+    output, _ = run_example("watch_in_terminal.py", Scenario(calls, reply(text("15 degrees."))), tmp_path)
+    for city in ("Oslo", "Vienna", "Lima"):
+        assert f"done: {city}: 15 degrees" in output
+    assert "completed · 2 turns" in output.splitlines()[-1]
+
+
 def test_step_by_step(tmp_path: Path) -> None:
     """What the user allows is run, what not is answered as refused, and the conversation goes on to its end."""
     (tmp_path / "poem.txt").touch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import Enum
 from functools import partial
@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import anyio
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -57,11 +58,11 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
             tasks.start_soon(converse, _Side.BUFFERED, other_folder, buffered)
             async with terminal_progress(eager, console=console):
                 await converse(_Side.EAGER, folder, eager)
-    table = _table(_calls(eager), _calls(buffered), simulated=not live)
+    table = partial(_table, _calls(eager), _calls(buffered), simulated=not live)
     console.print()
-    console.print(table)
+    console.print(table(width=console.width))
     if svg is not None:
-        _save_picture(svg, eager.logs[0], table, title)
+        _save_picture(svg, eager.logs[0], table(width=_PICTURE_WIDTH), title)
         console.print(Text(f"saved {svg}"))
 
 
@@ -105,36 +106,46 @@ def _save_picture(path: Path, log: RunLog, table: Table, title: str) -> None:
         call = view.feed(record)
         if call is not None and call.bytes > _PICTURE_BYTES:
             break
-    console = Console(record=True, width=104, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        record=True, width=_PICTURE_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
     console.print(Frame(lambda: [RunState(view, view.at_s)]))
     console.print(Text("\n...\n", style="dim"))
     console.print(table)
     path.write_text(console.export_svg(title=title, code_format=_SVG_FORMAT), encoding="utf-8")
 
 
-def _table(eager: list[CallView], buffered: list[CallView], *, simulated: bool) -> Table:
-    """What came when, for each call of both runs; calls are paired by their order."""
-    caption = "seconds since the request; timing simulated" if simulated else "seconds since the request"
-    table = Table(title="eager beside buffered", caption=caption)
+def _table(eager: list[CallView], buffered: list[CallView], *, simulated: bool, width: int) -> Table:
+    """What came when, for each call of both runs; calls are paired by their order. The main part where it is narrow."""
+    caption = "seconds since the request" + ("; timing simulated" if simulated else "")
+    is_narrow = width < _TABLE_WIDTH
+    table = Table(title="eager beside buffered", caption=caption, pad_edge=not is_narrow)
+    table.box = box.SIMPLE_HEAD if is_narrow else box.HEAVY_HEAD
     table.add_column("input", no_wrap=True)
-    table.add_column("streamed")
-    for name in ("first fragment", "first item", "first field", "block end", "tool start"):
-        table.add_column(name, justify="right")
+    table.add_column("streamed", no_wrap=True)
+    columns = {name: time_of for name, time_of in _COLUMNS.items() if not is_narrow or name in _NARROW_COLUMNS}
+    for name in columns:
+        table.add_column(name, justify="right", min_width=5)
     for place in range(max(len(eager), len(buffered))):
         for side, calls, style in (("eager", eager, "green"), ("buffered", buffered, "yellow")):
             if place < len(calls):
-                call = calls[place]
-                times = (
-                    call.first_fragment_s,
-                    call.first_item_s,
-                    call.first_field_s,
-                    call.input_stop_s,
-                    call.tool_start_s,
-                )
+                times = [time_of(calls[place]) for time_of in columns.values()]
                 shown = ["-" if time_s is None else f"{time_s:.2f}" for time_s in times]
-                table.add_row(Text(visible(call.name)), side, *shown, style=style)
+                table.add_row(Text(visible(calls[place].name)), side, *shown, style=style)
         table.add_section()
     return table
+
+
+_COLUMNS: Final[dict[str, Callable[[CallView], float | None]]] = {
+    "first fragment": lambda call: call.first_fragment_s,
+    "first item": lambda call: call.first_item_s,
+    "first field": lambda call: call.first_field_s,
+    "block end": lambda call: call.input_stop_s,
+    "tool start": lambda call: call.tool_start_s,
+}
+_NARROW_COLUMNS: Final = ("first item", "block end")
+_TABLE_WIDTH: Final = 76
+_PICTURE_WIDTH: Final = 104
 
 
 # As rich draws it, without the web font: a picture in a README should not fetch anything.
