@@ -39,6 +39,10 @@ class Written(io.StringIO):
     """Knows when something is written into it."""
 
     event: anyio.Event | None = None
+    is_terminal = False
+
+    def isatty(self) -> bool:
+        return self.is_terminal
 
     def write(self, text: str) -> int:
         if self.event is not None:
@@ -51,6 +55,7 @@ class Terminal:
 
     def __init__(self, *, width: int = 80, height: int = 24, is_pipe: bool = False) -> None:
         self.file = Written()
+        self.file.is_terminal = not is_pipe
         settings: dict[str, Any] = {"width": width, "height": height, "_environ": {"TERM": "xterm"}}
         self.console = Console(file=self.file, force_terminal=not is_pipe, color_system=None, **settings)
 
@@ -153,6 +158,18 @@ async def test_a_run_in_a_pipe() -> None:
     assert [*lines[-3:-1]] == ["turn 2", "“15 degrees.”"]
     assert lines[-1].startswith("completed · 2 turns")
     assert "\x1b" not in pipe.output
+
+
+async def test_a_pipe_with_forced_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What CI systems set is no reason to move a cursor that is not there."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    console = Console(file=io.StringIO())
+    assert console.is_interactive
+    async with run_of() as run, terminal_progress(run, console=console):
+        await run.finish()
+    assert isinstance(console.file, io.StringIO)
+    assert "✓ city\n" in console.file.getvalue()
+    assert "\x1b" not in console.file.getvalue()
 
 
 async def test_a_pipe_that_knows_ascii_only() -> None:

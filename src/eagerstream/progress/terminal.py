@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import AsyncContextDecorator, aclosing, nullcontext
@@ -85,7 +86,7 @@ class TerminalProgress(AsyncContextDecorator):
         self._console = console
         self._clock = clock
         self._runs: dict[str, _WatchedRun] = {}
-        self._output: _Output = _Screen(console, self._states) if console.is_interactive else _Pipe(console)
+        self._output: _Output = _Screen(console, self._states) if _is_screen(console) else _Pipe(console)
         self._works = True
         self._hub = run if isinstance(run, Hub) else Hub()
         self._earlier = {log.id for log in self._hub.logs if log.is_closed}
@@ -253,6 +254,11 @@ class _Output(Protocol):
     def give_up(self) -> None:
         """It failed: leave things as they were, as far as that can be done."""
         ...
+
+
+def _is_screen(console: Console) -> bool:
+    # FORCE_COLOR asks for colours, and `rich` takes it for a terminal: in a pipe there is no cursor to be moved.
+    return console.is_interactive and (console.file.isatty() or not os.environ.get("FORCE_COLOR"))
 
 
 class _Pipe:
