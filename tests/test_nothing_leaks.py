@@ -28,7 +28,7 @@ from eagerstream import (
     tool,
 )
 from eagerstream.growing import GrowingInput
-from eagerstream.progress.record import RunRecorder
+from eagerstream.progress.recorder import RunRecorder
 from eagerstream.progress.view import RunView
 from eagerstream.recording import Chunk
 from eagerstream.replay import encode_event, error_event, reply, text, thinking, tool_use

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from eagerstream.errors import StreamInterrupted
 from eagerstream.handover import FeedEnd
 from eagerstream.progress.plain_lines import PlainLines
-from eagerstream.progress.record import Record, RunRecorder
+from eagerstream.progress.record import Record
+from eagerstream.progress.recorder import RunRecorder
 from eagerstream.progress.view import RunView
 from eagerstream.run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop
 from eagerstream.tools.call import ToolCall

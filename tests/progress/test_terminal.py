@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,17 +18,18 @@ from rich.console import Console
 from rich.live import Live
 
 import eagerstream
-from eagerstream.errors import UsageError
+from eagerstream.errors import EagerStreamError, UsageError
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.log import RunLog
 from eagerstream.progress.panels import Frame
 from eagerstream.progress.saved import replay
 from eagerstream.progress.terminal import terminal_progress
-from eagerstream.replay import reply, text, tool_use
+from eagerstream.recording import Recording
+from eagerstream.replay import Timing, reply, retime, text, tool_use
 from eagerstream.run import RunStatus
 from eagerstream.tools import tool
 from tests.progress.observed import events_of, recorded
-from tests.support import REQUEST, Gate, LocalAPI, input_delta, message_start, tool_start
+from tests.support import REQUEST, Gate, LocalAPI, each_recording, input_delta, message_start, tool_start
 
 pytestmark = pytest.mark.anyio
 
@@ -261,6 +264,27 @@ async def test_a_saved_run() -> None:
     async with terminal_progress(log, console=terminal.console):
         await replay(records, log, speed=math.inf)
     assert "completed" in terminal.frames[-1]
+
+
+@pytest.mark.slow
+@each_recording
+@pytest.mark.parametrize("is_pipe", [False, True])
+async def test_each_recording(recording: Path, is_pipe: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the API sends can be shown, to the same end as without anybody looking."""
+    terminal = Terminal(width=40, height=12, is_pipe=is_pipe)
+    reply = retime(Recording.load(recording), Timing(speed=math.inf))
+    failures = []
+    for progress in (contextlib.nullcontext(), terminal_progress(console=terminal.console)):
+        async with progress, eagerstream.stream(reply, **REQUEST) as stream:
+            try:
+                await stream.finish()
+            except EagerStreamError as error:
+                failures.append(type(error))
+    assert len(failures) != 1
+    assert "progress in the terminal ends" not in caplog.text
+    assert ("error · " if failures else "completed · ") in terminal.output
+    if not is_pipe:
+        terminal.check_restored()
 
 
 async def test_it_is_entered_once() -> None:
