@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import logging
 import math
 import subprocess
@@ -19,9 +20,9 @@ from rich.live import Live
 
 import eagerstream
 from eagerstream.errors import EagerStreamError, UsageError
+from eagerstream.progress.frame import Frame
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.log import RunLog
-from eagerstream.progress.panels import Frame
 from eagerstream.progress.saved import replay
 from eagerstream.progress.terminal import terminal_progress
 from eagerstream.recording import Recording
@@ -324,6 +325,25 @@ async def test_cancelling() -> None:
     terminal.check_restored()
 
 
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_ctrl_c_while_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On trio it is raised in whatever runs just then: here in the drawing. It comes out as everywhere else."""
+    terminal = Terminal()
+    rows = itertools.count()
+
+    def interrupted(*_: object) -> str:
+        if next(rows) == 1:
+            raise KeyboardInterrupt
+        return "drawn"
+
+    monkeypatch.setattr("eagerstream.progress.frame.status_line", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        async with terminal_progress(console=terminal.console):
+            async with run_of(half_a_call()) as run:
+                await run.finish()
+    terminal.check_restored()
+
+
 @pytest.mark.parametrize("is_pipe", [False, True])
 @pytest.mark.parametrize("writes", [0, 1, 2])
 async def test_a_terminal_that_goes_away(
@@ -349,7 +369,7 @@ async def test_a_fault_of_its_own(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     """Where the drawing itself fails, the run does not notice either."""
     terminal = Terminal()
     monkeypatch.setattr(Frame, "rows_at", lambda *_: 1 // 0)
-    monkeypatch.setattr("eagerstream.progress.panels.status_line", lambda *_: 1 // 0)
+    monkeypatch.setattr("eagerstream.progress.frame.status_line", lambda *_: 1 // 0)
     async with run_of() as run, terminal_progress(run, console=terminal.console):
         await run.finish()
     assert run.result.status is RunStatus.COMPLETED

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..progress.frame import Frame, RunState
 from ..progress.hub import Hub
 from ..progress.log import RunLog
-from ..progress.panels import Frame, RunState
 from ..progress.terminal import terminal_progress
 from ..progress.view import CallView, RunView
 from ..progress.wording import visible

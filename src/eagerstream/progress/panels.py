@@ -1,36 +1,24 @@
-"""What a terminal shows of runs: each call a panel that grows, in as many rows as there are, whatever the size.
+"""A run's calls in as many rows as there are: a panel for each that goes on, a line for each other one.
 
-What a model wrote is shown as text and nothing else: no markup, no control characters. Only the part of a value that
-can be seen is looked at, so that a frame costs the same whether an input has a hundred characters or a million.
+Only the part of a value that can be seen is looked at, so that it costs the same whether an input has a hundred
+characters or a million.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
-from rich.segment import ControlType, Segment
 from rich.text import Text
 
-from ..redaction import printable
 from ..wire import JSON
 from .view import CallPhase, CallView, RunView
-from .wording import (
-    SHOWN_CHARS,
-    clean,
-    count_text,
-    duration_text,
-    end_of,
-    size_text,
-    usage_texts,
-    value_text,
-    visible,
-)
+from .wording import SHOWN_CHARS, clean, count_text, duration_text, end_of, size_text, value_text, visible
 
 _STYLES: Final = {
     CallPhase.WRITING: "cyan",
@@ -46,194 +34,13 @@ _MARKS: Final = {CallPhase.APPROVAL: "?", CallPhase.RUNNING: "▸", CallPhase.WR
 
 _BODY_ROWS: Final = 12
 _ITEM_ROWS: Final = 6
-_TEXT_ROWS: Final = 6
 _PANEL_ROWS: Final = 4
 """What a panel takes at least to be worth its borders."""
-_FINAL_ROWS: Final = 200
+_MAX_PANELS: Final = 200
 _CURSOR: Final = "▌"
 
 
-class RunState(NamedTuple):
-    """A run as it is to be shown: what is known of it, and for how long it has been going on."""
-
-    view: RunView
-    elapsed_s: float
-
-
-# --- the whole --------------------------------------------------------------------------------------------------------
-
-
-class Frame:
-    """Runs as a renderable for `rich`, never higher than the terminal; drawn anew whenever it is printed.
-
-    Args:
-        states: Gives what is to be shown now; the first run is the main one, others stand below.
-
-    Attributes:
-        is_final: Nothing goes on any more: every call is one line, and the height is not bound to that of the terminal.
-        lines: The lines that were drawn last, as plain text.
-        times_drawn: How often.
-    """
-
-    def __init__(self, states: Callable[[], Sequence[RunState]]) -> None:
-        self._states = states
-        self.is_final = False
-        self.lines: list[str] = []
-        self.times_drawn = 0
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows = _FINAL_ROWS if self.is_final else max(1, options.size.height)
-        # Without a height of its own: what is in it is as high as it is.
-        options = options.update(height=None, no_wrap=True, overflow="ellipsis")
-        group = Group(*_runs(self._states(), rows, options.max_width, console, is_final=self.is_final))
-        encoding = console.encoding
-        lines = [
-            [
-                Segment(text.encode(encoding, "replace").decode(encoding), style)
-                for text, style, control in line
-                if not control
-            ]
-            for line in console.render_lines(group, options, pad=False)[:rows]
-        ]
-        self.times_drawn += 1
-        self.lines = ["".join(segment.text for segment in line) for line in lines]
-        # What one terminal takes for two cells another takes for one (emoji made of several): a line that comes out
-        # longer must be cut and not go on below, or the next frame would not begin where this one did.
-        keeps_lines = console.is_terminal and not console.legacy_windows
-        if keeps_lines:
-            yield _control("\x1b[?7l")
-        for number, line in enumerate(lines):
-            if number:
-                yield Segment.line()
-            yield from line
-        if keeps_lines:
-            yield _control("\x1b[?7h")
-        yield Segment.line()
-
-    def rows_at(self, width: int) -> int:
-        """How many rows the lines that were drawn last take in a terminal that was narrowed to `width`."""
-        return sum(_rows_at(line, width) for line in self.lines)
-
-
-def _control(text: str) -> Segment:
-    return Segment(text, None, [(ControlType.CARRIAGE_RETURN,)])  # it is `text` that is written
-
-
-def _rows_at(line: str, width: int) -> int:
-    rows, column, before = 1, 0, ""
-    for char in line:
-        size = 0 if before == "\u200d" else get_character_cell_size(char)  # joined to one emoji
-        if column + size > width:
-            rows, column = rows + 1, 0
-        column += size
-        before = char
-    return rows
-
-
-def _runs(
-    states: Sequence[RunState], rows: int, width: int, console: Console, *, is_final: bool
-) -> list[RenderableType]:
-    """All runs, one below another, in at most so many rows."""
-    if len(states) <= 1:
-        return [part for state in states for part in _run(state, rows, width, console, is_final=is_final)]
-    shown = list(states)
-    hidden: list[RunState] = []
-    if len(shown) > rows:  # the main run, and of the others first those that go on
-        order = sorted(range(len(shown)), key=lambda place: (place > 0, shown[place].view.status is not None, -place))
-        kept = sorted(order[: max(1, rows - 1)])
-        hidden = [shown[place] for place in sorted(order[max(1, rows - 1) :])]
-        shown = [shown[place] for place in kept]
-    wants = [_wanted_rows(state, width, console, is_final=is_final) for state in shown]
-    parts: list[RenderableType] = []
-    for state, share in zip(shown, _shares(rows - bool(hidden), wants), strict=True):
-        parts += _run(state, share, width, console, is_final=is_final, is_one_of_many=True)
-    if hidden:
-        counts = Counter("running" if state.view.status is None else str(state.view.status) for state in hidden)
-        parts.append(_more(len(hidden), counts, "runs"))
-    return parts
-
-
-def _wanted_rows(state: RunState, width: int, console: Console, *, is_final: bool) -> int:
-    view = state.view
-    if view.status is not None and not is_final:
-        return 1  # among others that go on
-    _, calls = _calls(view, 0, is_final=is_final)
-    return 1 + (view.error is not None) + calls + len(_text_rows(view.text, _TEXT_ROWS, width, console))
-
-
-def _shares(rows: int, wants: Sequence[int]) -> list[int]:
-    """`rows` dealt out fairly: nobody gets more than is wanted, and what some do not want goes to the others."""
-    shares = [0] * len(wants)
-    for dealt, place in enumerate(sorted(range(len(wants)), key=lambda place: wants[place])):
-        shares[place] = min(wants[place], rows // (len(wants) - dealt))
-        rows -= shares[place]
-    return shares
-
-
-# --- a run ------------------------------------------------------------------------------------------------------------
-
-
-def _run(
-    state: RunState, rows: int, width: int, console: Console, *, is_final: bool, is_one_of_many: bool = False
-) -> list[RenderableType]:
-    """One run in at most so many rows: the end of its text, its calls, and a line about the whole.
-
-    That line stands at the bottom, or, where there are several runs, above what belongs to it.
-    """
-    if rows < 1:
-        return []
-    view = state.view
-    status: list[RenderableType] = [status_line(state.view, state.elapsed_s)]
-    errors: list[RenderableType] = []
-    if view.error is not None and rows >= 3:
-        errors.append(Text(clean(view.error), "yellow" if view.status is None else "red"))
-    rows -= 1 + len(errors)
-    text = _text_rows(view.text, min(_TEXT_ROWS, rows), width, console)
-    calls, wanted = _calls(view, rows, is_final=is_final)
-    if text and wanted + len(text) > rows:
-        text = text[-max(1, rows // 4) :] if rows >= 6 or not view.calls else []
-        calls, _ = _calls(view, rows - len(text), is_final=is_final)
-    parts = text + calls + errors
-    return status + parts if is_one_of_many else parts + status
-
-
-def status_line(view: RunView, elapsed_s: float) -> Text:
-    """A run in one row: how it is, how far, for how long, at what cost."""
-    status = view.status or "running"
-    parts = [(status, {"running": "cyan", "completed": "green", "error": "red"}.get(status, "yellow"))]
-    if view.name:
-        parts.insert(0, (clean(view.name), "bold"))
-    if view.status is None:
-        # In whole seconds: what is shown changes once a second, where nothing else does.
-        parts += [(f"turn {view.turn}", ""), (duration_text(int(elapsed_s)), "")]
-    else:
-        parts += [(count_text(view.turn, "turn"), ""), (duration_text(elapsed_s), "")]
-    parts += [(text, "") for text in usage_texts(view.usage)]
-    if view.model:
-        parts.append((clean(view.model), ""))
-    line = Text(style="dim", no_wrap=True, overflow="ellipsis")
-    for number, (text, style) in enumerate(parts):
-        line.append(" · " if number else "")
-        line.append(text, style and f"not dim {style}")
-    return line
-
-
-def _text_rows(text: str, rows: int, width: int, console: Console) -> list[RenderableType]:
-    """The end of a reply's text, in whole rows."""
-    if rows < 1 or not text:
-        return []
-    tail = printable(text[-rows * max(width, 20) :]).expandtabs(4).rstrip("\n")
-    newest = Text("\n".join(tail.split("\n")[-rows:]), "italic")
-    lines = newest.wrap(console, max(1, width), overflow="fold")
-    for line in lines:
-        line.rstrip()
-    return [line for line in lines[-rows:] if line]
-
-
-# --- calls ------------------------------------------------------------------------------------------------------------
-
-
-def _calls(view: RunView, rows: int, *, is_final: bool) -> tuple[list[RenderableType], int]:
+def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[RenderableType], int]:
     """Calls in at most so many rows, and how many they would like: panels for those that go on, lines for the others.
 
     Where there is no room for all, the earliest of those that ended are counted only; then panels become lines.
@@ -242,7 +49,7 @@ def _calls(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Renderable
     going = [] if is_final or view.status else [call for call in calls if not call.phase.is_final]
     going_ids = {id(call) for call in going}
     ended = [call for call in calls if id(call) not in going_ids]
-    wanted = len(ended) + sum(_panel_rows(call) for call in going[:_FINAL_ROWS])
+    wanted = len(ended) + sum(_panel_rows(call) for call in going[:_MAX_PANELS])
     if rows < 1 or not calls:
         return [], wanted
     heights: dict[int, int] = {}  # by id of a call: the rows that it gets
@@ -259,7 +66,7 @@ def _calls(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Renderable
     parts: list[RenderableType] = []
     hidden = [call for call in calls if id(call) not in heights]
     if hidden:
-        parts.append(_more(len(hidden), Counter(_phase(call, view).value for call in hidden)))
+        parts.append(more(len(hidden), Counter(_phase(call, view).value for call in hidden)))
     for call in calls:
         height = heights.get(id(call), 0)
         if height == 1:
@@ -287,8 +94,8 @@ def _panel_heights(going: Sequence[CallView], rows: int) -> dict[int, int]:
     opened = [place for place in by_urgency if wants[place] > 1][:room] if room else []
     if len(going) == 1 and not opened and rows >= 3 and wants[0] > 1:
         opened = [0]  # three rows are a panel, too, where there is nothing else to show
-    shares = _shares(rows - (len(going) - len(opened)), [wants[place] for place in opened])
-    for place, share in zip(opened, shares, strict=True):
+    dealt = shares(rows - (len(going) - len(opened)), [wants[place] for place in opened])
+    for place, share in zip(opened, dealt, strict=True):
         heights[place] = share if share > 2 else 1
     return {id(call): height for call, height in zip(going, heights, strict=True)}
 
@@ -349,9 +156,19 @@ def _line(call: CallView, phase: CallPhase) -> RenderableType:
     return line
 
 
-def _more(number: int, counts: Counter[str], what: str = "") -> Text:
+def more(number: int, counts: Counter[str], what: str = "") -> Text:
+    """A row about what is not shown."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
     return Text(f"… {number:,} more{' ' if what else ''}{what}: {kinds}", "dim")
+
+
+def shares(rows: int, wants: Sequence[int]) -> list[int]:
+    """`rows` dealt out fairly: nobody gets more than is wanted, and what some do not want goes to the others."""
+    dealt = [0] * len(wants)
+    for number, place in enumerate(sorted(range(len(wants)), key=lambda place: wants[place])):
+        dealt[place] = min(wants[place], rows // (len(wants) - number))
+        rows -= dealt[place]
+    return dealt
 
 
 # --- the input of a call ----------------------------------------------------------------------------------------------
@@ -443,11 +260,11 @@ class _Ending:
 
     def __init__(self, head: Text, text: str) -> None:
         self._head = head
-        self.text = text
+        self._text = text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         line = self._head.copy()
         line.no_wrap = True
         line.overflow = "ellipsis"
-        line.append(end_of(self.text, max(1, options.max_width - line.cell_len)))
+        line.append(end_of(self._text, max(1, options.max_width - line.cell_len)))
         yield line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from .panels import status_line
+from .frame import status_line
 from .record import Record
 from .view import CallPhase, CallView, RunView
 from .wording import clean, value_text, visible

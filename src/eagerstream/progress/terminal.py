@@ -27,10 +27,10 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("cli", error.name or "rich") from error
 
+from .frame import Frame, RunState
 from .hub import Hub
 from .log import Batch, RunLog, WatcherDropped
 from .merge import last_seq
-from .panels import Frame, RunState
 from .plain_lines import PlainLines
 from .record import Record
 from .view import CallView, RunView
@@ -125,6 +125,11 @@ class TerminalProgress(AsyncContextDecorator):
             self._tasks.cancel_scope.cancel()
             await self._tasks.__aexit__(None, None, None)
             return False
+        except BaseExceptionGroup as group:
+            # Ctrl-C strikes whatever runs just then, on trio; it comes out as it does elsewhere.
+            if not all(isinstance(inner, KeyboardInterrupt) for inner in group.exceptions):
+                raise
+            raise KeyboardInterrupt from None
         finally:
             self._guarded(self._end)  # also where this is cancelled, or interrupted: nothing in it waits
 

@@ -1,4 +1,4 @@
-"""What a terminal shows of runs, at any size."""
+"""What a terminal shows of runs and their calls, at any size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from eagerstream.progress.panels import Frame, RunState, _shares
+from eagerstream.progress.frame import Frame, RunState
+from eagerstream.progress.panels import shares
 from eagerstream.progress.view import CallPhase, CallView, RunView
 from eagerstream.progress.wording import duration_text, end_of, size_text, value_text, visible
 from eagerstream.run import ToolProgress, ToolStart, ToolStop
@@ -264,11 +265,11 @@ def test_rows_of_a_narrowed_terminal() -> None:
 @given(st.integers(0, 60), st.lists(st.integers(0, 30)))
 def test_shares_are_fair(rows: int, wants: list[int]) -> None:
     """Nobody gets more than is wanted, all is dealt out where it is, and who gets less than another wanted less."""
-    shares = _shares(rows, wants)
-    assert all(0 <= share <= want for share, want in zip(shares, wants, strict=True))
-    assert sum(shares) == min(rows, sum(wants))
-    unmet = [share for share, want in zip(shares, wants, strict=True) if share < want]
-    assert not unmet or max(shares) <= min(unmet) + 1
+    dealt = shares(rows, wants)
+    assert all(0 <= share <= want for share, want in zip(dealt, wants, strict=True))
+    assert sum(dealt) == min(rows, sum(wants))
+    unmet = [share for share, want in zip(dealt, wants, strict=True) if share < want]
+    assert not unmet or max(dealt) <= min(unmet) + 1
 
 
 @given(st.text(), st.integers(1, 40))
