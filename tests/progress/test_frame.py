@@ -101,6 +101,21 @@ def test_a_tool_that_runs_and_ends() -> None:
     assert re.search(r"✓ tool  done  8 B  \d\.\d s  → did it all\n", drawn(view))
 
 
+def test_a_tool_that_runs_while_its_input_is_written() -> None:
+    """Both are told, in a panel and in a line; a finished field has no cursor."""
+    call = call_of(CallPhase.RUNNING, {"lines": ["one", "two"]}, input_stop_s=None)
+    assert "╭─ tool  running while it is written" in drawn(view_of(call))
+    assert "▸ tool  running  0 B  lines 2 items two▌" in drawn(view_of(call, call), height=3)
+    call.finished = ["lines"]
+    assert "▸ tool  running  0 B  lines 2 items two\n" in drawn(view_of(call, call), height=3)
+
+
+def test_a_call_without_an_input() -> None:
+    """There is nothing to be put into a panel, unless the tool says something."""
+    assert drawn(view_of(call_of(CallPhase.RUNNING))).startswith("▸ tool  running  0 B\n")
+    assert "│ ▸ 5 " in drawn(view_of(call_of(CallPhase.RUNNING, progress=5)))
+
+
 def test_a_person_is_asked() -> None:
     """A call that waits for somebody is shown with its input, whatever else there is to show."""
     others = [call_of(CallPhase.RUNNING, {"n": number}) for number in range(30)]

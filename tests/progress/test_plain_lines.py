@@ -12,7 +12,7 @@ from eagerstream.progress.recorder import RunRecorder
 from eagerstream.progress.view import RunView
 from eagerstream.run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop
 from eagerstream.tools.call import ToolCall
-from eagerstream.wire import InputStop, TextDelta
+from eagerstream.wire import InputStop, MessageStart, TextDelta
 from tests.progress.observed import Clock, events_of
 
 
@@ -75,6 +75,8 @@ def test_a_reply_that_begins_anew() -> None:
     """The reader is told, and what was half told is ended."""
     lines = told([TextDelta(0, "Once"), Restarted(1, "interrupted", StreamInterrupted("lost"), 0.5)])
     assert [line.split("  ")[-1] for line in lines] == ["“Once”", "turn 1 begins anew: interrupted"]
+    lines = told([*events_of("{}")[:2], TextDelta(1, "Once"), MessageStart({}, voided={})])
+    assert [line.split("  ")[-1] for line in lines[1:]] == ["“Once”", "the reply begins anew"]
 
 
 def test_several_runs_are_told_apart() -> None:

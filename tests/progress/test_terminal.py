@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 
 import eagerstream
@@ -286,6 +286,48 @@ async def test_each_recording(recording: Path, is_pipe: bool, caplog: pytest.Log
     assert ("error · " if failures else "completed · ") in terminal.output
     if not is_pipe:
         terminal.check_restored()
+
+
+@pytest.mark.parametrize("is_pipe", [False, True])
+async def test_falling_behind(is_pipe: bool) -> None:
+    """Where more comes at once than is kept, it goes on with a snapshot: nothing is missing at the end, or told twice."""
+    log, terminal = RunLog("run_1", max_recent=5), Terminal(is_pipe=is_pipe)
+    records = recorded(events_of('{"text": "', *["word "] * 100, 'end"}'))
+    async with terminal_progress(log, console=terminal.console):
+        log.append(records[:5])
+        await terminal.shows("writing" if is_pipe else "╭─ tool")
+        for record in records[5:]:
+            log.append([record])
+        await terminal.shows("completed")
+        log.close()
+    if is_pipe:
+        assert terminal.output.count("turn 1\n") == terminal.output.count("  writing") == 1
+    else:
+        assert "tool  cut  515 B" in terminal.frames[-1]  # waiting for a tool, and its run ended
+
+
+async def test_a_hub_lets_runs_go() -> None:
+    """A program may go on for ever: what the hub has forgotten is not shown any more."""
+    hub, terminal = Hub(max_runs=2), Terminal()
+    async with terminal_progress(hub, console=terminal.console):
+        for number in range(3):
+            async with run_of(DONE) as run:
+                hub.observe(run, name=f"run {number}")
+                await run.finish()
+            await terminal.shows(f"run {number} · completed")
+    assert [f"run {number}" in terminal.frames[-1] for number in range(3)] == [False, True, True]
+
+
+async def test_a_narrowed_terminal() -> None:
+    """What it has broken into two rows is taken away as well; `test_in_tmux.py` looks at the result."""
+    terminal = Terminal()
+    async with run_of(half_a_call()) as run, terminal_progress(run, console=terminal.console):
+        await terminal.shows("“Os▌")
+        begin = len(terminal.output)
+        terminal.console.size = ConsoleDimensions(40, 24)
+        await terminal.shows(f"╰{'─' * 38}╯")
+    erased = terminal.output[begin : terminal.output.index("\x1b[?7l", begin)]
+    assert erased.count("\x1b[1A\x1b[2K") == 6  # four rows, three of which were as wide as the terminal
 
 
 async def test_it_is_entered_once() -> None:

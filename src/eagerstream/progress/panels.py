@@ -149,10 +149,12 @@ def _line(call: CallView, phase: CallPhase) -> RenderableType:
     elif call.partial:
         name = next(reversed(call.partial))
         value = call.partial[name]
-        if isinstance(value, list) and value:
-            name, value = f"{name} {count_text(len(value), 'item')}", value[-1]
         cursor = "" if name in call.finished or call.input_stop_s is not None else _CURSOR
-        return _Ending(line.append(f"  {clean(name, 40)} ", "dim"), value_text(value, at_end=True) + cursor)
+        line.append(f"  {clean(name, 40)} ", "dim")
+        if isinstance(value, list) and value:
+            line.append(f"{count_text(len(value), 'item')} ", "dim")
+            value = value[-1]
+        return _Ending(line, value_text(value, at_end=True) + cursor)
     return line
 
 
@@ -176,8 +178,6 @@ def shares(rows: int, wants: Sequence[int]) -> list[int]:
 
 def _body(call: CallView, rows: int) -> list[RenderableType]:
     """A call's input and its progress, in at most so many rows; the field that is being written gets what is left."""
-    if rows < 1:
-        return []
     last: list[RenderableType] = []
     if call.phase is CallPhase.APPROVAL:
         last.append(Text("? a person is asked whether it may run", _STYLES[CallPhase.APPROVAL]))

@@ -176,7 +176,7 @@ class TerminalProgress(AsyncContextDecorator):
             with anyio.move_on_after(_LOOK_S):
                 await self._news.wait()
             self._news = anyio.Event()
-            if self._guarded(lambda: self._output.draw(sum(run.seq for run in self._runs.values()))):
+            if self._guarded(lambda: self._output.draw([(run.log.id, run.seq) for run in self._runs.values()])):
                 await anyio.sleep(_GAP_S)
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
@@ -244,11 +244,11 @@ class _Output(Protocol):
         """What is to be told of each record of a run, where it is told record by record."""
         ...
 
-    def draw(self, version: int, /) -> bool:
+    def draw(self, version: object, /) -> bool:
         """Show the runs as they are; whether anything was drawn.
 
         Args:
-            version: Another one where there is something new.
+            version: Not equal to the last one where there is something new.
         """
         ...
 
@@ -288,7 +288,7 @@ class _Pipe:
         file.write(line.encode(encoding, "replace").decode(encoding) + "\n")
         file.flush()
 
-    def draw(self, _version: int) -> bool:
+    def draw(self, _version: object) -> bool:
         return False
 
     def end(self) -> None:
@@ -317,7 +317,7 @@ class _Screen:
     def teller(self, _log: RunLog) -> None:
         return None
 
-    def draw(self, version: int) -> bool:
+    def draw(self, version: object) -> bool:
         seconds = [int(state.elapsed_s) for state in self._states()]
         now = (version, self._console.size, seconds)
         if now == self._drawn:
