@@ -9,6 +9,8 @@ import logging
 import math
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from rich.live import Live
 
 import eagerstream
 from eagerstream.errors import EagerStreamError, UsageError
+from eagerstream.progress.bell import Bell
 from eagerstream.progress.frame import Frame
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.log import RunLog
@@ -42,16 +45,17 @@ SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 class Written(io.StringIO):
     """Knows when something is written into it."""
 
-    event: anyio.Event | None = None
+    bell: Bell | None = None
     is_terminal = False
 
     def isatty(self) -> bool:
         return self.is_terminal
 
     def write(self, text: str) -> int:
-        if self.event is not None:
-            self.event.set()
-        return super().write(text)
+        written = super().write(text)
+        if self.bell is not None:
+            self.bell.ring()
+        return written
 
 
 class Terminal:
@@ -66,9 +70,12 @@ class Terminal:
     async def shows(self, text: str) -> None:
         """Wait until a text has been drawn."""
         with anyio.fail_after(5):
-            while text not in self.output:
-                self.file.event = anyio.Event()
-                await self.file.event.wait()
+            bell = self.file.bell = Bell()
+            while True:
+                rung = bell.listen()  # before the look: what is drawn is written in another thread
+                if text in self.output:
+                    return
+                await rung.wait()
 
     @property
     def output(self) -> str:
@@ -245,11 +252,9 @@ async def test_a_hub_and_its_questions() -> None:
     async with run_of(reply(text("Earlier."))) as earlier:
         hub.observe(earlier)
         await earlier.finish()
-    async with (
-        run_of(reply(tool_use("delete", {"path": "/tmp/x"})), DONE, tools=[delete]) as run,
-        terminal_progress(hub, console=terminal.console),
-    ):
-        log = hub.observe(run, name="cleaner")
+    run = run_of(reply(tool_use("delete", {"path": "/tmp/x"})), DONE, tools=[delete])
+    log = hub.observe(run, name="cleaner")
+    async with run, terminal_progress(hub, console=terminal.console):
         await terminal.shows("delete  waiting for approval")
         hub.decide(log.id, 1, approved=True)
         await run.finish()
@@ -387,7 +392,7 @@ async def test_ctrl_c_while_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("is_pipe", [False, True])
-@pytest.mark.parametrize("writes", [0, 1, 2])
+@pytest.mark.parametrize("writes", [0, 1])
 async def test_a_terminal_that_goes_away(
     is_pipe: bool, writes: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -432,15 +437,43 @@ async def test_two_at_once() -> None:
 # --- how often it is drawn, by a clock that jumps ------------------------------------------------------------------------
 
 
+class Stopped(Written):
+    """A terminal that takes nothing, as after Ctrl-S, until it is let go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.goes_on.wait(20)
+        return super().write(text)
+
+
+async def test_a_terminal_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on beside it, to its end and its history; only the last frame is waited for, for a moment."""
+    monkeypatch.setattr("eagerstream.progress.terminal._LAST_S", 0.1)
+    file = Stopped()
+    console = Console(file=file, force_terminal=True, width=80, height=24)
+    try:
+        with anyio.fail_after(10):
+            async with run_of() as run, terminal_progress(run, console=console):
+                await run.finish()
+        assert run.result.status is RunStatus.COMPLETED
+        assert not file.goes_on.is_set()
+    finally:
+        file.goes_on.set()
+
+
 class Drawings:
     """When a frame was drawn."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times: list[float] = []
+        self.clock: Callable[[], float] = time.monotonic
         refresh = Live.refresh
 
         def counted(live: Live) -> None:
-            self.times.append(anyio.current_time())
+            self.times.append(self.clock())
             refresh(live)
 
         monkeypatch.setattr(Live, "refresh", counted)
@@ -454,14 +487,20 @@ def drawings(monkeypatch: pytest.MonkeyPatch) -> Drawings:
     return Drawings(monkeypatch)
 
 
-def in_jumping_time(main: Callable[[], Any]) -> None:
-    """Run with a clock that jumps to the next thing to be done."""
+def in_jumping_time(main: Callable[[], Any], drawings: Drawings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run with a clock that jumps to the next thing to be done; drawing then takes no time, and needs no thread."""
     from trio.testing import MockClock
 
-    anyio.run(main, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)})
+    async def at_once(function: Callable[[], Any], **_: Any) -> Any:
+        return function()
+
+    clock = MockClock(autojump_threshold=0)
+    drawings.clock = clock.current_time
+    monkeypatch.setattr("anyio.to_thread.run_sync", at_once)
+    anyio.run(main, backend="trio", backend_options={"clock": clock})
 
 
-def test_never_more_than_ten_redraws_a_second(drawings: Drawings) -> None:
+def test_never_more_than_ten_redraws_a_second(drawings: Drawings, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many records come, evenly or all at once; and not many fewer, or it would not look alive."""
 
     fragments = ['{"text": "', *("word " for _ in range(1000))]
@@ -471,7 +510,7 @@ def test_never_more_than_ten_redraws_a_second(drawings: Drawings) -> None:
         for burst in (1, 100):
             log = RunLog("run_1")
             drawings.times.clear()
-            async with terminal_progress(log, console=Terminal().console, clock=anyio.current_time):
+            async with terminal_progress(log, console=Terminal().console, clock=drawings.clock):
                 for at in range(0, len(records), burst):
                     log.append(records[at : at + burst])
                     await anyio.sleep(0.005 * burst)
@@ -480,15 +519,15 @@ def test_never_more_than_ten_redraws_a_second(drawings: Drawings) -> None:
                 assert drawings.most_in_a_second() >= 7
                 assert len(drawings.times) >= 35
 
-    in_jumping_time(main)
+    in_jumping_time(main, drawings, monkeypatch)
 
 
-def test_nothing_is_drawn_where_nothing_changes(drawings: Drawings) -> None:
+def test_nothing_is_drawn_where_nothing_changes(drawings: Drawings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a second, for the time that is shown; and not at all once the run has ended."""
 
     async def main() -> None:
         log = RunLog("run_1")
-        async with terminal_progress(log, console=Terminal().console, clock=anyio.current_time):
+        async with terminal_progress(log, console=Terminal().console, clock=drawings.clock):
             log.append(recorded(events_of('{"city'), ends=False))
             await anyio.sleep(60.5)
             assert 60 <= len(drawings.times) <= 64
@@ -499,7 +538,7 @@ def test_nothing_is_drawn_where_nothing_changes(drawings: Drawings) -> None:
             await anyio.sleep(60)
             assert len(drawings.times) == count
 
-    in_jumping_time(main)
+    in_jumping_time(main, drawings, monkeypatch)
 
 
 # --- without the extra ----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncContextDecorator, aclosing, nullcontext
@@ -13,6 +14,7 @@ from typing import Any, Final, Protocol, Self, TypeAlias
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from ..errors import MissingExtraError, UsageError
 from ..run import Run
@@ -39,6 +41,10 @@ _log = logging.getLogger(__name__)
 
 _GAP_S: Final = 0.12
 """Between two redraws: at most nine in a second, which leaves one for the last."""
+_FIRST_S: Final = 0.5
+"""How long a terminal is waited for before the block begins."""
+_LAST_S: Final = 2.0
+"""How long the last frame may take."""
 _LOOK_S: Final = 0.25
 """How often it is looked whether a second has passed, or the terminal has another size."""
 
@@ -57,8 +63,9 @@ def terminal_progress(
         @terminal_progress()
         async def main(): ...                    # every run that begins in it is shown
 
-    It only watches: where the terminal is gone, it ends, and the log says so; the run goes on. What the block prints
-    stands above. An exception of the block comes out as it is, and however the block ends, the terminal is as before.
+    It only watches, from a thread: a terminal that is slow, or is stopped, holds nothing up; where it is gone, this
+    ends, and the log says so. The run goes on. What the block prints stands above. An exception of the block comes out
+    as it is, and however the block ends, the terminal is as before.
 
     Args:
         run: A run or a stream, entered already or about to be, or the log of one; or a hub, for all runs that it
@@ -88,11 +95,14 @@ class TerminalProgress(AsyncContextDecorator):
         self._runs: dict[str, _WatchedRun] = {}
         self._output: _Output = _Screen(console, self._states) if _is_screen(console) else _Pipe(console)
         self._works = True
+        self._has_begun = False
         self._hub = run if isinstance(run, Hub) else Hub()
         self._earlier = {log.id for log in self._hub.logs if log.is_closed}
         self._observing = self._hub.observing() if run is None else nullcontext()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._news = anyio.Event()
+        self._thread = anyio.CapacityLimiter(1)
+        self._turn = threading.Lock()  # a thread that is not waited for any more may still be at it
 
     def _recreate_cm(self) -> Self:
         # What `contextlib` asks for at each call of a decorated function: calls may overlap.
@@ -105,10 +115,16 @@ class TerminalProgress(AsyncContextDecorator):
             self._hub.add(self._run)
         elif not isinstance(self._run, Hub | None):
             self._hub.observe(self._run)
+        try:
+            with anyio.move_on_after(_FIRST_S):
+                await self._act(self._begin)  # from here on what is printed stands above
+        except BaseException:
+            with anyio.move_on_after(_LAST_S, shield=True):
+                await self._act(self._output.give_up)
+            raise
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._observing.__enter__()
-        self._guarded(self._output.begin)
         self._tasks.start_soon(self._watch_all)
         self._tasks.start_soon(self._draw)
         return self
@@ -131,9 +147,13 @@ class TerminalProgress(AsyncContextDecorator):
                 raise
             raise KeyboardInterrupt from None
         finally:
-            self._guarded(self._end)  # also where this is cancelled, or interrupted: nothing in it waits
+            with anyio.move_on_after(_LAST_S, shield=True) as scope:
+                await self._act(self._end)
+            if scope.cancelled_caught:
+                _log.info("the terminal takes nothing: the progress ends without its last frame")
 
     def _end(self) -> None:
+        self._begin()
         try:
             self._find_runs()
             for run in self._runs.values():
@@ -148,9 +168,8 @@ class TerminalProgress(AsyncContextDecorator):
         """Runs that were not there before; those that the hub has let go are forgotten here, too."""
         logs = {log.id: log for log in self._hub.logs if log.id not in self._earlier}
         found = [_WatchedRun(log, self._output, self._clock) for id, log in logs.items() if id not in self._runs]
-        self._runs |= {run.log.id: run for run in found}
-        for id in self._runs.keys() - logs.keys():
-            del self._runs[id]
+        kept = {id: run for id, run in self._runs.items() if id in logs}
+        self._runs = {**kept, **{run.log.id: run for run in found}}  # a new one: a thread may be reading the old one
         return found
 
     async def _watch_all(self) -> None:
@@ -165,19 +184,40 @@ class TerminalProgress(AsyncContextDecorator):
             try:
                 async with run.log.watch(after=run.seq, min_interval_s=_GAP_S) as watcher:
                     async for batch in watcher:
-                        self._guarded(partial(run.take, batch))
+                        await self._act(partial(run.take, batch))
                         self._news.set()
                 return
             except WatcherDropped:
                 continue  # with a snapshot
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._output.begin()
 
     async def _draw(self) -> None:
         while self._works:
             with anyio.move_on_after(_LOOK_S):
                 await self._news.wait()
             self._news = anyio.Event()
-            if self._guarded(lambda: self._output.draw([(run.log.id, run.seq) for run in self._runs.values()])):
+            if await self._act(self._redraw):
                 await anyio.sleep(_GAP_S)
+
+    def _redraw(self) -> bool:
+        self._begin()
+        return self._output.draw([(run.log.id, run.seq) for run in self._runs.values()])
+
+    async def _act(self, action: Callable[[], Any]) -> Any:
+        """Do something with the output, or with what it shows, in a thread: the event loop never waits for it.
+
+        A terminal takes its time, and may take nothing for as long as it likes: Ctrl-S stops it.
+        """
+
+        def act() -> Any:
+            with self._turn:
+                return self._guarded(action)
+
+        return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._thread)
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         """Do something with the output, unless it has failed before: an observer is never felt."""
