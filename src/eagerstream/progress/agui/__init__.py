@@ -1,7 +1,9 @@
-"""AG-UI: a run as the events that frontends of that protocol take."""
+"""AG-UI: a run as the events that frontends of that protocol take, and an endpoint that they can ask. Extra `agui`."""
 
 from __future__ import annotations
 
+from .app import Start, agui_app
 from .encoder import AGUIEncoder, Event
+from .history import frontend_tools, messages_of, system_of
 
-__all__ = ["AGUIEncoder", "Event"]
+__all__ = ["AGUIEncoder", "Event", "Start", "agui_app", "frontend_tools", "messages_of", "system_of"]

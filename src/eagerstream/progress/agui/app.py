@@ -1,0 +1,179 @@
+"""The endpoint: a client of AG-UI asks for a run, and hears of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+
+import anyio
+
+from ...errors import EagerStreamError, MissingExtraError
+from ...run import Run
+from ..hub import Hub
+from ..sse import EventStream, Write, encode_json
+from .encoder import AGUIEncoder, Event
+from .fields import public_error
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_log = logging.getLogger(__name__)
+
+Start: TypeAlias = "Callable[[RunAgentInput], Awaitable[Run]]"
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
+
+MAX_BODY_BYTES: Final = 32 * 1024 * 1024
+"""The API's own bound on the body of a request."""
+
+
+def agui_app(
+    start: Start,
+    *,
+    hub: Hub | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    min_interval_s: float = 0.05,
+) -> Starlette:
+    """An ASGI application that speaks AG-UI: each POST begins a run and streams its events.
+
+        async def start(input: RunAgentInput) -> eagerstream.Run:
+            return eagerstream.run(client, tools=[make_file], messages=messages_of(input), model=..., max_tokens=...)
+
+        app = agui_app(start)
+
+    It answers at any path: run it as it is, or mount it (`Mount("/agent", agui_app(start))`, or as the endpoint of a
+    `Route`). The run lives in its request: where the client leaves, it is cancelled, its connection closed, and its
+    tools cancelled. What ends it otherwise becomes a `RUN_ERROR`: errors of eagerstream in their words without secrets,
+    of others only the class; those, and what `start` raises, are logged.
+
+    Who may ask, and from which origin, is for the application around it to say; bodies other than JSON are refused, so
+    that a page elsewhere cannot ask without that.
+
+    Args:
+        start: Gets the request as `ag_ui.core.RunAgentInput` and makes a run. What the client says in it is not to be
+            trusted: see `messages_of`, `system_of` and `frontend_tools`.
+        hub: Where the runs are to be seen, too: on the web page, say. Its `approve` works as ever.
+        max_body_bytes: Of a request; a larger one gets HTTP 413.
+        min_interval_s: Fragments that come within so many seconds are sent as one.
+
+    Raises:
+        MissingExtraError: The extra `agui` is not installed.
+    """
+    try:
+        from ag_ui.core import RunAgentInput
+        from pydantic import ValidationError
+        from starlette.applications import Starlette
+        from starlette.requests import ClientDisconnect
+        from starlette.responses import JSONResponse, Response
+        from starlette.routing import Route
+    except ImportError as error:
+        raise MissingExtraError("agui", error.name or "ag_ui") from error
+
+    def refuse(status: int, what: str) -> Response:
+        return JSONResponse({"error": what}, status)
+
+    async def answer(request: Request) -> Response | EventStream:
+        if not _accepts_events(request.headers.get("accept", "")):
+            return refuse(406, "events are sent as text/event-stream")
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return refuse(415, "the body must be application/json")
+        try:
+            body = await _read(request, max_body_bytes)
+        except ClientDisconnect:
+            return Response()  # which nobody reads
+        if body is None:
+            return refuse(413, f"the body is over {max_body_bytes} bytes")
+        try:
+            plain = json.loads(body, parse_constant=_refuse_constant)
+            input = RunAgentInput.model_validate(plain)
+        except ValidationError as error:
+            places = [
+                ".".join(map(str, fault["loc"])) for fault in error.errors(include_input=False, include_url=False)
+            ]
+            return refuse(422, f"not a RunAgentInput: {', '.join(places[:10]):.1000}")
+        except (ValueError, RecursionError):
+            return refuse(400, "the body is not JSON")
+        encoder = AGUIEncoder(
+            thread_id=input.thread_id, run_id=input.run_id, messages=plain["messages"], state=plain.get("state")
+        )
+
+        async def produce(write: Write) -> None:
+            async def tell(events: list[Event]) -> None:
+                if events:
+                    await write(b"".join(encode_json(event) for event in events))
+
+            try:
+                await _converse(await start(input), hub or Hub(), encoder, tell, min_interval_s)
+            except Exception as error:
+                if not (encoder.is_ended and isinstance(error, EagerStreamError)):  # else its records have told of it
+                    _log.exception("a run that was asked for over AG-UI failed")
+                told = public_error({"type": type(error).__name__, "text": str(error)})
+                await tell(encoder.fail(told["text"], code=told["type"]))
+            await tell(encoder.fail("The run ended early.", code="ended_early"))
+
+        return EventStream(produce)
+
+    return Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
+
+
+async def _converse(
+    run: Run,
+    hub: Hub,
+    encoder: AGUIEncoder,
+    tell: Callable[[list[Event]], Awaitable[None]],
+    min_interval_s: float,
+) -> None:
+    """Drive the run to its end, and tell of it. Cancelled, the run is, too; it has been left when this returns."""
+    failures: list[Exception] = []
+
+    log = hub.observe(run)
+
+    async def drive() -> None:
+        try:
+            async with run:
+                await run.finish()
+        except Exception as error:
+            failures.append(error)
+        finally:
+            log.close()  # also where it could not be entered
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(drive)
+        try:
+            async with log.watch(min_interval_s=min_interval_s) as watcher:
+                async for batch in watcher:
+                    await tell(encoder.feed(batch.records))
+                    if encoder.awaits_application:
+                        run.cancel()
+        except Exception as error:
+            tasks.cancel_scope.cancel()
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _accepts_events(accept: str) -> bool:
+    kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
+    return bool(kinds & {"", "*/*", "text/*", "text/event-stream"})
+
+
+async def _read(request: Request, max_bytes: int) -> bytes | None:
+    """The body; None where it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    async with aclosing(request.stream()) as stream:
+        async for part in stream:
+            size += len(part)
+            if size > max_bytes:
+                return None
+            parts.append(part)
+    return b"".join(parts)
