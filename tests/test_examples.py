@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from eagerstream.replay import Fault, FaultKind, Faults, Platform, ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.wire import SSEDecoder
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 POEM = ["The harbour keeps its hours,", 'a bell says "so",', "the water knows the way."]
@@ -209,6 +212,33 @@ def test_resume_after_ctrl_c(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert len(bodies) == 2
     assert [message["role"] for message in bodies[1]["messages"]] in (["user", "assistant", "user"], ["user"])
+
+
+@pytest.mark.slow
+def test_serve_agui(tmp_path: Path) -> None:
+    """A frontend asks for a run, and sees the poem grow."""
+    scenario = Scenario(reply(MAKE_FILE), reply(text("Done.")), timing=Timing(tokens_per_second=100))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    message = {"id": "1", "role": "user", "content": "Write a poem."}
+    asked = {"threadId": "thread", "runId": "run", "messages": [message]}
+    with ReplayServer(scenario) as server:
+        env = {**os.environ, **_environment(server)}
+        command = [sys.executable, str(EXAMPLES / "serve_agui.py"), str(port)]
+        with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as program:
+            assert program.stderr is not None
+            while "running on" not in program.stderr.readline():
+                assert program.poll() is None
+            answer = httpx.post(f"http://127.0.0.1:{port}/agent", json=asked, timeout=30)
+            program.send_signal(signal.SIGINT)
+            program.communicate(timeout=30)
+    events = [json.loads(event.data) for event in SSEDecoder().feed(answer.content)]
+    assert events[-1]["type"] == "RUN_FINISHED"
+    assert "".join(event["delta"] for event in events if event["type"] == "TOOL_CALL_ARGS") == json.dumps(
+        {"filename": "poem.txt", "lines_of_text": POEM}, ensure_ascii=False
+    )
+    assert sum(event["type"] == "STATE_DELTA" for event in events) > 3
 
 
 @pytest.mark.slow

@@ -1,0 +1,54 @@
+"""An agent for frontends that speak AG-UI: each POST to /agent begins a run, and its events come back as they happen.
+
+The page sees the poem grow in the state, field by field, and has the raw text of the call. Its own tools are offered to
+the model, too: a run ends where one of them is called, and the page answers with its next one.
+
+Needs ANTHROPIC_API_KEY and eagerstream[agui]. Usage: python serve_agui.py [PORT] [MODEL]
+"""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anthropic
+import uvicorn
+from ag_ui.core import RunAgentInput
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+import eagerstream
+from eagerstream.progress.agui import agui_app, frontend_tools, messages_of
+
+
+@eagerstream.tool
+async def make_file(filename: str, lines_of_text: list[str]) -> str:
+    """Write text to a file."""
+    return f"wrote {len(lines_of_text)} lines to {filename}"  # not really: anybody on this machine may ask
+
+
+def make_app(model: str) -> Starlette:
+    clients: list[Any] = []
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with anthropic.AsyncAnthropic() as client:
+            clients.append(client)
+            yield
+
+    async def start(input: RunAgentInput) -> eagerstream.Run:
+        return eagerstream.run(
+            clients[0],
+            model=model,
+            max_tokens=65_536,
+            max_turns=10,
+            tools=[make_file, *frontend_tools(input)],
+            messages=messages_of(input),
+        )
+
+    return Starlette(routes=[Route("/agent", agui_app(start))], lifespan=lifespan)
+
+
+if __name__ == "__main__":
+    port, model = (*sys.argv[1:], *("8000", "claude-opus-4-7")[len(sys.argv) - 1 :])
+    uvicorn.run(make_app(model), port=int(port))
