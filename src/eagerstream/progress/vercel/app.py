@@ -1,0 +1,325 @@
+"""`vercel_app`: an ASGI endpoint that begins a run for each message of a chat and streams it as UI message chunks."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import anyio
+
+from ...errors import EagerStreamError, MissingExtraError
+from ...run.loop import Run
+from ...wire.events import Message
+from ..hub import Hub
+from ..log import RunLog, WatcherDropped
+from ..sse import EventStream, Write, encode_message
+from .encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
+from .messages import UIMessageError, to_messages
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+_logger = logging.getLogger("eagerstream")
+
+_HEADERS: Final = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache",
+    "x-vercel-ai-ui-message-stream": "v1",
+    "x-accel-buffering": "no",
+}
+"""As the SDK sends them, but for `connection: keep-alive`, which HTTP/2 forbids and HTTP/1.1 means anyway."""
+
+_DONE: Final = encode_message("[DONE]")
+_MAX_REASON_CHARS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What `useChat` asks for.
+
+    Attributes:
+        id: Of the chat. The client chooses it.
+        ui_messages: The conversation so far, as the client has it.
+        trigger: `"submit-message"` or `"regenerate-message"`.
+        message_id: Which message is sent again or regenerated; None for a new one.
+        body: The whole request: what the page gives as `body` to `useChat` or `sendMessage` stands beside the rest.
+        headers: Of the HTTP request, with names in lower case: who asks is for `start` to find out.
+    """
+
+    id: str
+    ui_messages: list[Mapping[str, Any]] = field(repr=False)
+    trigger: str = "submit-message"
+    message_id: str | None = None
+    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation as messages of the API, see `to_messages`.
+
+        Raises:
+            UIMessageError: There is something in it that cannot be sent; the client is answered with HTTP 400.
+        """
+        return to_messages(self.ui_messages)
+
+    @property
+    def answer_id(self) -> str | None:
+        """The id of the assistant message that the answer goes on with; None where it is a new one."""
+        last = self.ui_messages[-1] if self.ui_messages else {}
+        id = last.get("id") if isinstance(last, Mapping) and last.get("role") == "assistant" else None
+        return id if isinstance(id, str) and id and self.trigger == "submit-message" else None
+
+
+Start: TypeAlias = "Callable[[ChatRequest], Run | Awaitable[Run]]"
+
+
+@dataclass(slots=True, eq=False)
+class _Chat:
+    """The run that a chat waits for."""
+
+    run: Run
+    log: RunLog
+    new_encoder: Callable[[], UIMessageEncoder]
+
+
+def vercel_app(
+    start: Start,
+    *,
+    path: str = "/api/chat",
+    hub: Hub | None = None,
+    resumable: bool = False,
+    static_tools: Collection[str] = (),
+    sdk: SDKVersion = 6,
+    describe_error: Callable[[Mapping[str, Any]], str] = describe_error,
+    min_interval_s: float = 0.05,
+    max_body_bytes: int = 16 * 1024 * 1024,
+) -> Starlette:
+    """An ASGI application for `useChat`: each message of the user begins a run, which is streamed back.
+
+    ::
+
+        def start(chat: ChatRequest) -> Run:
+            return eagerstream.run(client, model="claude-opus-4-7", max_tokens=4096, tools=[...], messages=chat.messages)
+
+        uvicorn.run(vercel_app(start))      # or app.mount("/", vercel_app(start)) behind the routes of another one
+
+    | request | what it does |
+    |---|---|
+    | `POST /api/chat` | begins a run and streams it |
+    | `GET /api/chat/<id>/stream` | the stream of the chat's run from its beginning (`useChat({resume: true})`); 204 if none |
+    | `DELETE /api/chat/<id>/stream` | cancels the chat's run |
+    | `POST /api/chat/<id>/approval` | `{"approvalId": ..., "approved": true, "reason": ...}` decides on a call that waits |
+
+    Who may ask, and for which chat, is for the application around it to check: a chat's id opens its stream.
+
+    Args:
+        start: Begins a run for a request, and returns it without having entered it; may be async. What it raises is
+            answered as Starlette does: an `HTTPException` with its status.
+        path: Where the chat is; as `api` of the client's transport.
+        hub: Where the runs can be watched, and where calls with `approve=hub.approve` wait for an answer.
+        resumable: The run goes on where the client leaves, for it to come back. Otherwise leaving (`stop()`, a closed
+            page) cancels the run: its connection is closed and its tools are cancelled.
+        static_tools: As for `UIMessageEncoder`, like `sdk` and `describe_error`.
+        sdk: The oldest version of the `ai` package among the clients.
+        describe_error: What the client is told of an error that ended a run.
+        min_interval_s: What comes within so long of the last chunks is sent together. The client parses an input anew
+            at every chunk of it.
+        max_body_bytes: Of a request; larger ones are answered with HTTP 413.
+
+    Raises:
+        MissingExtraError: The extra `web` is not installed.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("web", "starlette") from error
+    new_encoder = partial(UIMessageEncoder, static_tools=static_tools, sdk=sdk, describe_error=describe_error)
+    chats = _Chats(start, hub or Hub(), new_encoder, resumable, min_interval_s, max_body_bytes)
+    return Starlette(
+        routes=[
+            Route(path, chats.post, methods=["POST"]),
+            Route(f"{path}/{{id:path}}/stream", chats.resume, methods=["GET"]),
+            Route(f"{path}/{{id:path}}/stream", chats.stop, methods=["DELETE"]),
+            Route(f"{path}/{{id:path}}/approval", chats.decide, methods=["POST"]),
+        ]
+    )
+
+
+class _Chats:
+    """The endpoints, and the runs under way by the id of their chat."""
+
+    def __init__(
+        self,
+        start: Start,
+        hub: Hub,
+        new_encoder: Callable[..., UIMessageEncoder],
+        resumable: bool,
+        min_interval_s: float,
+        max_body_bytes: int,
+    ) -> None:
+        self._start = start
+        self._hub = hub
+        self._new_encoder = new_encoder
+        self._resumable = resumable
+        self._min_interval_s = min_interval_s
+        self._max_body_bytes = max_body_bytes
+        self._active: dict[str, _Chat] = {}
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def post(self, request: Request) -> Response | _Streamed:
+        """Begin a run."""
+        asked = _chat_request(await self._read(request), request.headers)
+        try:
+            run = self._start(asked)
+            if inspect.isawaitable(run):
+                run = await run
+        except UIMessageError as error:
+            raise _refusal(400, str(error)) from error
+        log = self._hub.observe(run, name=asked.id[:80])
+        chat = _Chat(run, log, partial(self._new_encoder, message_id=asked.answer_id))
+        return _Streamed(partial(self._answer, asked.id, chat))
+
+    async def resume(self, request: Request) -> Response | EventStream:
+        """Go on with the run of a chat: all of it, from the beginning."""
+        from starlette.responses import Response
+
+        chat = self._active.get(request.path_params["id"])
+        return Response(status_code=204) if chat is None else self._stream(chat)
+
+    async def stop(self, request: Request) -> Response:
+        """Cancel the run of a chat."""
+        from starlette.responses import Response
+
+        if (chat := self._active.get(request.path_params["id"])) is not None:
+            chat.run.cancel()
+        return Response(status_code=204)
+
+    async def decide(self, request: Request) -> Response:
+        """Somebody decided on a call."""
+        from starlette.responses import Response
+
+        body = await self._read(request)
+        approved, reason = body.get("approved"), body.get("reason")
+        if not isinstance(approved, bool) or not isinstance(reason, str | None):
+            raise _refusal(400, "expected approvalId, approved and perhaps a reason")
+        chat = self._active.get(request.path_params["id"])
+        run, _, block = str(body.get("approvalId")).rpartition(".")
+        try:
+            if chat is None or run != chat.log.id or not block.isascii() or not block.isdigit():
+                raise KeyError(run)
+            reason = reason[:_MAX_REASON_CHARS] if reason else None
+            self._hub.decide(run, int(block), approved=approved, reason=reason)
+        except (KeyError, ValueError) as error:
+            raise _refusal(404, "nothing waits for this decision") from error
+        return Response(status_code=204)
+
+    async def _read(self, request: Request) -> dict[str, Any]:
+        """The JSON object that a request brings.
+
+        Its content type must say so: a page of another origin cannot send it without being asked first.
+        """
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise _refusal(415, "expected JSON")
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > self._max_body_bytes:
+                raise _refusal(413, f"the request is over {self._max_body_bytes:,} bytes")
+            chunks.append(chunk)
+        try:
+            body = json.loads(b"".join(chunks))
+        except (ValueError, RecursionError) as error:
+            raise _refusal(400, "the request is not JSON") from error
+        if not isinstance(body, dict):
+            raise _refusal(400, "the request is no JSON object")
+        return body
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    async def _answer(self, id: str, chat: _Chat, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run, and stream; returns when both have ended. Cancelled, it leaves the run, which closes everything."""
+        self._active[id] = chat
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_drive, chat)
+                await self._stream(chat)(scope, receive, send)
+                if not self._resumable:
+                    chat.run.cancel()  # nobody reads any more; does nothing where the run has ended
+        finally:
+            if self._active.get(id) is chat:
+                del self._active[id]
+
+    def _stream(self, chat: _Chat) -> EventStream:
+        return EventStream(partial(self._write, chat), headers=_HEADERS)
+
+    async def _write(self, chat: _Chat, write: Write) -> None:
+        encoder = chat.new_encoder()
+        try:
+            async with chat.log.watch(min_interval_s=self._min_interval_s) as watcher:
+                async for batch in watcher:
+                    if chunks := encoder.encode(batch.records):
+                        await write(b"".join(map(_encoded, chunks)))
+            error = None
+        except WatcherDropped as dropped:  # it reads more slowly than the run writes
+            error = {"type": type(dropped).__name__}
+        await write(b"".join(map(_encoded, encoder.close(error))) + _DONE)
+
+
+class _Streamed:
+    """An ASGI response that is a function."""
+
+    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(scope, receive, send)
+
+
+async def _drive(chat: _Chat) -> None:
+    """Run to the end. Errors are in the records, which the client gets; only what is none of ours is logged."""
+    try:
+        async with chat.run:
+            await chat.run.finish()
+    except EagerStreamError:
+        pass
+    except Exception as error:
+        _logger.error("the run of a chat failed: %s", type(error).__name__)
+    finally:
+        chat.log.close()  # also where it never began: nobody may wait for ever
+
+
+def _chat_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> ChatRequest:
+    id, messages, message_id = body.get("id"), body.get("messages"), body.get("messageId")
+    if not isinstance(id, str) or not id or not isinstance(messages, list):
+        raise _refusal(400, "expected the id of a chat, and its messages")
+    trigger = body.get("trigger", "submit-message")
+    if not isinstance(trigger, str) or not isinstance(message_id, str | None):
+        raise _refusal(400, "trigger and messageId are strings")
+    return ChatRequest(id, messages, trigger, message_id, body, dict(headers))
+
+
+def _refusal(status: int, why: str) -> Exception:
+    """Raised, it answers with a status; the client shows the text."""
+    from starlette.exceptions import HTTPException
+
+    return HTTPException(status, why)
+
+
+def _encoded(chunk: Chunk) -> bytes:
+    """A chunk as a server-sent event. Half a surrogate pair goes as an escape: the other half may be in the next."""
+    try:
+        data = json.dumps(chunk, ensure_ascii=False, separators=(",", ":"))
+        return f"data: {data}\n\n".encode()
+    except UnicodeEncodeError:
+        return f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n".encode()

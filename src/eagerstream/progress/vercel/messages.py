@@ -1,0 +1,240 @@
+"""UI messages, as `useChat` sends them, become messages of the API.
+
+The client sends the whole conversation each time, so all of it is what the client says: results of tools, too, may be
+made up. Whoever needs to trust them keeps the history on the server and takes the last user message only.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from ...errors import UsageError
+from ...tools.content import document_text, is_content_block
+from ...tools.results import NOT_RUN, tool_result
+from ...wire import INVALID_JSON, encodable
+from ...wire.events import Block, Message
+from .values import from_readable
+
+_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_PDF: Final = "application/pdf"
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_WITH_RESULT: Final = ("output-available", "output-error", "output-denied")
+_DENIED: Final = "Not executed: the call was not approved."
+
+
+class UIMessageError(UsageError):
+    """A client sent UI messages that cannot become messages of the API."""
+
+
+def to_messages(ui_messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """UI messages (version 5 on: with `parts`) as messages that can be sent to the API.
+
+    Text, images, PDFs and text files of the user; text, signed thinking, calls with their results, and the server's
+    own calls of the assistant. Each call gets exactly one result: a call that has none, or only a preliminary one, is
+    answered as not executed; one whose input was still being written is left out, as is what `data-restarted` says is
+    void. Left out, too, are system messages (the system prompt is the server's), sources, data parts, and calls of MCP
+    servers that the API ran.
+
+    Raises:
+        UIMessageError: It is no list of UI messages, or a file is of a kind that the API does not take.
+    """
+    messages: list[Message] = []
+    for message in _mappings(ui_messages, "messages"):
+        parts = list(_mappings(message.get("parts"), "parts"))
+        match message.get("role"):
+            case "user":
+                _add(messages, "user", [block for part in parts for block in _user_blocks(part)])
+            case "assistant":
+                for step in _steps(parts):
+                    content, results = _step_blocks(step)
+                    _add(messages, "assistant", content)
+                    _add(messages, "user", results)
+            case "system":
+                pass
+            case _:
+                raise UIMessageError("a UI message is by user, assistant or system")
+    return messages
+
+
+def _mappings(items: object, what: str) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        raise UIMessageError(f"{what} must be a list")
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise UIMessageError(f"{what} must hold objects")
+        yield item
+
+
+def _add(messages: list[Message], role: str, content: list[Block]) -> None:
+    """Content by the same role goes to one message: results come first in it, as the API wants it."""
+    if not content:
+        return
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"] += content
+    else:
+        messages.append({"role": role, "content": content})
+
+
+def _text(part: Mapping[str, Any]) -> str:
+    """Its text; empty where there is none, or no word in it: the API refuses that."""
+    text = part.get("text")
+    return encodable(text) if isinstance(text, str) and text.strip() else ""
+
+
+# --- of the user ------------------------------------------------------------------------------------------------------
+
+
+def _user_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
+    if part.get("type") == "text":
+        if text := _text(part):
+            yield {"type": "text", "text": text}
+    elif part.get("type") == "file":
+        yield _file_block(part)
+
+
+def _file_block(part: Mapping[str, Any]) -> Block:
+    url, media_type = part.get("url"), part.get("mediaType")
+    if not isinstance(url, str) or not isinstance(media_type, str):
+        raise UIMessageError("a file part has a url and a mediaType")
+    media_type = media_type.partition(";")[0].strip().lower()
+    kind = {_PDF: "document"}.get(media_type, "image" if media_type in _IMAGES else None)
+    if url.startswith(("https://", "http://")):
+        if kind is None:
+            raise UIMessageError(f"the API does not fetch files of the type {media_type:.80}")
+        return {"type": kind, "source": {"type": "url", "url": url}}
+    data = _data_of(url)
+    if kind is not None:
+        encoded = base64.b64encode(data).decode("ascii")
+        return {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": encoded}}
+    if media_type.startswith("text/") or media_type == "application/json":
+        title = part.get("filename")
+        try:
+            return document_text(data.decode(), title=title if isinstance(title, str) else None)
+        except UnicodeDecodeError as error:
+            raise UIMessageError("a text file must be UTF-8") from error
+    raise UIMessageError(f"the API takes no files of the type {media_type:.80}")
+
+
+def _data_of(url: str) -> bytes:
+    head, comma, data = url.partition(",")
+    if not head.startswith("data:") or not comma:
+        raise UIMessageError("the url of a file is a data URL, or of the web")
+    if not head.endswith(";base64"):
+        return unquote_to_bytes(data)
+    try:
+        return base64.b64decode(data, validate=True)
+    except binascii.Error as error:
+        raise UIMessageError("a data URL is not base64") from error
+
+
+# --- of the assistant -------------------------------------------------------------------------------------------------
+
+
+def _steps(parts: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The parts of each reply; not those of a reply that was begun anew."""
+    step: list[Mapping[str, Any]] = []
+    for part in parts:
+        if part.get("type") == "step-start":
+            yield step
+            step = []
+        elif part.get("type") == "data-restarted":
+            step = []
+        else:
+            step.append(part)
+    yield step
+
+
+def _step_blocks(parts: Sequence[Mapping[str, Any]]) -> tuple[list[Block], list[Block]]:
+    """What the assistant said in one reply, and the results of its calls."""
+    content: list[Block] = []
+    results: list[Block] = []
+    for part in parts:
+        kind = part.get("type")
+        if kind == "text":
+            content += _text_blocks(part)
+        elif kind == "reasoning":
+            content += _thinking_blocks(part)
+        elif isinstance(kind, str) and (kind == "dynamic-tool" or kind.startswith("tool-")):
+            name = part.get("toolName") if kind == "dynamic-tool" else kind.removeprefix("tool-")
+            if isinstance(name, str) and name and isinstance(part.get("toolCallId"), str):
+                call, result = _call_blocks(part, name)
+                content += call
+                results += result
+    while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
+        content.pop()  # the API refuses it at the end
+    return content, results
+
+
+def _metadata(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = part.get("providerMetadata")
+    ours = metadata.get("anthropic") if isinstance(metadata, Mapping) else None
+    return ours if isinstance(ours, Mapping) else {}
+
+
+def _text_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
+    if text := _text(part):
+        citations = from_readable(_metadata(part).get("citations"))
+        yield {"type": "text", "text": text, **({"citations": citations} if isinstance(citations, list) else {})}
+
+
+def _thinking_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
+    """Only what the API signed: it refuses the rest."""
+    metadata, text = _metadata(part), part.get("text")
+    if isinstance(data := metadata.get("redactedData"), str):
+        yield {"type": "redacted_thinking", "data": data}
+    elif isinstance(signature := metadata.get("signature"), str) and signature and isinstance(text, str):
+        yield {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def _call_blocks(part: Mapping[str, Any], name: str) -> tuple[list[Block], list[Block]]:
+    """A call, with a result of the server behind it; and a result of ours."""
+    state = part.get("state")
+    if state == "input-streaming":
+        return [], []
+    id = part["toolCallId"]
+    if not _ID.fullmatch(id):
+        raise UIMessageError("a toolCallId has up to 128 letters, digits, _ and -")
+    call = {"type": "tool_use", "id": id, "name": name, "input": _input(part)}
+    if part.get("providerExecuted") is not True:
+        return [call], [_result(part, id)]
+    output = from_readable(part.get("errorText") if state == "output-error" else part.get("output"))
+    if not isinstance(output, dict) or state not in _WITH_RESULT:
+        return [], []
+    kind = output.get("type")
+    if not isinstance(kind, str) or not kind.endswith("_tool_result") or kind == "mcp_tool_result":
+        return [], []
+    return [{**call, "type": "server_tool_use"}, {**output, "tool_use_id": id}], []
+
+
+def _input(part: Mapping[str, Any]) -> dict[str, Any]:
+    value = part.get("input")
+    value = from_readable(part.get("rawInput") if value is None else value)
+    if isinstance(value, dict):
+        return dict(encodable(value))
+    return {INVALID_JSON: value if isinstance(value, str) else json.dumps(value)}
+
+
+def _result(part: Mapping[str, Any], id: str) -> Block:
+    state = part.get("state")
+    if state == "output-error":
+        text = part.get("errorText")
+        return tool_result(id, text if isinstance(text, str) and text.strip() else "Error", is_error=True)
+    if state == "output-denied":
+        approval = part.get("approval")
+        reason = approval.get("reason") if isinstance(approval, Mapping) else None
+        return tool_result(id, reason if isinstance(reason, str) and reason.strip() else _DENIED, is_error=True)
+    if state != "output-available" or part.get("preliminary") is True:
+        return tool_result(id, NOT_RUN, is_error=True)
+    output = part.get("output")
+    if isinstance(output, str):
+        return tool_result(id, output if output.strip() else "")
+    # As it was sent: a list of content blocks. What else a page gives as an output has only its JSON.
+    if isinstance(output, list) and output and all(map(is_content_block, output)):
+        return tool_result(id, output)
+    return tool_result(id, "" if output is None else json.dumps(output, ensure_ascii=False))
