@@ -80,7 +80,7 @@ class Story:
         return self.add("run_stop", status=status, turns=self.turns, usage={"output_tokens": 9}, error=error)
 
 
-def read(story: Story, sdk: int = 6, **options: Any) -> Reader:
+def read(story: Story, sdk: Any = 6, **options: Any) -> Reader:
     """What a page makes of it; each record by itself gives the same chunks as all at once."""
     encoder = UIMessageEncoder(sdk=sdk, **options)
     chunks = [chunk for record in story.records for chunk in encoder.encode([record])] + encoder.close()
@@ -103,7 +103,9 @@ def sent_back(reader: Reader) -> list[Any]:
 def test_a_whole_run() -> None:
     """Turns are steps; text, thinking, inputs and results come in order, and the end says how it ended."""
     story = Story().turn()
-    story.add("block_start", block=story.block(), index=0, kind="thinking").add("thinking_delta", block=1, thinking="Hm.")
+    story.add("block_start", block=story.block(), index=0, kind="thinking").add(
+        "thinking_delta", block=1, thinking="Hm."
+    )
     story.add("block_stop", block=1, content={"type": "thinking", "signature": "sig"})
     story.text("Let me ", "see.")
     call = story.input()
@@ -403,6 +405,19 @@ def test_hostile_values(value: Any) -> None:
     assert sent_back(reader)[1]["content"][0]["input"] == expected
 
 
+def test_a_late_joiner_of_a_very_long_run() -> None:
+    """What a log no longer keeps is said to be missing; the stream stays whole."""
+    story = Story().turn()
+    story.add("text_delta", block=story.block(), text="", omitted_chars=5000)
+    story.add("block_stop", block=1, content={"type": "text"})
+    call = story.input()
+    story.add("input_delta", block=call, fragment="", patch=[], finished=[], omitted_chars=7000)
+    story.stop(call).result(call).turn_stop().end()
+    reader = read(story)
+    assert reader.text == "(5,000 characters are no longer kept)"
+    assert reader.calls[0]["input"] == {"omitted_chars": 7000}
+
+
 def test_an_input_too_deep_for_the_reader() -> None:
     """Its fragments stop where the page would fail; its end is told all the same."""
     story = Story().turn()
@@ -423,7 +438,9 @@ def test_hostile_ids(id: str) -> None:
     assert sent_back(read(story))[1]["content"][0]["id"] == "call_run1_1"
 
 
-@given(st.recursive(st.text(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)), st.data())
+@given(
+    st.recursive(st.text(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)), st.data()
+)
 @settings(max_examples=50)
 def test_the_depth_of_any_text(value: Any, data: st.DataObject) -> None:
     """However a text is cut, its brackets are counted, and those in strings are not."""
@@ -453,7 +470,9 @@ def stories(draw: st.DrawFn) -> Story:
         story.turn()
         waiting: list[int] = []
         for _ in range(draw(st.integers(0, 6))):
-            kind = draw(st.sampled_from(["text", "call", "open", "server", "result", "progress", "ask", "restart", "bad"]))
+            kind = draw(
+                st.sampled_from(["text", "call", "open", "server", "result", "progress", "ask", "restart", "bad"])
+            )
             if kind == "text":
                 story.text(draw(st.text(max_size=3)), ends=draw(st.booleans()))
             elif kind in ("call", "open", "bad"):

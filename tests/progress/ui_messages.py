@@ -149,7 +149,9 @@ class Reader:
                 id = chunk["toolCallId"]
                 assert self._in_step and id not in self._calls
                 name = chunk.pop("toolName")
-                typed = {"type": "dynamic-tool", "toolName": name} if chunk.pop("dynamic", 0) else {"type": f"tool-{name}"}
+                typed = (
+                    {"type": "dynamic-tool", "toolName": name} if chunk.pop("dynamic", 0) else {"type": f"tool-{name}"}
+                )
                 self._calls[id] = {**typed, **chunk, "state": "input-streaming"}
                 self._raw[id] = ""
                 self.parts.append(self._calls[id])
@@ -158,7 +160,9 @@ class Reader:
                 assert self._calls[id]["state"] == "input-streaming", "the reader would take its output away"
                 self._raw[id] += chunk["inputTextDelta"]
             case "tool-approval-response":
-                part = next(part for part in self.calls if (part.get("approval") or {}).get("id") == chunk["approvalId"])
+                part = next(
+                    part for part in self.calls if (part.get("approval") or {}).get("id") == chunk["approvalId"]
+                )
                 part["state"] = "approval-responded"
                 part["approval"] |= {"id": chunk.pop("approvalId"), **chunk}
             case _:

@@ -73,9 +73,11 @@ class ChatRequest:
     @property
     def answer_id(self) -> str | None:
         """The id of the assistant message that the answer goes on with; None where it is a new one."""
-        last = self.ui_messages[-1] if self.ui_messages else {}
-        id = last.get("id") if isinstance(last, Mapping) and last.get("role") == "assistant" else None
-        return id if isinstance(id, str) and id and self.trigger == "submit-message" else None
+        last: Any = self.ui_messages[-1] if self.ui_messages else None
+        if self.trigger != "submit-message" or not isinstance(last, Mapping) or last.get("role") != "assistant":
+            return None
+        id = last.get("id")
+        return id if isinstance(id, str) and id else None
 
 
 Start: TypeAlias = "Callable[[ChatRequest], Run | Awaitable[Run]]"
@@ -107,16 +109,16 @@ def vercel_app(
     ::
 
         def start(chat: ChatRequest) -> Run:
-            return eagerstream.run(client, model="claude-opus-4-7", max_tokens=4096, tools=[...], messages=chat.messages)
+            return eagerstream.run(client, model="claude-opus-4-7", max_tokens=4096, messages=chat.messages)
 
         uvicorn.run(vercel_app(start))      # or app.mount("/", vercel_app(start)) behind the routes of another one
 
-    | request | what it does |
-    |---|---|
-    | `POST /api/chat` | begins a run and streams it |
-    | `GET /api/chat/<id>/stream` | the stream of the chat's run from its beginning (`useChat({resume: true})`); 204 if none |
-    | `DELETE /api/chat/<id>/stream` | cancels the chat's run |
-    | `POST /api/chat/<id>/approval` | `{"approvalId": ..., "approved": true, "reason": ...}` decides on a call that waits |
+    ==============================  ====================================================================================
+    `POST /api/chat`                begins a run and streams it
+    `GET /api/chat/ID/stream`       the chat's run from its beginning (`useChat({resume: true})`); 204 if there is none
+    `DELETE /api/chat/ID/stream`    cancels the chat's run
+    `POST /api/chat/ID/approval`    decides on a call that waits: `{"approvalId": ..., "approved": true, "reason": ...}`
+    ==============================  ====================================================================================
 
     Who may ask, and for which chat, is for the application around it to check: a chat's id opens its stream.
 
@@ -143,7 +145,14 @@ def vercel_app(
     except ModuleNotFoundError as error:
         raise MissingExtraError("web", "starlette") from error
     new_encoder = partial(UIMessageEncoder, static_tools=static_tools, sdk=sdk, describe_error=describe_error)
-    chats = _Chats(start, hub or Hub(), new_encoder, resumable, min_interval_s, max_body_bytes)
+    chats = _Chats(
+        start=start,
+        hub=hub or Hub(max_runs=1),  # runs that have ended are of no use here
+        new_encoder=new_encoder,
+        resumable=resumable,
+        min_interval_s=min_interval_s,
+        max_body_bytes=max_body_bytes,
+    )
     return Starlette(
         routes=[
             Route(path, chats.post, methods=["POST"]),
@@ -154,25 +163,17 @@ def vercel_app(
     )
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Chats:
     """The endpoints, and the runs under way by the id of their chat."""
 
-    def __init__(
-        self,
-        start: Start,
-        hub: Hub,
-        new_encoder: Callable[..., UIMessageEncoder],
-        resumable: bool,
-        min_interval_s: float,
-        max_body_bytes: int,
-    ) -> None:
-        self._start = start
-        self._hub = hub
-        self._new_encoder = new_encoder
-        self._resumable = resumable
-        self._min_interval_s = min_interval_s
-        self._max_body_bytes = max_body_bytes
-        self._active: dict[str, _Chat] = {}
+    start: Start
+    hub: Hub
+    new_encoder: Callable[..., UIMessageEncoder]
+    resumable: bool
+    min_interval_s: float
+    max_body_bytes: int
+    active: dict[str, _Chat] = field(default_factory=dict)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -180,27 +181,27 @@ class _Chats:
         """Begin a run."""
         asked = _chat_request(await self._read(request), request.headers)
         try:
-            run = self._start(asked)
+            run = self.start(asked)
             if inspect.isawaitable(run):
                 run = await run
         except UIMessageError as error:
             raise _refusal(400, str(error)) from error
-        log = self._hub.observe(run, name=asked.id[:80])
-        chat = _Chat(run, log, partial(self._new_encoder, message_id=asked.answer_id))
+        log = self.hub.observe(run, name=asked.id[:80])
+        chat = _Chat(run, log, partial(self.new_encoder, message_id=asked.answer_id))
         return _Streamed(partial(self._answer, asked.id, chat))
 
     async def resume(self, request: Request) -> Response | EventStream:
         """Go on with the run of a chat: all of it, from the beginning."""
         from starlette.responses import Response
 
-        chat = self._active.get(request.path_params["id"])
+        chat = self.active.get(request.path_params["id"])
         return Response(status_code=204) if chat is None else self._stream(chat)
 
     async def stop(self, request: Request) -> Response:
         """Cancel the run of a chat."""
         from starlette.responses import Response
 
-        if (chat := self._active.get(request.path_params["id"])) is not None:
+        if (chat := self.active.get(request.path_params["id"])) is not None:
             chat.run.cancel()
         return Response(status_code=204)
 
@@ -212,13 +213,13 @@ class _Chats:
         approved, reason = body.get("approved"), body.get("reason")
         if not isinstance(approved, bool) or not isinstance(reason, str | None):
             raise _refusal(400, "expected approvalId, approved and perhaps a reason")
-        chat = self._active.get(request.path_params["id"])
+        chat = self.active.get(request.path_params["id"])
         run, _, block = str(body.get("approvalId")).rpartition(".")
         try:
             if chat is None or run != chat.log.id or not block.isascii() or not block.isdigit():
                 raise KeyError(run)
             reason = reason[:_MAX_REASON_CHARS] if reason else None
-            self._hub.decide(run, int(block), approved=approved, reason=reason)
+            self.hub.decide(run, int(block), approved=approved, reason=reason)
         except (KeyError, ValueError) as error:
             raise _refusal(404, "nothing waits for this decision") from error
         return Response(status_code=204)
@@ -234,8 +235,8 @@ class _Chats:
         size = 0
         async for chunk in request.stream():
             size += len(chunk)
-            if size > self._max_body_bytes:
-                raise _refusal(413, f"the request is over {self._max_body_bytes:,} bytes")
+            if size > self.max_body_bytes:
+                raise _refusal(413, f"the request is over {self.max_body_bytes:,} bytes")
             chunks.append(chunk)
         try:
             body = json.loads(b"".join(chunks))
@@ -249,16 +250,16 @@ class _Chats:
 
     async def _answer(self, id: str, chat: _Chat, scope: Scope, receive: Receive, send: Send) -> None:
         """Run, and stream; returns when both have ended. Cancelled, it leaves the run, which closes everything."""
-        self._active[id] = chat
+        self.active[id] = chat
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_drive, chat)
                 await self._stream(chat)(scope, receive, send)
-                if not self._resumable:
+                if not self.resumable:
                     chat.run.cancel()  # nobody reads any more; does nothing where the run has ended
         finally:
-            if self._active.get(id) is chat:
-                del self._active[id]
+            if self.active.get(id) is chat:
+                del self.active[id]
 
     def _stream(self, chat: _Chat) -> EventStream:
         return EventStream(partial(self._write, chat), headers=_HEADERS)
@@ -266,7 +267,7 @@ class _Chats:
     async def _write(self, chat: _Chat, write: Write) -> None:
         encoder = chat.new_encoder()
         try:
-            async with chat.log.watch(min_interval_s=self._min_interval_s) as watcher:
+            async with chat.log.watch(min_interval_s=self.min_interval_s) as watcher:
                 async for batch in watcher:
                     if chunks := encoder.encode(batch.records):
                         await write(b"".join(map(_encoded, chunks)))
@@ -294,7 +295,7 @@ async def _drive(chat: _Chat) -> None:
     except EagerStreamError:
         pass
     except Exception as error:
-        _logger.error("the run of a chat failed: %s", type(error).__name__)
+        _logger.warning("the run of a chat failed: %s", type(error).__name__)
     finally:
         chat.log.close()  # also where it never began: nobody may wait for ever
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from ...wire import JSON
+from ...wire import INVALID_JSON, JSON
 from ..record import Record
 from .values import MAX_DEPTH, DepthGauge, readable
 
@@ -71,6 +71,7 @@ class _Call:
     is_hidden: bool = False  # too deep to be shown growing
     fragments: list[str] = field(default_factory=list)
     gauge: DepthGauge = field(default_factory=DepthGauge)
+    omitted_chars: int = 0  # of its input, which the log does not keep any more
     progress: Any = _UNSET
     result: Mapping[str, Any] | None = None  # a tool_stop that waits for the end of the input
     awaits: str | None = None  # the id of the approval
@@ -166,9 +167,9 @@ class UIMessageEncoder:
             case "block_start":
                 self._start_block(record["block"], record["kind"])
             case "text_delta":
-                self._text(record["block"], "text", record["text"])
+                self._text(record["block"], "text", record)
             case "thinking_delta":
-                self._text(record["block"], "thinking", record["thinking"])
+                self._text(record["block"], "thinking", record)
             case "block_stop":
                 self._stop_block(record["block"], record["content"])
             case "input_start":
@@ -299,8 +300,11 @@ class UIMessageEncoder:
             self._open[block] = kind
             self._send("text-start" if kind == "text" else "reasoning-start", id=_part_id(block, kind))
 
-    def _text(self, block: int, kind: str, text: str) -> None:
+    def _text(self, block: int, kind: str, record: Mapping[str, Any]) -> None:
         self._start_block(block, kind)
+        text: str = record[kind]
+        if chars := record.get("omitted_chars"):
+            text = f"({chars:,} characters are no longer kept)"
         if text:
             self._send("text-delta" if kind == "text" else "reasoning-delta", id=_part_id(block, kind), delta=text)
 
@@ -364,7 +368,10 @@ class UIMessageEncoder:
 
     def _input_delta(self, record: Mapping[str, Any]) -> None:
         call = self._calls.get(record["block"])
-        if call is None or call.has_ended or not (fragment := record["fragment"]):
+        if call is None or call.has_ended:
+            return
+        call.omitted_chars += record.get("omitted_chars", 0)
+        if not (fragment := record["fragment"]):
             return
         call.fragments.append(fragment)
         if not call.is_hidden:
@@ -475,6 +482,8 @@ def _part_id(block: int, kind: str) -> str:
 
 def _whole(call: _Call) -> dict[str, JSON] | None:
     """The input that ended valid; None where it cannot be told (a record that was changed)."""
+    if call.omitted_chars:
+        return {"omitted_chars": call.omitted_chars}
     if call.record["input"] is not None and not call.fragments:
         return dict(call.record["input"])
     try:
@@ -486,7 +495,7 @@ def _whole(call: _Call) -> dict[str, JSON] | None:
 
 def _wrapped(call: _Call) -> dict[str, JSON]:
     """As an input that is not JSON stands in the history."""
-    return {"INVALID_JSON": "".join(call.fragments)}
+    return {INVALID_JSON: "".join(call.fragments)}
 
 
 def _words(content: object) -> str:
