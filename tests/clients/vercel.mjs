@@ -88,7 +88,7 @@ const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
 
 async function until(condition) {
   for (let tries = 0; !condition(); tries++) {
-    if (tries > 1000) throw new Error(`waited in vain for ${condition}`);
+    if (tries > 500) throw new Error(`waited in vain for ${condition}`);
     await sleep(10);
   }
 }

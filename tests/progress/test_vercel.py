@@ -594,6 +594,17 @@ def test_a_call_that_is_still_being_written() -> None:
     assert len(to_messages([USER, {"role": "assistant", "parts": [part]}])) == 1
 
 
+def test_a_message_that_is_too_deep() -> None:
+    """What cannot be written as JSON again is refused as everything else."""
+    output: Any = []
+    for _ in range(100_000):
+        output = {"a": output}
+    for part in ({"output": output}, {"input": output}, {"output": [output]}):
+        call = {"type": "tool-x", "toolCallId": "c", "state": "output-available", **part}
+        with pytest.raises(UIMessageError):
+            to_messages([USER, {"role": "assistant", "parts": [call]}])
+
+
 def test_readable_of_what_cannot_be_written() -> None:
     """A value beyond the JSON writer's own depth does not break the stream."""
     value: Any = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -186,9 +187,7 @@ class _Chats:
                 run = await run
         except UIMessageError as error:
             raise _refusal(400, str(error)) from error
-        log = self.hub.observe(run, name=asked.id[:80])
-        chat = _Chat(run, log, partial(self.new_encoder, message_id=asked.answer_id))
-        return _Streamed(partial(self._answer, asked.id, chat))
+        return _Streamed(partial(self._answer, asked, run))
 
     async def resume(self, request: Request) -> Response | EventStream:
         """Go on with the run of a chat: all of it, from the beginning."""
@@ -231,16 +230,19 @@ class _Chats:
         """
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise _refusal(415, "expected JSON")
+        from starlette.requests import ClientDisconnect
+
         chunks: list[bytes] = []
         size = 0
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > self.max_body_bytes:
-                raise _refusal(413, f"the request is over {self.max_body_bytes:,} bytes")
-            chunks.append(chunk)
         try:
+            async with aclosing(request.stream()) as stream:
+                async for chunk in stream:
+                    size += len(chunk)
+                    if size > self.max_body_bytes:
+                        raise _refusal(413, f"the request is over {self.max_body_bytes:,} bytes")
+                    chunks.append(chunk)
             body = json.loads(b"".join(chunks))
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, ClientDisconnect) as error:
             raise _refusal(400, "the request is not JSON") from error
         if not isinstance(body, dict):
             raise _refusal(400, "the request is no JSON object")
@@ -248,9 +250,10 @@ class _Chats:
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    async def _answer(self, id: str, chat: _Chat, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, asked: ChatRequest, run: Run, scope: Scope, receive: Receive, send: Send) -> None:
         """Run, and stream; returns when both have ended. Cancelled, it leaves the run, which closes everything."""
-        self.active[id] = chat
+        log = self.hub.observe(run, name=asked.id[:80])
+        chat = self.active[asked.id] = _Chat(run, log, partial(self.new_encoder, message_id=asked.answer_id))
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_drive, chat)
@@ -258,8 +261,8 @@ class _Chats:
                 if not self.resumable:
                     chat.run.cancel()  # nobody reads any more; does nothing where the run has ended
         finally:
-            if self.active.get(id) is chat:
-                del self.active[id]
+            if self.active.get(asked.id) is chat:  # and not a later one
+                del self.active[asked.id]
 
     def _stream(self, chat: _Chat) -> EventStream:
         return EventStream(partial(self._write, chat), headers=_HEADERS)
@@ -270,11 +273,11 @@ class _Chats:
             async with chat.log.watch(min_interval_s=self.min_interval_s) as watcher:
                 async for batch in watcher:
                     if chunks := encoder.encode(batch.records):
-                        await write(b"".join(map(_encoded, chunks)))
+                        await write(encode_chunks(chunks))
             error = None
         except WatcherDropped as dropped:  # it reads more slowly than the run writes
             error = {"type": type(dropped).__name__}
-        await write(b"".join(map(_encoded, encoder.close(error))) + _DONE)
+        await write(encode_chunks(encoder.close(error), ends=True))
 
 
 class _Streamed:
@@ -315,6 +318,11 @@ def _refusal(status: int, why: str) -> Exception:
     from starlette.exceptions import HTTPException
 
     return HTTPException(status, why)
+
+
+def encode_chunks(chunks: Iterable[Chunk], *, ends: bool = False) -> bytes:
+    """Chunks as server-sent events; with `[DONE]` behind them where the stream `ends`."""
+    return b"".join(map(_encoded, chunks)) + (_DONE if ends else b"")
 
 
 def _encoded(chunk: Chunk) -> bytes:

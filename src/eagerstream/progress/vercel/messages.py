@@ -44,6 +44,13 @@ def to_messages(ui_messages: Sequence[Mapping[str, Any]]) -> list[Message]:
     Raises:
         UIMessageError: It is no list of UI messages, or a file is of a kind that the API does not take.
     """
+    try:
+        return _converted(ui_messages)
+    except RecursionError as error:
+        raise UIMessageError("a message is too deeply nested") from error
+
+
+def _converted(ui_messages: Sequence[Mapping[str, Any]]) -> list[Message]:
     messages: list[Message] = []
     for message in _mappings(ui_messages, "messages"):
         parts = list(_mappings(message.get("parts"), "parts"))

@@ -1,0 +1,303 @@
+"""UI message streams in the hands of those who read them: the `ai` package, three versions of it, and assistant-ui."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Final
+
+import anyio
+import pytest
+import uvicorn
+
+import eagerstream
+from eagerstream import Run, RunStatus, tool, validate_history
+from eagerstream.progress.hub import Hub
+from eagerstream.progress.merge import merge_records
+from eagerstream.progress.vercel import ChatRequest, UIMessageEncoder, to_messages, vercel_app
+from eagerstream.progress.vercel.app import encode_chunks
+from eagerstream.progress.vercel.values import from_readable
+from eagerstream.replay import reply, text
+from tests.clients import run_client
+from tests.progress.streams import Told, told_faults, told_recordings
+from tests.progress.ui_messages import Reader
+from tests.reliability.schedules import at_bytes, at_events
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    LocalAPI,
+    Piece,
+    check_history,
+    message_delta,
+    message_start,
+    whole_call,
+)
+
+READERS: Final[dict[str, Any]] = {"ai5": 5, "ai": 6, "ai7": 7}
+USER = {"role": "user", "parts": [{"type": "text", "text": "Hello"}]}
+_EXACT: Final = 2**53
+
+
+def _numbers(value: Any) -> Any:
+    """As JavaScript has them: integers beyond 2 ** 53 are floats."""
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if type(value) is int and abs(value) > _EXACT else value
+
+
+def bodies(told: Told, records: Sequence[Any], sdk: Any) -> tuple[str, Reader]:
+    """The stream that an endpoint makes of a run, in small batches; and what our own reader makes of it."""
+    encoder = UIMessageEncoder(sdk=sdk)
+    chunks = []
+    for at in range(0, len(records), 15):
+        chunks += encoder.encode(merge_records(records[at : at + 15]))
+    chunks += encoder.close()
+    return encode_chunks(chunks, ends=True).decode(), Reader(sdk).read(chunks).ended()
+
+
+def not_void(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By the rule for pages: what lies between a `step-start` and `data-restarted` is void."""
+    kept: list[dict[str, Any]] = []
+    for part in parts:
+        if part["type"] == "data-restarted":
+            while kept.pop()["type"] != "step-start":
+                pass
+        else:
+            kept.append(part)
+    return kept
+
+
+def expected(told: Told) -> Iterator[dict[str, Any]]:
+    """Each call that is not void: its input as the API gets it, and its result; told by the records alone."""
+    results = {record["block"]: record for record in told.records if record["type"] == "tool_stop"}
+    outcomes = {record["block"]: record["outcome"] for record in told.records if record["type"] == "input_stop"}
+    stops = [record["content"] for record in told.records if record["type"] == "block_stop"]
+    for call in told.calls():
+        start = next(r for r in told.records if r["type"] == "input_start" and r["block"] == call.block)
+        valid = outcomes.get(call.block) == "valid"
+        given = start["input"] if start["input"] is not None else None
+        if valid:
+            value = given if given is not None else json.loads(call.raw or "{}")
+        else:
+            value = {"INVALID_JSON": call.raw}
+        result = results.get(call.block)
+        fields: dict[str, Any] = {"toolName": call.name, "input": _numbers(value)}
+        if call.kind != "tool_use":
+            block = next((stop for stop in stops if stop.get("tool_use_id") == call.id), None)
+            yield fields | {"output": {k: v for k, v in block.items() if k != "tool_use_id"} if block else None}
+        elif result is None:
+            yield fields | {"error": "Not executed."}
+        elif result["is_error"]:
+            yield fields | {"error": result["content"]}
+        else:
+            yield fields | {"output": result["content"]}
+
+
+def rebuilt(part: dict[str, Any]) -> dict[str, Any]:
+    """A call that a reader rebuilt, in the same words."""
+    fields = {"toolName": part["toolName"], "input": _numbers(from_readable(part["input"]))}
+    if part.get("providerExecuted"):
+        error = part.get("errorText", "")
+        output = json.loads(error) if error.startswith("{") else None
+        return fields | {"output": from_readable(part["output"]) if part["state"] == "output-available" else output}
+    if part["state"] == "output-error":
+        return fields | {"error": part["errorText"]}
+    assert part["state"] == "output-available"
+    assert not part.get("preliminary")
+    return fields | {"output": from_readable(part["output"])}
+
+
+def check_with_clients(runs: Sequence[Told]) -> None:
+    """Every reader takes every stream, live and late, and rebuilds our inputs, results and texts."""
+    streams: list[Any] = []
+    jobs: list[tuple[Told, str, Reader]] = []
+    for told in runs:
+        for records in (told.records, told.snapshot):
+            for name, sdk in READERS.items():
+                body, ours = bodies(told, records, sdk)
+                # assistant-ui does not know how version 7 takes parts back.
+                streams.append({"body": body, "readers": [name, *(["assistant"] if sdk == 6 else [])]})
+                jobs.append((told, name, ours))
+    answers = run_client("vercel.mjs", "read", given={"streams": streams})
+    for (told, name, ours), answer in zip(jobs, answers, strict=True):
+        try:
+            read = answer[name]
+            assert read["errors"] == []
+            assert read["reported"] == ours.errors
+            parts = not_void(read["message"]["parts"])
+            assert [rebuilt(part) for part in parts if part["type"] == "dynamic-tool"] == list(expected(told))
+            for kind in ("text", "reasoning"):
+                texts = [part["text"] for part in parts if part["type"] == kind]
+                assert texts == [part["text"] for part in not_void(ours.parts) if part["type"] == kind]
+                assert not [part for part in parts if part["type"] == kind and part["state"] != "done"]
+            history = to_messages([USER, read["message"], USER])
+            assert not validate_history(history)
+            check_history(history)
+            if "assistant" in answer:
+                check_assistant(answer["assistant"], read["message"]["parts"])
+        except AssertionError as error:
+            error.add_note(f"{told.name}, {name}")
+            raise
+
+
+def check_assistant(read: Any, parts: Sequence[dict[str, Any]]) -> None:
+    """assistant-ui has the same calls, void ones among them: it knows no version of a form for that."""
+    assert read["errors"] == []
+    # It shows a call once its input has ended: where two are written at once, the order may be another.
+    ours = sorted((part for part in parts if part["type"] == "dynamic-tool"), key=itemgetter("toolCallId"))
+    calls = (part for part in read["message"]["parts"] if part["type"] == "tool-call")
+    theirs = sorted(calls, key=itemgetter("toolCallId"))
+    assert [part["toolCallId"] for part in theirs] == [part["toolCallId"] for part in ours]
+    for their, our in zip(theirs, ours, strict=True):
+        assert _numbers(json.loads(their["argsText"])) == _numbers(our["input"])
+        if our["state"] == "output-available":
+            assert their["result"] == our["output"]
+        else:
+            assert their["isError"]
+
+
+# --- a chat over a socket ---------------------------------------------------------------------------------------------
+
+
+class Shop:
+    """A chat's server: each run calls the tool `buy`, whose results are counted, and then says so.
+
+    Attributes:
+        runs: What was begun.
+        comes_back: Set when a client asks for the stream of a run; the tool waits for it where `waits`.
+    """
+
+    def __init__(self, *, waits: bool = False, asks: bool = False) -> None:
+        self.hub = Hub()
+        self.runs: list[Run] = []
+        self.comes_back = anyio.Event()
+        self.waits = waits
+        bodies: list[list[Piece]] = []
+        for index in range(2):  # ids differ from reply to reply
+            call = whole_call(index, "buy", '{"what": "tea"}')
+            bodies += [[message_start(), *call, message_delta("tool_use"), MESSAGE_STOP], [reply(text("Bought."))]]
+        self.api = LocalAPI(*bodies)
+        self.tools = [tool(approve=self.hub.approve if asks else None)(self.buy)]
+        self.app = vercel_app(self._start, hub=self.hub, resumable=waits)
+
+    async def buy(self, what: str) -> str:
+        """Buy something."""
+        if self.waits:
+            with anyio.fail_after(20):
+                await self.comes_back.wait()
+        return f"{what} number {len(self.runs)}"
+
+    def _start(self, chat: ChatRequest) -> Run:
+        request = REQUEST | {"messages": chat.messages}
+        self.runs.append(eagerstream.run(self.api.transport(), **request, tools=self.tools))
+        return self.runs[-1]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] == "GET":
+            self.comes_back.set()
+        await self.app(scope, receive, send)
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """The address of a chat, served over a socket until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/api/chat"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def chat(shop: Shop, reader: str, *steps: dict[str, Any], id: str = "chat-1") -> list[Any]:
+    """What a page has after each step of a person."""
+    with serving(shop) as api:
+        told: list[Any] = run_client(
+            "vercel.mjs", "chat", given={"reader": reader, "api": api, "steps": steps, "id": id}
+        )
+    assert all(step["errors"] == [] for step in told)
+    return told
+
+
+def tool_part(step: Any) -> Any:
+    """The call in the last message."""
+    (part,) = [part for part in step["messages"][-1]["parts"] if part["type"] == "dynamic-tool"]
+    return part
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+def test_a_chat(reader: str) -> None:
+    """Two messages: the page has the calls and results of both, and the second request has all of the first."""
+    shop = Shop()
+    first, second = chat(shop, reader, {"send": "Tea!"}, {"send": "Again!"})
+    assert [step["status"] for step in (first, second)] == ["ready", "ready"]
+    assert tool_part(first)["output"] == "tea number 1"
+    assert tool_part(second)["output"] == "tea number 2"
+    assert [message["role"] for message in second["messages"]] == ["user", "assistant"] * 2
+    history = shop.api.exchanges[2].body["messages"]
+    assert history[:-1] == shop.runs[0].result.messages
+    assert history[-1]["content"][0]["text"] == "Again!"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", ["ai", "ai7"])
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_page_decides(reader: str, approved: bool) -> None:
+    """A call waits for a person, who answers from the page while the run goes on."""
+    begin = {"begin": "Tea!", "until": "approval-requested"}
+    _, last = chat(Shop(asks=True), reader, begin, {"decide": approved, "reason": "because"})
+    assert last["status"] == "ready"
+    assert tool_part(last)["state"] == ("output-available" if approved else "output-denied")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+def test_a_page_stops(reader: str) -> None:
+    """`stop()` cancels the run on the server."""
+    shop = Shop(waits=True)
+    shop.app = vercel_app(shop._start)
+    _, last = chat(shop, reader, {"begin": "Tea!", "until": "input-available"}, {"stop": True})
+    assert last["status"] == "ready"
+    assert shop.runs[0].result.status is RunStatus.CANCELLED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("id", ["chat-1", "a/b c"])
+def test_a_page_is_loaded_again(reader: str, id: str) -> None:
+    """The run went on, and the page gets all of it; when it is over, there is nothing to resume."""
+    shop = Shop(waits=True)
+    begin = {"begin": "Tea!", "until": "input-available"}
+    *_, last, after = chat(shop, reader, begin, {"reload": True}, {"resume": True}, {"resume": True}, id=id)
+    assert len(shop.runs) == 1
+    assert last["status"] == after["status"] == "ready"
+    assert tool_part(last)["output"] == "tea number 1"
+    assert last["messages"] == after["messages"]
+
+
+# --- every run --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_recording() -> None:
+    """Every shared recording, as the first reply of a run with tools."""
+    check_with_clients(told_recordings())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_fault() -> None:
+    """Every kind of fault of the matrix at every boundary of events, and lost connections at many bytes."""
+    check_with_clients(told_faults(chain(at_events(), at_bytes(step=61))))
