@@ -275,6 +275,20 @@ def test_approval(sdk: int, approved: bool) -> None:
     assert sent_back(reader)[2]["content"][0].get("is_error", False) is not approved
 
 
+def test_a_question_before_the_end_of_an_input() -> None:
+    """It is put once there is an input to look at; an answer to one that was not put is not told."""
+    story = Story().turn()
+    call = story.input()
+    story.add("approval_start", block=call).fragments(call, "{}").stop(call)
+    story.add("approval_stop", block=call, approved=True, reason=None).result(call)
+    other = story.input()
+    story.add("approval_start", block=other).add("approval_stop", block=other, approved=False, reason=None)
+    story.fragments(other, "{}").stop(other).result(other, "no", is_error=True).turn_stop().end()
+    reader = read(story, 7)
+    assert reader.types.count("tool-approval-request") == reader.types.count("tool-approval-response") == 1
+    assert [part["state"] for part in reader.calls] == ["output-available", "output-error"]
+
+
 @pytest.mark.parametrize("sdk", [5, 6, 7])
 @pytest.mark.parametrize("by_message", [False, True])
 def test_a_turn_that_begins_anew(sdk: int, by_message: bool) -> None:

@@ -17,7 +17,7 @@ from eagerstream import Run, RunStatus, tool
 from eagerstream.progress import hub as hub_module
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.log import RunLog
-from eagerstream.progress.vercel import ChatRequest, vercel_app
+from eagerstream.progress.vercel import ChatRequest, to_messages, vercel_app
 from eagerstream.progress.vercel.app import encode_chunks
 from eagerstream.replay import reply, text
 from tests.progress.ui_messages import Reader
@@ -274,7 +274,8 @@ async def test_a_decision(approved: bool) -> None:
         return f"paid {amount}"
 
     call = [message_start(), *whole_call(0, "pay", '{"amount": 3}'), message_delta("tool_use"), MESSAGE_STOP]
-    app = vercel_app(Chats(LocalAPI(call, HI), tools=[pay]), hub=hub)
+    start = Chats(LocalAPI(call, HI), tools=[pay])
+    app = vercel_app(start, hub=hub)
     path = "/api/chat/chat-1/approval"
     async with asking(app) as answer:
         await answer.until(lambda answer: b"tool-approval-request" in answer.body)
@@ -292,9 +293,9 @@ async def test_a_decision(approved: bool) -> None:
         assert (await ask(app, path="/api/chat/other/approval", body=decision)).status == 404
         assert (await ask(app, path=path, body=decision)).status == 204
         assert (await ask(app, path=path, body=decision)).status == 404
-    (part,) = Reader().read(answer.chunks).ended().calls
-    assert part["state"] == ("output-available" if approved else "output-denied")
-    assert answer.headers
+    reader = Reader().read(answer.chunks).ended()
+    assert reader.calls[0]["state"] == ("output-available" if approved else "output-denied")
+    assert to_messages([SAID, reader.message | {"role": "assistant"}]) == start.runs[0].result.messages
 
 
 @pytest.mark.parametrize(

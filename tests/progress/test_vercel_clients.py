@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -22,7 +27,7 @@ from eagerstream.progress.merge import merge_records
 from eagerstream.progress.vercel import ChatRequest, UIMessageEncoder, to_messages, vercel_app
 from eagerstream.progress.vercel.app import encode_chunks
 from eagerstream.progress.vercel.values import from_readable
-from eagerstream.replay import reply, text
+from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from tests.clients import run_client
 from tests.progress.streams import Told, told_faults, told_recordings
 from tests.progress.ui_messages import Reader
@@ -284,6 +289,30 @@ def test_a_page_is_loaded_again(reader: str, id: str) -> None:
     assert last["status"] == after["status"] == "ready"
     assert tool_part(last)["output"] == "tea number 1"
     assert last["messages"] == after["messages"]
+
+
+@pytest.mark.slow
+def test_the_example() -> None:
+    """The smallest program serves a page, tools and all."""
+    letter = tool_use("draft_letter", {"to": "Ada", "paragraphs": ["Dear Ada,", "..."]})
+    example = Path(__file__).parents[2] / "examples" / "serve_vercel.py"
+    with ReplayServer(Scenario(reply(letter), reply(text("Drafted.")))) as api:
+        server = subprocess.Popen(
+            [sys.executable, example, "claude-made-1", "0"],
+            env={**os.environ, "ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "simulated"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with server:
+            assert server.stderr is not None
+            address = next(found[0] for line in server.stderr if (found := re.search(r"http://[\d.:]+", line)))
+            steps = [{"send": "Write to Ada."}]
+            told = run_client(
+                "vercel.mjs", "chat", given={"reader": "ai", "api": f"{address}/api/chat", "steps": steps}
+            )
+            server.terminate()
+            server.stderr.read()
+    assert tool_part(told[0])["output"] == "a letter to Ada, 2 paragraphs"
 
 
 # --- every run --------------------------------------------------------------------------------------------------------

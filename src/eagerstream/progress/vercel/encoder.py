@@ -74,7 +74,8 @@ class _Call:
     omitted_chars: int = 0  # of its input, which the log does not keep any more
     progress: Any = _UNSET
     result: Mapping[str, Any] | None = None  # a tool_stop that waits for the end of the input
-    awaits: str | None = None  # the id of the approval
+    awaits: str | None = None  # the id of the approval, until it is decided
+    was_asked: bool = False  # tool-approval-request was sent
 
     @property
     def is_of_server(self) -> bool:
@@ -162,7 +163,7 @@ class UIMessageEncoder:
             case "turn_start":
                 self._start_step(record["turn"])
             case "message_start":
-                if record["restarted"]:
+                if record["restarted"] and not self._step_is_empty:
                     self._void("interrupted")
             case "block_start":
                 self._start_block(record["block"], record["kind"])
@@ -392,8 +393,10 @@ class UIMessageEncoder:
             self._send("tool-input-available", **call.base, toolName=call.record["name"], input=readable(value))
         if call.result is not None:
             self._result(call.result)
-        elif call.progress is not _UNSET:
+            return
+        if call.progress is not _UNSET:
             self._send("tool-output-available", **call.base, output=call.progress, preliminary=True)
+        self._request_approval(call)
 
     def _send_invalid(self, call: _Call, why: str) -> None:
         call.has_ended = True
@@ -421,7 +424,11 @@ class UIMessageEncoder:
             return
         call.awaits = f"{self._run}.{record['block']}"
         self._send_approval(call, state="requested")
-        if self._sdk >= 6 and call.has_ended:
+        self._request_approval(call)
+
+    def _request_approval(self, call: _Call) -> None:
+        if self._sdk >= 6 and call.has_ended and call.awaits is not None and not call.was_asked:
+            call.was_asked = True
             self._send("tool-approval-request", approvalId=call.awaits, toolCallId=call.base["toolCallId"])
 
     def _decided(self, record: Mapping[str, Any]) -> None:
@@ -432,8 +439,9 @@ class UIMessageEncoder:
         known = {"reason": reason} if reason else {}
         call.was_denied = not approved
         self._send_approval(call, state="approved" if approved else "denied", **known)
-        if self._sdk >= 7 and call.has_ended:
+        if self._sdk >= 7 and call.was_asked:
             self._send("tool-approval-response", approvalId=call.awaits, approved=approved, **known)
+        call.awaits = None
 
     def _send_approval(self, call: _Call, **state: Any) -> None:
         data = {"approvalId": call.awaits, "toolCallId": call.base["toolCallId"], **state}
@@ -446,7 +454,7 @@ class UIMessageEncoder:
         if not call.has_ended:
             call.result = record
             return
-        if call.was_denied and self._sdk >= 6:
+        if call.was_denied and call.was_asked:
             call.has_result = True
             self._send("tool-output-denied", toolCallId=call.base["toolCallId"])
         elif record["is_error"]:

@@ -161,6 +161,7 @@ def _step_blocks(parts: Sequence[Mapping[str, Any]]) -> tuple[list[Block], list[
     """What the assistant said in one reply, and the results of its calls."""
     content: list[Block] = []
     results: list[Block] = []
+    reasons = _reasons(parts)
     for part in parts:
         kind = part.get("type")
         if kind == "text":
@@ -170,12 +171,19 @@ def _step_blocks(parts: Sequence[Mapping[str, Any]]) -> tuple[list[Block], list[
         elif isinstance(kind, str) and (kind == "dynamic-tool" or kind.startswith("tool-")):
             name = part.get("toolName") if kind == "dynamic-tool" else kind.removeprefix("tool-")
             if isinstance(name, str) and name and isinstance(part.get("toolCallId"), str):
-                call, result = _call_blocks(part, name)
+                call, result = _call_blocks(part, name, reasons.get(part["toolCallId"]))
                 content += call
                 results += result
     while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
         content.pop()  # the API refuses it at the end
     return content, results
+
+
+def _reasons(parts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Why calls were denied, by their ids: version 6 has no place for it in the part of the call."""
+    data = (part.get("data") for part in parts if part.get("type") == "data-approval")
+    pairs = ((item.get("toolCallId"), item.get("reason")) for item in data if isinstance(item, Mapping))
+    return {id: reason for id, reason in pairs if isinstance(id, str) and isinstance(reason, str)}
 
 
 def _metadata(part: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -199,7 +207,7 @@ def _thinking_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
         yield {"type": "thinking", "thinking": text, "signature": signature}
 
 
-def _call_blocks(part: Mapping[str, Any], name: str) -> tuple[list[Block], list[Block]]:
+def _call_blocks(part: Mapping[str, Any], name: str, reason: str | None) -> tuple[list[Block], list[Block]]:
     """A call, with a result of the server behind it; and a result of ours."""
     state = part.get("state")
     if state == "input-streaming":
@@ -209,7 +217,7 @@ def _call_blocks(part: Mapping[str, Any], name: str) -> tuple[list[Block], list[
         raise UIMessageError("a toolCallId has up to 128 letters, digits, _ and -")
     call = {"type": "tool_use", "id": id, "name": name, "input": _input(part)}
     if part.get("providerExecuted") is not True:
-        return [call], [_result(part, id)]
+        return [call], [_result(part, id, reason)]
     output = from_readable(part.get("errorText") if state == "output-error" else part.get("output"))
     if not isinstance(output, dict) or state not in _WITH_RESULT:
         return [], []
@@ -227,15 +235,16 @@ def _input(part: Mapping[str, Any]) -> dict[str, Any]:
     return {INVALID_JSON: value if isinstance(value, str) else json.dumps(value)}
 
 
-def _result(part: Mapping[str, Any], id: str) -> Block:
+def _result(part: Mapping[str, Any], id: str, reason: str | None) -> Block:
     state = part.get("state")
     if state == "output-error":
         text = part.get("errorText")
         return tool_result(id, text if isinstance(text, str) and text.strip() else "Error", is_error=True)
     if state == "output-denied":
         approval = part.get("approval")
-        reason = approval.get("reason") if isinstance(approval, Mapping) else None
-        return tool_result(id, reason if isinstance(reason, str) and reason.strip() else _DENIED, is_error=True)
+        given = approval.get("reason") if isinstance(approval, Mapping) else None
+        reason = given if isinstance(given, str) else reason
+        return tool_result(id, reason if reason and reason.strip() else _DENIED, is_error=True)
     if state != "output-available" or part.get("preliminary") is True:
         return tool_result(id, NOT_RUN, is_error=True)
     output = part.get("output")
