@@ -11,73 +11,11 @@ from hypothesis import given, settings, strategies as st
 from eagerstream import validate_history
 from eagerstream.progress.vercel import UIMessageEncoder, UIMessageError, to_messages
 from eagerstream.progress.vercel.values import MAX_DEPTH, DepthGauge, from_readable, readable
+from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.ui_messages import Reader
 from tests.support import check_history, cuts_of
 
 USER = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}
-
-
-class Story:
-    """Records of one run, written short. Blocks are numbered by the story, as in a run."""
-
-    def __init__(self) -> None:
-        self.records: list[Any] = []
-        self.blocks = 0
-        self.turns = 0
-        self.add("run_start", run="run1", started_at="2026-01-01T00:00:00Z", name=None, model="claude-made-1")
-
-    def add(self, type: str, **fields: Any) -> Story:
-        seq = len(self.records) + 1
-        self.records.append({"v": 1, "seq": seq, "at_s": seq / 10, "type": type, **fields})
-        return self
-
-    def turn(self) -> Story:
-        self.turns += 1
-        return self.add("turn_start", turn=self.turns).message()
-
-    def message(self, *, restarted: bool = False) -> Story:
-        return self.add("message_start", id=f"msg_{self.turns}", model="claude-made-1", restarted=restarted)
-
-    def block(self) -> int:
-        self.blocks += 1
-        return self.blocks
-
-    def text(self, *pieces: str, ends: bool = True, **content: Any) -> Story:
-        block = self.block()
-        self.add("block_start", block=block, index=0, kind="text")
-        for piece in pieces:
-            self.add("text_delta", block=block, text=piece)
-        return self.add("block_stop", block=block, content={"type": "text", **content}) if ends else self
-
-    def input(self, name: str = "book", id: str = "", kind: str = "tool_use", input: Any = None) -> int:
-        block = self.block()
-        self.add("input_start", block=block, index=0, id=id or f"toolu_{block}", name=name, kind=kind, input=input)
-        return block
-
-    def fragments(self, block: int, *fragments: str) -> Story:
-        for fragment in fragments:
-            self.add("input_delta", block=block, fragment=fragment, patch=[], finished=[])
-        return self
-
-    def stop(self, block: int, outcome: str = "valid", error: str | None = None) -> Story:
-        return self.add("input_stop", block=block, outcome=outcome, error=error)
-
-    def call(self, raw: str = '{"a":1}', name: str = "book", **fields: Any) -> int:
-        block = self.input(name, **fields)
-        self.fragments(block, raw).stop(block)
-        return block
-
-    def result(self, block: int, content: Any = "done", *, is_error: bool = False, ran: bool = True) -> Story:
-        return self.add("tool_stop", block=block, ran=ran, is_error=is_error, content=content)
-
-    def turn_stop(self, error: Any = None) -> Story:
-        return self.add("turn_stop", turn=self.turns, error=error)
-
-    def restart(self) -> Story:
-        return self.add("restarted", turn=self.turns, reason="interrupted", delay_s=0.1, error=None)
-
-    def end(self, status: str = "completed", error: Any = None) -> Story:
-        return self.add("run_stop", status=status, turns=self.turns, usage={"output_tokens": 9}, error=error)
 
 
 def read(story: Story, sdk: Any = 6, **options: Any) -> Reader:
@@ -369,6 +307,29 @@ def test_a_call_of_the_server_without_a_result() -> None:
     assert [block["type"] for block in sent_back(reader)[1]["content"]] == ["text"]
 
 
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_a_restart_after_a_pause(sdk: int) -> None:
+    """What is void is this turn's: a call that waits since the last one still gets its result."""
+    story = Story().turn()
+    story.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
+    story.turn_stop().turn()
+    story.fragments(story.input(), "{").restart().message()
+    content = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    story.add("block_stop", block=story.block(), content=content).turn_stop().end()
+    assert read(story, sdk).calls[0]["state"] == "output-available"
+
+
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_a_source_that_was_void(sdk: int) -> None:
+    """It is told again where the next attempt names it, and only there does it count."""
+    cited = [{"type": "web_search_result_location", "url": "https://example.org/a"}]
+    story = Story().turn().text("So.", citations=cited).restart().message().text("So.", citations=cited)
+    parts = read(story.turn_stop().turn().text("Again.", citations=cited).turn_stop().end(), sdk).parts
+    types = [part["type"] for part in parts]
+    valid = types[types.index("data-restarted") :] if sdk < 7 else types
+    assert valid.count("source-url") == 1
+
+
 def test_blocks_and_events_without_a_form() -> None:
     """Hidden thinking goes back; a block of a new kind is a data part, an event of a new kind is told and forgotten."""
     story = Story().turn()
@@ -395,15 +356,6 @@ def test_a_result_of_blocks() -> None:
     story = Story().turn()
     story.result(story.call(), [image]).turn_stop().end()
     assert sent_back(read(story))[2]["content"][0]["content"] == [image]
-
-
-HOSTILE: list[Any] = [
-    {"__proto__": {"x": 1}},
-    {"a": [{"constructor": {"prototype": 1}}]},
-    json.loads('{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH),
-    {"a": json.loads("[" * MAX_DEPTH + "]" * MAX_DEPTH)},
-    {"\ud800": "\udfff", '"__proto__":': '"__proto__":'},
-]
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -472,56 +424,6 @@ def _depth(value: Any) -> int:
 
 
 # --- any run ----------------------------------------------------------------------------------------------------------
-
-_OBJECTS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2).map(json.dumps)
-
-
-@st.composite
-def stories(draw: st.DrawFn) -> Story:
-    """Runs in which anything may be cut anywhere, tools end when they like, and turns begin anew."""
-    story = Story()
-    for _ in range(draw(st.integers(0, 3))):
-        story.turn()
-        waiting: list[int] = []
-        for _ in range(draw(st.integers(0, 6))):
-            kind = draw(
-                st.sampled_from(["text", "call", "open", "server", "result", "progress", "ask", "restart", "bad"])
-            )
-            if kind == "text":
-                story.text(draw(st.text(max_size=3)), ends=draw(st.booleans()))
-            elif kind in ("call", "open", "bad"):
-                block = story.input(id=draw(st.sampled_from(["", "toolu_same"])))
-                story.fragments(block, *draw(_OBJECTS.flatmap(cuts_of)))
-                if kind != "open":
-                    story.stop(block, *(("valid",) if kind == "call" else ("invalid", "bad")))
-                waiting.append(block)
-            elif kind == "server":
-                story.call("{}", "web_search", id=f"srvtoolu_{story.blocks}", kind="server_tool_use")
-                if draw(st.booleans()):
-                    id = f"srvtoolu_{story.blocks - 1}"
-                    content = {"type": "web_search_tool_result", "tool_use_id": id, "content": []}
-                    story.add("block_stop", block=story.block(), content=content)
-            elif kind == "restart":
-                story.restart().message(restarted=True)
-                waiting.clear()
-            elif waiting:
-                block = draw(st.sampled_from(waiting))
-                if kind == "result":
-                    story.result(block, draw(st.text(max_size=3)), is_error=draw(st.booleans()))
-                    waiting.remove(block)
-                elif kind == "progress":
-                    story.add("tool_progress", block=block, value=draw(st.text(max_size=2)))
-                else:
-                    story.add("approval_start", block=block)
-                    approved = draw(st.sampled_from([True, False, None]))
-                    if approved is not None:
-                        story.add("approval_stop", block=block, approved=approved, reason=None)
-        if draw(st.booleans()):
-            story.turn_stop(draw(st.sampled_from([None, {"type": "APIError", "text": "x"}])))
-    statuses = ["completed", "error", "cancelled", None]
-    if (status := draw(st.sampled_from(statuses))) is not None:
-        story.end(status)
-    return story
 
 
 @given(stories(), st.sampled_from([5, 6, 7]), st.sampled_from([(), ("book",)]))

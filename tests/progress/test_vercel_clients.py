@@ -19,6 +19,7 @@ from typing import Any, Final
 import anyio
 import pytest
 import uvicorn
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import eagerstream
 from eagerstream import Run, RunStatus, tool, validate_history
@@ -29,6 +30,7 @@ from eagerstream.progress.vercel.app import encode_chunks
 from eagerstream.progress.vercel.values import from_readable
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from tests.clients import run_client
+from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.streams import Told, told_faults, told_recordings
 from tests.progress.ui_messages import Reader
 from tests.reliability.schedules import at_bytes, at_events
@@ -50,14 +52,14 @@ _EXACT: Final = 2**53
 
 def _numbers(value: Any) -> Any:
     """As JavaScript has them: integers beyond 2 ** 53 are floats."""
-    if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    return float(value) if type(value) is int and abs(value) > _EXACT else value
+    return json.loads(json.dumps(value), parse_int=lambda digits: _number(int(digits)))
 
 
-def bodies(told: Told, records: Sequence[Any], sdk: Any) -> tuple[str, Reader]:
+def _number(value: int) -> float:
+    return float(value) if abs(value) > _EXACT else value
+
+
+def bodies(records: Sequence[Any], sdk: Any) -> tuple[str, Reader]:
     """The stream that an endpoint makes of a run, in small batches; and what our own reader makes of it."""
     encoder = UIMessageEncoder(sdk=sdk)
     chunks = []
@@ -126,7 +128,7 @@ def check_with_clients(runs: Sequence[Told]) -> None:
     for told in runs:
         for records in (told.records, told.snapshot):
             for name, sdk in READERS.items():
-                body, ours = bodies(told, records, sdk)
+                body, ours = bodies(records, sdk)
                 # assistant-ui does not know how version 7 takes parts back.
                 streams.append({"body": body, "readers": [name, *(["assistant"] if sdk == 6 else [])]})
                 jobs.append((told, name, ours))
@@ -316,6 +318,57 @@ def test_the_example() -> None:
 
 
 # --- every run --------------------------------------------------------------------------------------------------------
+
+
+def check_same_parts(runs: Sequence[Story]) -> None:
+    """What the real readers rebuild is what our own one does, part by part."""
+    streams: list[Any] = []
+    jobs: list[tuple[Story, str, Reader]] = []
+    for story in runs:
+        for name, sdk in READERS.items():
+            body, ours = bodies(story.records, sdk)
+            streams.append({"body": body, "readers": [name, "assistant"]})
+            jobs.append((story, name, ours))
+    for (story, name, ours), answer in zip(
+        jobs, run_client("vercel.mjs", "read", given={"streams": streams}), strict=True
+    ):
+        assert answer["assistant"]["errors"] == [], story.records
+        assert answer[name]["errors"] == [], story.records
+        assert answer[name]["reported"] == ours.errors
+        theirs = _numbers([_essence(part) for part in answer[name]["message"]["parts"]])
+        assert theirs == _numbers([_essence(part) for part in ours.parts]), story.records
+
+
+def _essence(part: dict[str, Any]) -> dict[str, Any]:
+    """A part without what differs from version to version."""
+    left_out = {"title"} | ({"state", "id"} if part["type"] in ("text", "reasoning") else set())
+    if part.get("state") != "output-error":
+        left_out |= {"errorText", "rawInput"}
+    return {name: value for name, value in part.items() if name not in left_out and value is not None}
+
+
+@pytest.mark.slow
+def test_hostile_values() -> None:
+    """Keys and depths that the readers refuse never reach them."""
+    runs = []
+    for value in HOSTILE:
+        story, raw = Story().turn(), json.dumps(value)
+        call = story.input()
+        story.fragments(call, raw[:9], raw[9:]).stop(call).add("tool_progress", block=call, value=value)
+        story.result(call).add("unknown", event=value).add("block_stop", block=story.block(), content=value)
+        runs.append(story.turn_stop().end())
+    deep = Story().turn()
+    call = deep.input()
+    deep.fragments(call, *['{"a":[' * 10] * 1000).stop(call, "invalid", "too deep").result(call, "no", is_error=True)
+    check_same_parts([*runs, deep.turn_stop().end()])
+
+
+@pytest.mark.slow
+@given(st.lists(stories(), min_size=30, max_size=30))
+@settings(max_examples=3, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+def test_any_run(runs: list[Story]) -> None:
+    """Whatever happens in a run, the readers take it."""
+    check_same_parts(runs)
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ class Reader:
         assert not self._texts, "a text was not ended"
         for part in self.calls:
             assert part["state"].startswith("output-"), part
-            assert not part.get("preliminary"), "a call without its result"
+            assert part["state"] == "output-denied" or not part.get("preliminary"), "a call without its result"
         return self
 
     def _check(self, chunk: Mapping[str, Any]) -> None:
@@ -180,7 +180,8 @@ class Reader:
     def _call(self, kind: str, chunk: dict[str, Any], part: dict[str, Any]) -> None:
         assert chunk.get("dynamic", False) is (part["type"] == "dynamic-tool") or kind not in FIELDS
         assert chunk.get("providerExecuted") == part.get("providerExecuted") or kind not in FIELDS
-        part.pop("output", None), part.pop("preliminary", None)
+        if kind in FIELDS:
+            part.pop("output", None), part.pop("preliminary", None)
         match kind:
             case "tool-input-available":
                 assert self._in_step
