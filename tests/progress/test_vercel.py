@@ -317,6 +317,25 @@ def test_a_restart_after_a_pause(sdk: int) -> None:
     content = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
     story.add("block_stop", block=story.block(), content=content).turn_stop().end()
     assert read(story, sdk).calls[0]["state"] == "output-available"
+    story.records[-3]["content"]["tool_use_id"] = "another"
+    assert read(story, sdk).calls[0]["errorText"] == "No result came."
+
+
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_a_result_of_nothing(sdk: int) -> None:
+    """A block that names a call of ours, or one that is void, is no result of it."""
+    story = Story().turn()
+    void = story.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
+    story.restart().message()
+    ours = story.call()
+    for block in (void, ours):
+        id = story.records[next(at for at, r in enumerate(story.records) if r.get("block") == block)]["id"]
+        story.add(
+            "block_stop", block=story.block(), content={"type": "x_tool_result", "tool_use_id": id, "content": []}
+        )
+    parts = read(story.result(ours).turn_stop().end(), sdk).parts
+    assert [part["type"] for part in parts].count("data-block") == 2
+    assert [part["output"] for part in parts if part.get("state") == "output-available"] == ["done"]
 
 
 @pytest.mark.parametrize("sdk", [5, 6, 7])

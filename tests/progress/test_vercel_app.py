@@ -21,7 +21,7 @@ from eagerstream.progress.vercel import ChatRequest, to_messages, vercel_app
 from eagerstream.progress.vercel.app import encode_chunks
 from eagerstream.replay import reply, text
 from tests.progress.ui_messages import Reader
-from tests.support import MESSAGE_STOP, REQUEST, Gate, LocalAPI, message_delta, message_start, whole_call
+from tests.support import MESSAGE_STOP, REQUEST, Gate, LocalAPI, Piece, message_delta, message_start, whole_call
 
 pytestmark = pytest.mark.anyio
 
@@ -248,6 +248,31 @@ async def test_a_client_comes_back(id: str) -> None:
     assert second.headers["x-vercel-ai-ui-message-stream"] == "v1"
     assert first.chunks[0]["messageId"] == second.chunks[0]["messageId"]
     assert (await ask(app, "GET", path)).status == 204
+
+
+async def test_the_newest_run_of_a_chat() -> None:
+    """Where a chat has two, the newer one is its own, also when the older one has ended."""
+    gates = [Gate(), Gate()]
+    bodies: list[list[Piece]] = [[gate, *HI] for gate in gates]
+    app = vercel_app(Chats(LocalAPI(*bodies)))
+    has_ended = anyio.Event()
+
+    async def first() -> None:
+        await ask(app)
+        has_ended.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first)
+        await gates[0].reached.wait()
+        async with asking(app) as second:
+            await gates[1].reached.wait()
+            gates[0].opened.set()
+            await has_ended.wait()
+            async with asking(app, method="GET", path="/api/chat/chat-1/stream") as third:
+                await third.until(lambda answer: answer.status > 0)
+                gates[1].opened.set()
+    assert third.status == 200
+    assert third.chunks[0] == second.chunks[0]
 
 
 async def test_a_run_is_stopped() -> None:

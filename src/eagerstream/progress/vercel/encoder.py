@@ -120,7 +120,7 @@ class UIMessageEncoder:
         self._turn = 0
         self._open: dict[int, str] = {}  # text and thinking blocks, and their kinds
         self._calls: dict[int, _Call] = {}  # of this turn, and of the server where no result came yet
-        self._by_id: dict[str, _Call] = {}
+        self._of_server: dict[str, _Call] = {}  # those of them that the API runs, by its id
         self._used_ids: set[str] = set()
         self._sources: dict[str, bool] = {}  # url: whether it is of this step
         self._restarts = 0
@@ -268,6 +268,7 @@ class UIMessageEncoder:
             self._send("start-step")
         self._open.clear()
         self._calls = {block: call for block, call in self._calls.items() if call.turn != self._turn}
+        self._of_server = {id: call for id, call in self._of_server.items() if call.turn != self._turn}
         self._sources = {url: False for url, is_new in self._sources.items() if not is_new}
         self._step_is_empty = True
 
@@ -329,7 +330,7 @@ class UIMessageEncoder:
             self._start_block(block, "thinking")
             data = content.get("data")
             self._end_text(block, "thinking", {"redactedData": data} if isinstance(data, str) else None)
-        elif (call := self._by_id.get(str(content.get("tool_use_id")))) is not None and not call.has_result:
+        elif (call := self._of_server.get(str(content.get("tool_use_id")))) is not None and not call.has_result:
             self._server_result(call, content)
         else:
             self._send("data-block", data=readable(dict(content)))
@@ -357,7 +358,8 @@ class UIMessageEncoder:
         call = _Call(record, self._turn, base)
         if call.is_of_server:
             base["providerExecuted"] = True
-        self._calls[record["block"]] = self._by_id[record["id"]] = call
+            self._of_server[record["id"]] = call
+        self._calls[record["block"]] = call
         self._send("tool-input-start", **base, toolName=record["name"])
 
     def _unused_id(self, record: Mapping[str, Any]) -> str:
