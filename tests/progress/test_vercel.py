@@ -258,7 +258,7 @@ def test_a_turn_that_begins_anew(sdk: int, by_message: bool) -> None:
 def test_a_restart_of_nothing() -> None:
     """An attempt of which nothing came leaves nothing in the message."""
     story = Story()
-    story.add("turn_start", turn=1).restart().restart().message().text("Hi").turn_stop().end()
+    story.restart().add("turn_start", turn=1).restart().restart().message().text("Hi").turn_stop().end()
     assert [part["type"] for part in read(story).parts] == ["step-start", "text"]
 
 
@@ -388,6 +388,53 @@ def test_hostile_values(value: Any) -> None:
     assert from_readable(reader.calls[0]["input"]) == value
     expected = json.loads(json.dumps(value).replace("\\ud800", "\\ufffd").replace("\\udfff", "\\ufffd"))
     assert sent_back(reader)[1]["content"][0]["input"] == expected
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_records_that_come_too_late(is_over: bool) -> None:
+    """What is told of a call that has its result already, or of one that nobody knows, changes nothing."""
+    story = Story().turn()
+    call = story.call()
+    story.result(call)
+    expected = read(story)
+    block = call if is_over else 99
+    story.fragments(block, "{").stop(block).result(block, "another").add("tool_progress", block=block, value=1)
+    story.add("approval_start", block=block).add("approval_stop", block=block, approved=True, reason=None)
+    assert read(story).parts == expected.parts
+    over = story.turn_stop().end().records
+    assert not UIMessageEncoder().encode([*over, *over])[len(UIMessageEncoder().encode(over)) :]
+    tomorrow: Any = {**over[0], "type": "of_tomorrow"}
+    assert not UIMessageEncoder().encode([tomorrow])
+
+
+@pytest.mark.parametrize("status", ["valid", "invalid"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("bad", "bad"),
+        ("", "(an error without words)"),
+        ([], "(an error without words)"),
+        ([{"type": "text", "text": "bad"}, {"type": "text", "text": "luck"}], "bad\nluck"),
+    ],
+)
+def test_the_words_of_an_error(status: str, content: Any, words: str) -> None:
+    """An error result is text on the page, also where it came in blocks, or not at all."""
+    story = Story().turn()
+    call = story.input()
+    story.fragments(call, "not JSON").stop(call, status).result(call, content, is_error=True)
+    (part,) = read(story.turn_stop().end()).calls
+    assert part["input"] == {"INVALID_JSON": "not JSON"}  # also of a saved run in which secrets were masked
+    assert part["errorText"] == words
+
+
+def test_a_server_result_before_the_end_of_its_input() -> None:
+    """A record may be missing; the stream stays whole."""
+    story = Story().turn()
+    story.input("web_search", "srvtoolu_1", "server_tool_use")
+    content = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    story.add("block_stop", block=story.block(), content=content).restart().restart()
+    story.text("Whole.").turn_stop().end()
+    assert read(story).calls[0]["output"] == {"type": "web_search_tool_result", "content": []}
 
 
 def test_a_late_joiner_of_a_very_long_run() -> None:

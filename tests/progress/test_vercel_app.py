@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
@@ -13,7 +14,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 import eagerstream
-from eagerstream import Run, RunStatus, tool
+from eagerstream import MissingExtraError, Run, RunStatus, tool
 from eagerstream.progress import hub as hub_module
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.log import RunLog
@@ -399,6 +400,31 @@ async def test_a_client_that_cannot_keep_up(monkeypatch: pytest.MonkeyPatch) -> 
 
     answer = await ask(slow)
     assert Reader().read(answer.chunks).ended().errors == ["The run failed (WatcherDropped)."]
+
+
+async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which extra brings the server is told."""
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    with pytest.raises(MissingExtraError, match=r"eagerstream\[web\]"):
+        vercel_app(Chats(LocalAPI(HI)))
+
+
+async def test_a_client_that_leaves_before_it_has_asked() -> None:
+    """Half a request begins nothing."""
+    start = Chats(LocalAPI(HI))
+    statuses = []
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status"))
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/chat", "query_string": b"", "headers": headers}
+    await vercel_app(start)(scope, receive, send)
+    assert statuses[0] == 400
+    assert not start.runs
 
 
 async def test_halves_of_a_surrogate_pair() -> None:

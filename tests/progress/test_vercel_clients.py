@@ -102,7 +102,7 @@ def expected(told: Told) -> Iterator[dict[str, Any]]:
         elif result is None:
             yield fields | {"error": "Not executed."}
         elif result["is_error"]:
-            yield fields | {"error": result["content"]}
+            yield fields | {"error": result["content"] or "(an error without words)"}
         else:
             yield fields | {"output": result["content"]}
 

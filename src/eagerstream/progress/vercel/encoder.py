@@ -510,7 +510,7 @@ def _wrapped(call: _Call) -> dict[str, JSON]:
 
 def _words(content: object) -> str:
     """An error result as text."""
-    if isinstance(content, str):
-        return content
-    texts = (block.get("text") for block in content if isinstance(block, Mapping)) if isinstance(content, list) else ()
-    return "\n".join(text for text in texts if isinstance(text, str)) or "(an error without words)"
+    if isinstance(content, list):
+        texts = (block.get("text") for block in content if isinstance(block, Mapping))
+        content = "\n".join(text for text in texts if isinstance(text, str))
+    return str(content) or "(an error without words)"
