@@ -189,6 +189,15 @@ def test_a_result_before_the_end_of_its_input() -> None:
     assert (part["input"], part["output"]) == ({"a": 1}, "early")
 
 
+def test_a_result_without_the_end_of_its_input() -> None:
+    """It is not lost where the turn ends first."""
+    story = Story().turn()
+    call = story.input()
+    story.fragments(call, '{"a":').result(call, "fine").turn_stop().end()
+    (part,) = read(story).calls
+    assert (part["input"], part["output"]) == ({"INVALID_JSON": '{"a":'}, "fine")
+
+
 @pytest.mark.parametrize("sdk", [5, 6, 7])
 @pytest.mark.parametrize("approved", [True, False])
 def test_approval(sdk: int, approved: bool) -> None:
@@ -347,6 +356,8 @@ def test_a_source_that_was_void(sdk: int) -> None:
     types = [part["type"] for part in parts]
     valid = types[types.index("data-restarted") :] if sdk < 7 else types
     assert valid.count("source-url") == 1
+    ids = [part["sourceId"] for part in parts if part["type"] == "source-url"]
+    assert len(set(ids)) == len(ids)
 
 
 def test_blocks_and_events_without_a_form() -> None:
@@ -570,6 +581,26 @@ def test_each_state_of_a_call(part: Any, result: Any) -> None:
     assert set(messages[2]["content"][0]) >= {"type", "tool_use_id", *result}
 
 
+def test_what_the_api_would_not_take_back() -> None:
+    """Thinking that is not signed, or comes last, and results of MCP servers; a part that is no call is none."""
+    signed = {"anthropic": {"signature": "sig"}}
+    mcp = {"type": "mcp_tool_result", "content": []}
+    call = {"type": "dynamic-tool", "toolName": "x", "toolCallId": "c", "state": "output-available", "input": {}}
+    parts = [
+        {"type": "reasoning", "text": "Hm.", "state": "done"},
+        {"type": "reasoning", "text": "Hm.", "providerMetadata": {"anthropic": 1}},
+        {"type": "text", "text": "So."},
+        {"type": "reasoning", "text": "Hm.", "providerMetadata": signed},
+        call | {"providerExecuted": True, "output": mcp},
+        call | {"providerExecuted": True, "output": "what?"},
+        call | {"toolCallId": None},
+        call | {"toolName": ""},
+        {"type": "source-url", "url": "https://example.org"},
+    ]
+    _, message = to_messages([USER, {"role": "assistant", "parts": parts}])
+    assert message["content"] == [{"type": "text", "text": "So."}]
+
+
 def test_a_call_that_is_still_being_written() -> None:
     """It is left out: nothing is known of it."""
     part = {"type": "dynamic-tool", "toolName": "x", "toolCallId": "c", "state": "input-streaming", "input": {}}
@@ -593,3 +624,4 @@ def test_readable_of_what_cannot_be_written() -> None:
     for _ in range(100_000):
         value = [value]
     assert isinstance(readable(value), str)
+    assert from_readable("not JSON") == "not JSON"

@@ -4,27 +4,23 @@ The chunks are those that the `ai` package (5, 6 and 7) reads, with no field tha
 Where a form is ambiguous, what its reader does with it decides:
 
 * A tool part is `dynamic-tool`, unless the program names the tool in `static_tools`: the type of a static part,
-  `tool-<name>`, would be made of what a model wrote; and the reader keeps the input of a dynamic part that was invalid
-  when a result comes, while that of a static one moves to `rawInput` and is then forgotten. `dynamic` stands on every
-  chunk of a call, since version 5 looks for it on each.
+  `tool-<name>`, would be made of what a model wrote; and of an invalid input the reader keeps more in a dynamic part.
+  More of calls in `tool_part.py`.
 * Every `toolCallId` is used once: the reader finds a part by it, and assistant-ui drops a second call of the same id.
-* What a tool says before its input has ended goes out as transient `data-tool-progress`, and its result waits: each
-  `tool-input-delta` sets the part back to `input-streaming` and takes its output away.
 * Parts cannot be taken back before version 7 (`reset-step`). A turn that is begun anew ends its step with
   `data-restarted`: everything from the `step-start` before it is void. Its calls end as errors that say so.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from ...wire import INVALID_JSON, JSON
 from ..record import Record
-from .values import MAX_DEPTH, DepthGauge, readable
+from .tool_part import ToolPart
+from .values import readable
 
 Chunk: TypeAlias = dict[str, Any]
 """One chunk of a UI message stream: the data of one server-sent event."""
@@ -34,10 +30,8 @@ SDKVersion: TypeAlias = Literal[5, 6, 7]
 _VOID: Final = "Void: the reply was begun anew."
 _NOT_RUN: Final = "Not executed."
 _NO_RESULT: Final = "No result came."
-_CUT: Final = "The input was cut off."
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _MAX_SOURCES: Final = 200
-_UNSET: Final = object()
 
 _FINISH_REASONS: Final = {
     "completed": "stop",
@@ -59,27 +53,15 @@ def describe_error(error: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A tool call, as far as it has been sent."""
+    """A call, the API's id of it, and the turn in which it began."""
 
-    record: Mapping[str, Any]  # its input_start
+    part: ToolPart
+    id: str
     turn: int
-    base: Chunk  # what all its chunks have
-    has_ended: bool = False  # tool-input-available or tool-input-error was sent
-    was_valid: bool = False
-    has_result: bool = False
-    was_denied: bool = False
-    is_hidden: bool = False  # too deep to be shown growing
-    fragments: list[str] = field(default_factory=list)
-    gauge: DepthGauge = field(default_factory=DepthGauge)
-    omitted_chars: int = 0  # of its input, which the log does not keep any more
-    progress: Any = _UNSET
-    result: Mapping[str, Any] | None = None  # a tool_stop that waits for the end of the input
-    awaits: str | None = None  # the id of the approval, until it is decided
-    was_asked: bool = False  # tool-approval-request was sent
 
     @property
-    def is_of_server(self) -> bool:
-        return bool(self.record["kind"] != "tool_use")
+    def waits_for_server(self) -> bool:
+        return self.part.is_of_server and not self.part.has_result
 
 
 class UIMessageEncoder:
@@ -120,9 +102,9 @@ class UIMessageEncoder:
         self._turn = 0
         self._open: dict[int, str] = {}  # text and thinking blocks, and their kinds
         self._calls: dict[int, _Call] = {}  # of this turn, and of the server where no result came yet
-        self._of_server: dict[str, _Call] = {}  # those of them that the API runs, by its id
         self._used_ids: set[str] = set()
         self._sources: dict[str, bool] = {}  # url: whether it is of this step
+        self._source_count = 0
         self._restarts = 0
         self._out: list[Chunk] = []
 
@@ -146,7 +128,7 @@ class UIMessageEncoder:
         out, self._out = self._out, []
         return out
 
-    def _send(self, type: str, **fields: Any) -> None:
+    def _send(self, type: str, /, **fields: Any) -> None:
         self._out.append({"type": type, **fields})
         if self._in_step and not fields.get("transient"):
             self._step_is_empty = False
@@ -175,18 +157,8 @@ class UIMessageEncoder:
                 self._stop_block(record["block"], record["content"])
             case "input_start":
                 self._start_input(record)
-            case "input_delta":
-                self._input_delta(record)
-            case "input_stop":
-                self._stop_input(record)
-            case "tool_progress":
-                self._progress(record)
-            case "approval_start":
-                self._ask(record)
-            case "approval_stop":
-                self._decided(record)
-            case "tool_stop":
-                self._result(record)
+            case "input_delta" | "input_stop" | "tool_progress" | "tool_stop" | "approval_start" | "approval_stop":
+                self._of_call(record)
             case "turn_stop":
                 self._stop_turn(record.get("error"))
             case "restarted":
@@ -214,7 +186,7 @@ class UIMessageEncoder:
         self._send("start-step")
         self._in_step = self._step_is_empty = True
         # After a pause the results of the server's calls come in the next turn.
-        self._calls = {block: call for block, call in self._calls.items() if call.is_of_server and not call.has_result}
+        self._calls = {block: call for block, call in self._calls.items() if call.waits_for_server}
 
     def _stop_step(self) -> None:
         if not self._in_step:
@@ -224,24 +196,17 @@ class UIMessageEncoder:
         self._in_step = False
         self._send("finish-step")
 
+    def _close_texts(self) -> None:
+        for block, kind in list(self._open.items()):
+            self._end_text(block, kind)
+
     def _close_open(self) -> None:
         """End what is still open in this step, so that no part of the page waits for ever."""
-        for block, kind in list(self._open.items()):
-            self._end_text(block, kind)
+        self._close_texts()
         for call in self._calls.values():
-            if not call.has_ended:
-                self._send_invalid(call, _CUT)
-            if not call.has_result and not call.is_of_server:
-                self._send_error(call, _NOT_RUN)
-
-    def _close_void(self) -> None:
-        for block, kind in list(self._open.items()):
-            self._end_text(block, kind)
-        for call in self._calls.values():
-            if call.turn == self._turn and not call.has_ended:
-                self._send_invalid(call, _VOID)
-            if call.turn == self._turn and not call.has_result:
-                self._send_error(call, _VOID)
+            call.part.close_input()
+            if not call.part.is_of_server:
+                call.part.close(_NOT_RUN)
 
     def _stop_turn(self, error: Mapping[str, Any] | None) -> None:
         if self._in_step and error is not None:
@@ -262,13 +227,16 @@ class UIMessageEncoder:
             self._send("reset-step")
             self._send("data-restarted", data=data, transient=True)
         else:
-            self._close_void()
+            self._close_texts()
+            for call in self._calls.values():
+                if call.turn == self._turn:
+                    call.part.close_input(_VOID)
+                    call.part.close(_VOID)
             self._send("data-restarted", id=f"restarted-{self._run}-{self._restarts}", data=data)
             self._send("finish-step")
             self._send("start-step")
         self._open.clear()
         self._calls = {block: call for block, call in self._calls.items() if call.turn != self._turn}
-        self._of_server = {id: call for id, call in self._of_server.items() if call.turn != self._turn}
         self._sources = {url: False for url, is_new in self._sources.items() if not is_new}
         self._step_is_empty = True
 
@@ -276,8 +244,7 @@ class UIMessageEncoder:
         self._begin({})
         self._close_open()
         for call in self._calls.values():
-            if not call.has_result:
-                self._send_error(call, _NO_RESULT)
+            call.part.close(_NO_RESULT)
         self._stop_step()
         self._has_stopped = True
         status, error = record["status"], record.get("error")
@@ -330,9 +297,13 @@ class UIMessageEncoder:
             self._start_block(block, "thinking")
             data = content.get("data")
             self._end_text(block, "thinking", {"redactedData": data} if isinstance(data, str) else None)
-        elif (call := self._of_server.get(str(content.get("tool_use_id")))) is not None and not call.has_result:
-            self._server_result(call, content)
         else:
+            id = content.get("tool_use_id")
+            for call in self._calls.values():
+                if call.id == id and call.waits_for_server:
+                    call.part.server_result(content)
+                    self._cite(content.get("content"))
+                    return
             self._send("data-block", data=readable(dict(content)))
 
     def _cite(self, cited: object) -> None:
@@ -345,22 +316,23 @@ class UIMessageEncoder:
             if url in self._sources or len(self._sources) >= _MAX_SOURCES:
                 continue
             self._sources[url] = True
+            self._source_count += 1
             title = item.get("title")
             known = {"title": title} if isinstance(title, str) else {}
-            self._send("source-url", sourceId=f"source-{self._run}-{len(self._sources)}", url=url, **known)
+            self._send("source-url", sourceId=f"source-{self._run}-{self._source_count}", url=url, **known)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def _start_input(self, record: Mapping[str, Any]) -> None:
-        base: Chunk = {"toolCallId": self._unused_id(record)}
-        if record["name"] not in self._static_tools:
-            base["dynamic"] = True
-        call = _Call(record, self._turn, base)
-        if call.is_of_server:
-            base["providerExecuted"] = True
-            self._of_server[record["id"]] = call
-        self._calls[record["block"]] = call
-        self._send("tool-input-start", **base, toolName=record["name"])
+        part = ToolPart(
+            record,
+            tool_call_id=self._unused_id(record),
+            approval_id=f"{self._run}.{record['block']}",
+            dynamic=record["name"] not in self._static_tools,
+            sdk=self._sdk,
+            send=self._send,
+        )
+        self._calls[record["block"]] = _Call(part, record["id"], self._turn)
 
     def _unused_id(self, record: Mapping[str, Any]) -> str:
         id: str = record["id"]
@@ -369,148 +341,24 @@ class UIMessageEncoder:
         self._used_ids.add(id)
         return id
 
-    def _input_delta(self, record: Mapping[str, Any]) -> None:
+    def _of_call(self, record: Mapping[str, Any]) -> None:
         call = self._calls.get(record["block"])
-        if call is None or call.has_ended:
-            return
-        call.omitted_chars += record.get("omitted_chars", 0)
-        if not (fragment := record["fragment"]):
-            return
-        call.fragments.append(fragment)
-        if not call.is_hidden:
-            call.is_hidden = call.gauge.feed(fragment) > MAX_DEPTH
-        if not call.is_hidden:
-            self._send("tool-input-delta", toolCallId=call.base["toolCallId"], inputTextDelta=fragment)
-
-    def _stop_input(self, record: Mapping[str, Any]) -> None:
-        call = self._calls.get(record["block"])
-        if call is None or call.has_ended:
-            return
-        value = _whole(call) if record["outcome"] == "valid" else None
-        if value is None:
-            self._send_invalid(call, record.get("error") or _CUT)
-        else:
-            call.has_ended = call.was_valid = True
-            call.fragments.clear()
-            self._send("tool-input-available", **call.base, toolName=call.record["name"], input=readable(value))
-        if call.result is not None:
-            self._result(call.result)
-            return
-        if call.progress is not _UNSET:
-            self._send("tool-output-available", **call.base, output=call.progress, preliminary=True)
-        self._request_approval(call)
-
-    def _send_invalid(self, call: _Call, why: str) -> None:
-        call.has_ended = True
-        wrapped = _wrapped(call)
-        self._send("tool-input-error", **call.base, toolName=call.record["name"], input=wrapped, errorText=why)
-
-    def _send_error(self, call: _Call, why: str) -> None:
-        call.has_result = True
-        self._send("tool-output-error", **call.base, errorText=why)
-
-    def _progress(self, record: Mapping[str, Any]) -> None:
-        call = self._calls.get(record["block"])
-        if call is None or call.has_result:
-            return
-        call.progress = readable(record["value"])
-        if call.has_ended:
-            self._send("tool-output-available", **call.base, output=call.progress, preliminary=True)
-        else:
-            data = {"toolCallId": call.base["toolCallId"], "progress": call.progress}
-            self._send("data-tool-progress", data=data, transient=True)
-
-    def _ask(self, record: Mapping[str, Any]) -> None:
-        call = self._calls.get(record["block"])
-        if call is None or call.has_result:
-            return
-        call.awaits = f"{self._run}.{record['block']}"
-        self._send_approval(call, state="requested")
-        self._request_approval(call)
-
-    def _request_approval(self, call: _Call) -> None:
-        if self._sdk >= 6 and call.has_ended and call.awaits is not None and not call.was_asked:
-            call.was_asked = True
-            self._send("tool-approval-request", approvalId=call.awaits, toolCallId=call.base["toolCallId"])
-
-    def _decided(self, record: Mapping[str, Any]) -> None:
-        call = self._calls.get(record["block"])
-        if call is None or call.awaits is None or call.has_result:
-            return
-        approved, reason = record["approved"], record.get("reason")
-        known = {"reason": reason} if reason else {}
-        call.was_denied = not approved
-        self._send_approval(call, state="approved" if approved else "denied", **known)
-        if self._sdk >= 7 and call.was_asked:
-            self._send("tool-approval-response", approvalId=call.awaits, approved=approved, **known)
-        call.awaits = None
-
-    def _send_approval(self, call: _Call, **state: Any) -> None:
-        data = {"approvalId": call.awaits, "toolCallId": call.base["toolCallId"], **state}
-        self._send("data-approval", id=f"approval-{call.awaits}", data=data)
-
-    def _result(self, record: Mapping[str, Any]) -> None:
-        call = self._calls.get(record["block"])
-        if call is None or call.has_result:
-            return
-        if not call.has_ended:
-            call.result = record
-            return
-        if call.was_denied and call.was_asked:
-            call.has_result = True
-            self._send("tool-output-denied", toolCallId=call.base["toolCallId"])
-        elif record["is_error"]:
-            self._send_error(call, _words(record["content"]))
-        else:
-            if not call.was_valid and "dynamic" not in call.base:
-                # The reader moved the input of the static part away, and would forget it.
-                wrapped = _wrapped(call)
-                self._send("tool-input-available", **call.base, toolName=call.record["name"], input=wrapped)
-            call.has_result = True
-            self._send("tool-output-available", **call.base, output=readable(record["content"]))
-
-    def _server_result(self, call: _Call, block: Mapping[str, Any]) -> None:
-        """The block itself is the output: with it the history can be sent again."""
-        if not call.has_ended:
-            self._send_invalid(call, _CUT)
-        content = block.get("content")
-        has_failed = block.get("is_error") is True or (
-            isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
-        )
-        output = {name: value for name, value in block.items() if name != "tool_use_id"}
-        if has_failed:
-            self._send_error(call, json.dumps(output))
-        else:
-            call.has_result = True
-            self._send("tool-output-available", **call.base, output=readable(output))
-            self._cite(content)
+        if call is None:
+            return  # its turn is over
+        match record["type"]:
+            case "input_delta":
+                call.part.input_delta(record)
+            case "input_stop":
+                call.part.input_stop(record)
+            case "tool_progress":
+                call.part.tool_progress(record)
+            case "tool_stop":
+                call.part.tool_stop(record)
+            case "approval_start":
+                call.part.approval_start()
+            case _:
+                call.part.approval_stop(record)
 
 
 def _part_id(block: int, kind: str) -> str:
     return f"{'text' if kind == 'text' else 'reasoning'}-{block}"
-
-
-def _whole(call: _Call) -> dict[str, JSON] | None:
-    """The input that ended valid; None where it cannot be told (a record that was changed)."""
-    if call.omitted_chars:
-        return {"omitted_chars": call.omitted_chars}
-    if call.record["input"] is not None and not call.fragments:
-        return dict(call.record["input"])
-    try:
-        value = json.loads("".join(call.fragments) or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _wrapped(call: _Call) -> dict[str, JSON]:
-    """As an input that is not JSON stands in the history."""
-    return {INVALID_JSON: "".join(call.fragments)}
-
-
-def _words(content: object) -> str:
-    """An error result as text."""
-    if isinstance(content, list):
-        texts = (block.get("text") for block in content if isinstance(block, Mapping))
-        content = "\n".join(text for text in texts if isinstance(text, str))
-    return str(content) or "(an error without words)"
