@@ -66,7 +66,9 @@ def bodies(records: Sequence[Any], sdk: Any) -> tuple[str, Reader]:
     for at in range(0, len(records), 15):
         chunks += encoder.encode(merge_records(records[at : at + 15]))
     chunks += encoder.close()
-    return encode_chunks(chunks, ends=True).decode(), Reader(sdk).read(chunks).ended()
+    # As after some silence: a comment.
+    body = encode_chunks(chunks[:3]) + b":\n\n" + encode_chunks(chunks[3:], ends=True)
+    return body.decode(), Reader(sdk).read(chunks).ended()
 
 
 def not_void(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
-_logger = logging.getLogger("eagerstream")
+_log = logging.getLogger(__name__)
 
 _HEADERS: Final = {
     "content-type": "text/event-stream",
@@ -298,7 +298,7 @@ async def _drive(chat: _Chat) -> None:
     except EagerStreamError:
         pass
     except Exception as error:
-        _logger.warning("the run of a chat failed: %s", type(error).__name__)
+        _log.warning("the run of a chat failed: %s", type(error).__name__)
     finally:
         chat.log.close()  # also where it never began: nobody may wait for ever
 
