@@ -243,3 +243,22 @@ def test_phases_from_records() -> None:
         CallPhase.DONE,
     ]
     assert view.calls[0].result_text == "yes"
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking"])
+def test_what_a_block_begins_with(kind: str) -> None:
+    """Some peers put the first words into the start of their block; nothing of them is lost."""
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": f"{kind}_delta", kind: " world"}}
+    records, _ = recorded_body([[message_start(), block_start(0, kind, **{kind: "Hello"}), delta, block_stop(0)]])
+    assert "".join(record[kind] for record in of_type(records, f"{kind}_delta")) == "Hello world"
+    (stop,) = of_type(records, "block_stop")
+    assert kind not in stop["content"]
+
+
+def test_what_was_going_on_when_the_run_ended() -> None:
+    """An input that was being written was cut off; a call of a single request waits for whoever made it."""
+    for fragments, stops, phase in ((['{"a'], False, CallPhase.CUT), (["{}"], True, CallPhase.WAITING)):
+        view = RunView()
+        for record in recorded(events_of(*fragments, stops=stops)):
+            view.feed(record)
+        assert [call.phase for call in view.calls] == [phase]

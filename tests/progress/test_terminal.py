@@ -308,7 +308,7 @@ async def test_falling_behind(is_pipe: bool) -> None:
     if is_pipe:
         assert terminal.output.count("turn 1\n") == terminal.output.count("  writing") == 1
     else:
-        assert "tool  cut  515 B" in terminal.frames[-1]  # waiting for a tool, and its run ended
+        assert "tool  waiting  515 B" in terminal.frames[-1]  # nobody ran it
 
 
 async def test_a_hub_lets_runs_go() -> None:

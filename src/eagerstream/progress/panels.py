@@ -66,11 +66,11 @@ def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Ren
     parts: list[RenderableType] = []
     hidden = [call for call in calls if id(call) not in heights]
     if hidden:
-        parts.append(more(len(hidden), Counter(_phase(call, view).value for call in hidden)))
+        parts.append(more(len(hidden), Counter(call.phase.value for call in hidden)))
     for call in calls:
         height = heights.get(id(call), 0)
         if height == 1:
-            parts.append(_line(call, _phase(call, view)))
+            parts.append(_line(call, call.phase))
         elif height:
             parts.append(_panel(call, height))
     return parts, wanted
@@ -126,11 +126,6 @@ def _head(call: CallView) -> Text:
     if call.input_stop_s is None and call.writing_s > 0:
         head.append(f"  {size_text(call.bytes / call.writing_s)}/s", "not bold default")
     return head
-
-
-def _phase(call: CallView, view: RunView) -> CallPhase:
-    """Where a call is; one that was still going on when its run ended was cut off."""
-    return call.phase if call.phase.is_final or view.status is None else CallPhase.CUT
 
 
 def _line(call: CallView, phase: CallPhase) -> RenderableType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
@@ -30,6 +30,9 @@ from ..wire import (
 )
 from ..wire.patch import PatchMaker
 from .record import VERSION, Fault, Record
+
+_STREAMED: Final = {"text": "text", "thinking": "thinking"}
+"""By the kind of a block, the field that comes in deltas."""
 
 
 class RunRecorder:
@@ -115,13 +118,17 @@ class RunRecorder:
                 return [*records, record("thinking_delta", block=block, thinking=thinking)]
             case BlockStart(index=index, block=opened):
                 self._open.pop(index, None)
-                return self._block(index, str(opened.get("type", "")))[0]
+                kind = str(opened.get("type", ""))
+                records, block = self._block(index, kind)
+                first: object = opened.get(_STREAMED.get(kind, ""))
+                if isinstance(first, str) and first:  # the API sends it empty; some gateways put the beginning there
+                    records.append(record(f"{kind}_delta", block=block, **{kind: first}))
+                return records
             case BlockStop(index=index, block=whole):
                 kind = str(whole.get("type", ""))
                 records, block = self._block(index, kind)
                 del self._open[index]
-                streamed = {"text": "text", "thinking": "thinking"}.get(kind)
-                content = {name: _plain(value) for name, value in whole.items() if name != streamed}
+                content = {name: _plain(value) for name, value in whole.items() if name != _STREAMED.get(kind)}
                 return [*records, record("block_stop", block=block, content=content)]
             case InputStart(input=input):
                 return [self._started(input)]

@@ -178,6 +178,9 @@ class RunView:
                 self.usage = record["usage"]
             case "run_stop":
                 self.status = record["status"]
+                for call in self.calls:
+                    if call.phase in (CallPhase.WRITING, CallPhase.APPROVAL, CallPhase.RUNNING):
+                        call.phase = CallPhase.CUT
                 self.usage = record["usage"]
                 if record["error"]:
                     self.error = record["error"]["text"]
