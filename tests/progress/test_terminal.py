@@ -27,7 +27,7 @@ from eagerstream.progress.frame import Frame
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.log import RunLog
 from eagerstream.progress.saved import replay
-from eagerstream.progress.terminal import terminal_progress
+from eagerstream.progress.terminal import TerminalProgress, terminal_progress
 from eagerstream.recording import Recording
 from eagerstream.replay import Timing, reply, retime, text, tool_use
 from eagerstream.run import RunStatus
@@ -373,17 +373,18 @@ async def test_cancelling() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_ctrl_c_while_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On trio it is raised in whatever runs just then: here in the drawing. It comes out as everywhere else."""
+async def test_ctrl_c_while_it_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On trio it is raised in whatever runs just then: here in the watching. It comes out as everywhere else."""
     terminal = Terminal()
-    rows = itertools.count()
+    find_runs = TerminalProgress._find_runs
+    looks = itertools.count()
 
-    def interrupted(*_: object) -> str:
-        if next(rows) == 1:
+    def interrupted(progress: TerminalProgress) -> Any:
+        if next(looks) == 0:
             raise KeyboardInterrupt
-        return "drawn"
+        return find_runs(progress)
 
-    monkeypatch.setattr("eagerstream.progress.frame.status_line", interrupted)
+    monkeypatch.setattr(TerminalProgress, "_find_runs", interrupted)
     with pytest.raises(KeyboardInterrupt):
         async with terminal_progress(console=terminal.console):
             async with run_of(half_a_call()) as run:
