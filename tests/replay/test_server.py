@@ -269,7 +269,7 @@ def test_interrupted_start(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("eagerstream.replay.server.Future.result", interrupt)
+        patched.setattr("eagerstream.serving.Future.result", interrupt)
         with pytest.raises(KeyboardInterrupt):
             ReplayServer(_DONE).start()
     _wait_for_no_threads()

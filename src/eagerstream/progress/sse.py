@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import anyio
 import anyio.lowlevel
 
+from ..serving import TRANSPORT_STATE
+
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
@@ -91,21 +93,23 @@ class EventStream:
         self._keep_alive_s = keep_alive_s
         self._stall_s = stall_s
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, as any ASGI application; returns when everything is written, or nobody reads any more."""
         failure: Exception | None = None
+        stalled = False
         lock = anyio.Lock()  # a comment must not get between the pieces of a message
         sent_s = anyio.current_time()
 
         async with anyio.create_task_group() as group:
 
             async def send_in_time(message: Message) -> None:
-                nonlocal sent_s
+                nonlocal sent_s, stalled
                 try:
                     with anyio.fail_after(self._stall_s):
                         async with lock:
                             await send(message)
-                except OSError:  # TimeoutError is one; the others are what servers raise where nobody is there any more
+                except OSError as error:  # not only TimeoutError: some servers raise others where the client is gone
+                    stalled = isinstance(error, TimeoutError)
                     group.cancel_scope.cancel()
                     await anyio.lowlevel.checkpoint()  # raises the cancellation here: nothing more is written
                 sent_s = anyio.current_time()
@@ -136,5 +140,16 @@ class EventStream:
             except Exception as error:
                 failure = error  # raised below, where the group does not wrap it
             group.cancel_scope.cancel()
+        if stalled:
+            await _cut(scope, receive)
         if failure is not None:
             raise failure
+
+
+async def _cut(scope: Scope, receive: Receive) -> None:
+    """Cut the connection itself, where the server lets us: a close in good order would wait for the client, too."""
+    transport = scope.get("state", {}).get(TRANSPORT_STATE)
+    if transport is not None:
+        transport.abort()
+        while (await receive())["type"] != "http.disconnect":
+            pass

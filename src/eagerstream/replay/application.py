@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from dataclasses import dataclass
 from itertools import chain
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from ..recording import Recording
+from ..serving import TRANSPORT_STATE, ASGIApplication, ASGIMessage, Receive, Send
 from ..tool_kind import EagerSupport
-from .endings import ASGIMessage, Send
 from .injection import Answer, break_reply
 from .platforms import DIALECTS, PLAIN, Dialect, Platform, Refused
 from .received import ReceivedRequest, RequestLog
@@ -26,12 +26,6 @@ from .scripted import http_error
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-Receive: TypeAlias = Callable[[], Awaitable[ASGIMessage]]
-ASGIApplication: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-
-TRANSPORT_STATE: Final = "eagerstream.transport"
-"""Key in the state of a scope: the connection that the request came over, for faults that HTTP does not have."""
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """The API's own bound on the body of a request."""

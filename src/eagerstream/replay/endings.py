@@ -10,11 +10,10 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-ASGIMessage: TypeAlias = MutableMapping[str, Any]
-Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
+from ..serving import ASGIMessage, Send
 
 Ending: TypeAlias = Callable[[asyncio.Transport, Send, "asyncio.Future[None]"], Awaitable[None]]
 """Given the connection, what writes to the response, and a future that is done once the connection is gone."""
