@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.progress.sse import EventStream, Write, encode_json, encode_message
+from eagerstream.serving import ThreadedServer
 from eagerstream.wire import SSEDecoder
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +89,19 @@ async def test_messages_are_written_at_once_and_the_response_ends() -> None:
     assert client.sent[-1]["more_body"] is False
 
 
+async def test_a_long_message_stays_whole() -> None:
+    """It goes out in pieces, since a slow client is none that stalls; no comment gets between them."""
+    client = Client()
+    message = encode_message("x" * 3_000_000)
+
+    async def produce(write: Write) -> None:
+        await write(message)
+
+    await answer(client, produce, keep_alive_s=0)
+    assert len(client.sent) > 10
+    assert message in client.body
+
+
 async def test_silence_is_filled_with_comments() -> None:
     """A connection on which nothing is said gets comments, which no client shows."""
     client = Client()
@@ -126,6 +142,27 @@ async def test_a_client_that_takes_nothing_is_dropped(how: str) -> None:
     await answer(client, produce, stall_s=0.02)
     assert reached == []
     assert len(client.sent) == 1
+
+
+async def test_a_reader_that_stalls_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    """On a real socket: one that stops reading is not waited for, and the server has nothing to complain of."""
+    ended = threading.Event()
+
+    async def produce(write: Write) -> None:
+        try:
+            while True:
+                await write(b"data: " + b"x" * 1_000_000 + b"\n\n")
+        finally:
+            ended.set()
+
+    server = ThreadedServer(lambda: EventStream(produce, stall_s=0.05), name="test server", host="127.0.0.1", port=0)
+    async with server, await anyio.connect_tcp("127.0.0.1", server.port) as connection:
+        await connection.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert await anyio.to_thread.run_sync(ended.wait, 10)
+        with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)), anyio.fail_after(10):
+            while True:
+                await connection.receive()
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
 async def test_an_error_passes_through() -> None:

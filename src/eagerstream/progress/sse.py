@@ -23,6 +23,9 @@ KEEP_ALIVE_S: Final = 15.0
 STALL_S: Final = 30.0
 """A client that takes nothing for so long is dropped."""
 
+_PIECE_BYTES: Final = 262_144
+"""Long messages are sent in pieces: a client on a slow line, that does take them, is none that stalls."""
+
 _HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store, no-transform",
@@ -106,8 +109,7 @@ class EventStream:
                 nonlocal sent_s, stalled
                 try:
                     with anyio.fail_after(self._stall_s):
-                        async with lock:
-                            await send(message)
+                        await send(message)
                 except OSError as error:  # not only TimeoutError: some servers raise others where the client is gone
                     stalled = isinstance(error, TimeoutError)
                     group.cancel_scope.cancel()
@@ -115,7 +117,10 @@ class EventStream:
                 sent_s = anyio.current_time()
 
             async def write(messages: bytes) -> None:
-                await send_in_time({"type": "http.response.body", "body": messages, "more_body": True})
+                async with lock:
+                    for at in range(0, len(messages), _PIECE_BYTES):
+                        body = messages[at : at + _PIECE_BYTES]
+                        await send_in_time({"type": "http.response.body", "body": body, "more_body": True})
 
             async def keep_alive() -> None:
                 while True:
