@@ -1,0 +1,200 @@
+"""`web_app`: the page, what it is fed with, and where it sends decisions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import aclosing
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from ...errors import MissingExtraError
+from ...serving import ASGIApplication
+from ..log import RunLog, WatcherDropped
+from ..sse import EventStream, Write, encode_json, encode_message
+from .access import LOOPBACK_HOSTS, Guard
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ..hub import Hub
+
+_STATIC: Final = resources.files(__package__) / "static"
+_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_MAX_DECISION_BYTES: Final = 16_384
+_MAX_REASON_CHARS: Final = 2_000
+_RETRY_MS: Final = 1_000
+
+
+def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOPBACK_HOSTS) -> ASGIApplication:
+    """The page as an ASGI application, to be mounted under any path, with a slash at its end.
+
+    ::
+
+        app = Starlette(routes=[Mount("/runs", web_app(hub, token=None, hosts=["tools.example.org"]))])
+
+    Besides the page it has `events` (server-sent events: `runs` with the list of runs whenever it changes, and with
+    `?run=ID` also `records`, whose `id` is the number to go on from with `Last-Event-ID` or `?after=`) and
+    `runs/ID/decide` (POST, JSON: `block`, `approved`, `reason`). Programs send the token as `Authorization: Bearer`.
+
+    Args:
+        hub: The runs.
+        token: What has to be known to see them, see `new_token`; None only where the application around it asks who it
+            is already.
+        hosts: Names under which it is asked for, without ports; None takes any, which is safe with a token only.
+
+    Raises:
+        UsageError: The token is too short, or has characters that it cannot have.
+        MissingExtraError: The extra `web` is not installed.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
+
+    pages = _Pages(hub)
+    application = Starlette(
+        routes=[
+            Route("/", pages.page),
+            Route("/static/{name}", pages.static),
+            Route("/events", pages.events),
+            Route("/runs/{run}/decide", pages.decide, methods=["POST"]),
+        ]
+    )
+    return Guard(application, token=token, hosts=hosts)
+
+
+class _Pages:
+    """The endpoints."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._files = {file.name: file.read_bytes() for file in _STATIC.iterdir() if file.is_file()}
+        self._summaries: dict[str, dict[str, Any]] = {}  # by run; of those that have ended they stay as they are
+
+    async def page(self, _: Request) -> Response:
+        from starlette.responses import Response
+
+        return Response(self._files["page.html"], media_type="text/html")
+
+    async def static(self, request: Request) -> Response:
+        from starlette.responses import PlainTextResponse, Response
+
+        name = request.path_params["name"]
+        media_type = _MEDIA_TYPES.get(name[name.rfind(".") :])
+        if media_type is None or name not in self._files:
+            return PlainTextResponse("Not found.\n", 404)
+        return Response(self._files[name], media_type=media_type)
+
+    async def events(self, request: Request) -> Any:
+        run = request.query_params.get("run")
+        # A browser that connects again by itself asks for the same URL, and says by header where it was.
+        after = _number(request.headers.get("last-event-id")) or _number(request.query_params.get("after"))
+
+        async def produce(write: Write) -> None:
+            await write(b"retry: %d\n\n" % _RETRY_MS)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._write_runs, write)
+                if run is not None and not await self._write_records(write, run, after):
+                    tasks.cancel_scope.cancel()  # the client comes again, and gets a snapshot
+
+        return EventStream(produce)
+
+    async def _write_runs(self, write: Write) -> None:
+        async with aclosing(self._hub.changes()) as changes:
+            async for logs in changes:
+                await write(encode_json(self._summarize(logs), event="runs"))
+
+    async def _write_records(self, write: Write, run: str, after: int) -> bool:
+        """The records of one run, to its end; False where the client was too slow for them."""
+        try:
+            log = self._hub.log(run)
+        except KeyError:
+            await write(encode_json({}, event="gone"))
+            return True
+        try:
+            async with log.watch(after=after) as watcher:
+                async for batch in watcher:
+                    await write(encode_message(batch.json, event="records", id=batch.seq))
+        except WatcherDropped as error:
+            await write(encode_json({"reason": str(error)}, event="dropped"))
+            return False
+        await write(encode_json({}, event="end"))
+        return True
+
+    def _summarize(self, logs: Sequence[RunLog]) -> list[dict[str, Any]]:
+        """For the list of runs: what its first and its last record say."""
+        summaries = {}
+        for log in logs:
+            known = self._summaries.get(log.id)
+            summaries[log.id] = known if known is not None and known["ended"] else _summary(log, known)
+        self._summaries = summaries
+        return list(summaries.values())
+
+    async def decide(self, request: Request) -> Response:
+        from starlette.requests import ClientDisconnect
+        from starlette.responses import PlainTextResponse, Response
+
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return PlainTextResponse("A decision is sent as application/json.\n", 415)
+        try:
+            body = await _read(request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it; half a decision is none
+        if body is None:
+            return PlainTextResponse("A decision is not that long.\n", 413)
+        match _parse(body):
+            case {"block": int(block), "approved": bool(approved), **rest} if not isinstance(block, bool):
+                reason = rest.get("reason")
+            case _:
+                return PlainTextResponse("A decision has a number block, and approved: true or false.\n", 400)
+        if reason is not None and not (isinstance(reason, str) and len(reason) <= _MAX_REASON_CHARS):
+            return PlainTextResponse(f"A reason is a text of at most {_MAX_REASON_CHARS} characters.\n", 400)
+        try:
+            self._hub.decide(request.path_params["run"], block, approved=approved, reason=reason or None)
+        except KeyError:
+            return PlainTextResponse("Nothing waits for a decision there.\n", 409)
+        return Response(status_code=204)
+
+
+def _summary(log: RunLog, known: Mapping[str, Any] | None) -> dict[str, Any]:
+    is_closed = log.is_closed  # before the records are looked at
+    summary = {"id": log.id, "name": log.name, "started_at": None, "model": None, "status": None, **(known or {})}
+    summary["ended"] = is_closed
+    if summary["started_at"] is None or is_closed:
+        records = log.records()
+        first = records[0] if records else None
+        if first is not None and first["type"] == "run_start":
+            summary |= {"started_at": first["started_at"], "model": first["model"], "name": log.name or first["name"]}
+        if records and records[-1]["type"] == "run_stop":
+            summary["status"] = records[-1]["status"]
+    return summary
+
+
+def _number(text: str | None) -> int:
+    """A number that a client has from us; 0, which is the beginning, for everything else."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 15 else 0
+
+
+async def _read(request: Request) -> bytes | None:
+    """The body; None where it is too long, which is noticed before it is read."""
+    parts = []
+    size = 0
+    async with aclosing(request.stream()) as stream:
+        async for part in stream:
+            size += len(part)
+            if size > _MAX_DECISION_BYTES:
+                return None
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _parse(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,271 @@
+// The page: what is shown, when it is drawn, and what the reader does.
+
+import { drawTurns } from "./cards.js";
+import { Connection, decide } from "./connection.js";
+import { h, sync } from "./dom.js";
+import { count, digits, line, pill, seconds, statusOf } from "./format.js";
+import { RunView, phaseOf } from "./run.js";
+import { drawTimeline } from "./timeline.js";
+
+const DRAW_MS = 66; // about 15 times a second
+const CLOCK_MS = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 200;
+const ANNOUNCE_MS = 1000;
+
+const main = document.getElementById("main");
+const root = document.getElementById("run");
+const runList = document.getElementById("runs");
+
+let runs = null; // the list, newest first; null until it is known
+let picked = pickedInAddress(); // the run that the reader chose; null follows the newest
+let view = new RunView();
+let shown = null; // the id of the run in `view`
+let arrivedMs = performance.now(); // when the newest record came
+let lostMs = null; // when the connection was lost: what has happened since then is not known
+let focused = null; // the block of the card that Tab reaches
+
+// --- the run and its records ------------------------------------------------------------------------------------------
+
+const connection = new Connection({
+  after: () => view.seq,
+  state(word) {
+    const element = document.getElementById("connection");
+    if (element.dataset.state === "reconnecting" && word === "live") announce("Connected again");
+    if (element.dataset.state === "live" && word === "reconnecting") announce("The connection is lost, reconnecting");
+    lostMs = word === "live" ? null : (lostMs ?? performance.now());
+    element.dataset.state = word;
+    document.getElementById("connection-word").textContent = word;
+  },
+  runs(list) {
+    runs = list.reverse();
+    const isFree = shown === null || (picked === null && view.isOver && !opened.size && focused === null);
+    if (isFree) show(picked ?? runs[0]?.id ?? null);
+    draw();
+  },
+  records({ snapshot, records }, seq) {
+    if (snapshot) view = new RunView();
+    for (const record of records) view.feed(record);
+    view.seq = seq;
+    if (snapshot) {
+      // What was before somebody came is no news, but what waits for them is.
+      const waiting = view.calls.filter((call) => phaseOf(call, view) === "approval");
+      view.announcements = waiting.map((call) => `${call.name} waits for your decision`);
+    }
+    for (const text of view.announcements.splice(0)) announce(text);
+    arrivedMs = performance.now();
+    draw();
+  },
+  end() {
+    view.ended = true;
+    for (const block of view.blocks.values()) block.version++;
+    draw();
+  },
+  gone() {
+    history.replaceState(null, "", location.pathname);
+    picked = shown = null;
+    view = new RunView();
+    if (runs?.length) show(runs[0].id);
+    draw();
+  },
+});
+
+function show(id) {
+  if (id === shown) return;
+  shown = id;
+  view = new RunView();
+  opened.clear();
+  focused = null;
+  if (id !== null) connection.follow(id);
+  draw();
+}
+
+function pickedInAddress() {
+  try {
+    return location.hash.startsWith("#run=") ? decodeURIComponent(location.hash.slice(5)) : null;
+  } catch {
+    return null;
+  }
+}
+
+addEventListener("hashchange", () => {
+  if (!location.hash.startsWith("#run=")) return;
+  picked = pickedInAddress();
+  show(picked);
+  main.focus();
+});
+
+// Seconds of the run: the newest record's, and what has gone by since it came.
+function nowS() {
+  return view.isOver ? view.atS : view.atS + Math.max(0, (lostMs ?? performance.now()) - arrivedMs) / 1000;
+}
+
+// --- what the reader has opened ---------------------------------------------------------------------------------------
+
+const opened = new Set();
+
+const ui = {
+  isOpen: (key) => opened.has(key),
+  toggle(key, block) {
+    if (!opened.delete(key)) opened.add(key);
+    block.version++;
+    draw();
+  },
+  tabStop: (call) => (focused === null ? call === view.calls[0] : call.block === focused),
+  async decide(call, approved, reason) {
+    const { approval } = call;
+    Object.assign(approval, { sent: true, problem: null });
+    document.getElementById(`call-${call.block}`)?.focus(); // the buttons are about to go
+    redrawCall(call);
+    try {
+      await decide(shown, call.block, approved, reason);
+    } catch (error) {
+      Object.assign(approval, { sent: false, problem: error.message });
+      redrawCall(call);
+    }
+  },
+};
+
+function redrawCall(call) {
+  call.version++;
+  draw();
+}
+
+function openCall(call) {
+  const card = document.getElementById(`call-${call.block}`);
+  card?.focus();
+  card?.scrollIntoView({ block: "nearest" });
+}
+
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address says which run is shown
+  main.focus();
+});
+
+// Only while a card itself has the focus: single letters belong to screen readers and fields otherwise.
+main.addEventListener("keydown", (event) => {
+  const card = event.target;
+  if (!card.classList.contains("call") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const cards = [...main.querySelectorAll(".call")];
+  const place = cards.indexOf(card);
+  const to = { j: place + 1, ArrowDown: place + 1, k: place - 1, ArrowUp: place - 1, Home: 0, End: cards.length - 1 }[event.key];
+  if (to !== undefined) {
+    event.preventDefault();
+    cards[to]?.focus();
+  } else if (event.key === "i" || event.key === "Enter") {
+    event.preventDefault();
+    card.querySelector(".inspect").click();
+  }
+});
+
+main.addEventListener("focusin", (event) => {
+  const card = event.target.closest(".call");
+  if (!card) return;
+  const block = Number(card.id.slice("call-".length));
+  if (block === focused) return;
+  for (const call of view.calls) if (call.block === focused || call.block === block || focused === null) call.version++;
+  focused = block;
+  draw();
+});
+
+// --- drawing ----------------------------------------------------------------------------------------------------------
+
+let isWaiting = false;
+let drawnMs = 0;
+let tookMs = 0;
+
+function draw() {
+  if (isWaiting) return;
+  isWaiting = true;
+  // What takes long to draw is drawn less often: at most a third of the time.
+  const delayMs = Math.max(0, Math.max(DRAW_MS, 3 * tookMs) - (performance.now() - drawnMs));
+  setTimeout(() => requestAnimationFrame(drawNow), delayMs);
+}
+
+function drawNow() {
+  isWaiting = false;
+  drawnMs = performance.now();
+  drawRuns();
+  drawTitle();
+  // Whoever reads at the end of the page stays there while it grows.
+  const page = document.scrollingElement;
+  const atEnd = page.scrollTop > 0 && page.scrollHeight - page.scrollTop - page.clientHeight < 60;
+  sync(root, runs !== null && !runs.length ? drawEmpty() : shown === null ? [] : drawRun());
+  if (atEnd && !view.isOver) page.scrollTop = page.scrollHeight;
+  tookMs = performance.now() - drawnMs;
+}
+
+setInterval(() => {
+  if (shown !== null && !view.isOver && view.seq) draw();
+}, CLOCK_MS);
+
+function drawEmpty() {
+  return [h("div", { class: "empty", key: "empty" }, h("h1", null, "No run yet"),
+    h("p", null, "A run appears here as soon as it begins."))];
+}
+
+function drawRun() {
+  const status = statusOf(view.status, view.ended);
+  const tokens = view.usage;
+  const facts = [
+    ["Model", view.model === null ? null : line(view.model, 80)],
+    ["Elapsed", seconds(nowS(), 1)],
+    ["Turns", String(view.turnCount ?? view.turns.length)],
+    ["Tokens in", tokens.input_tokens === undefined ? null : digits(tokens.input_tokens)],
+    ["Tokens out", tokens.output_tokens === undefined ? null : digits(tokens.output_tokens)],
+  ].filter(([, fact]) => fact !== null);
+  const waiting = view.calls.filter((call) => phaseOf(call, view) === "approval");
+  return [
+    h("header", { class: "run-header", key: `header ${shown}` },
+      h("div", { class: "run-title" }, h("h1", null, line(view.name ?? view.id ?? shown, 120)), h("span", { id: "status" }, pill(status))),
+      h("dl", null, facts.map(([name, fact]) => h("div", { key: name }, h("dt", null, name), h("dd", null, fact))))),
+    view.error && h("p", { class: "problem", key: "error" }, line(`${view.error.type}: ${view.error.text}`, 1000)),
+    waiting.length > 0 && h("p", { class: "attention", key: "attention" }, `${count(waiting.length, "call waits", "calls wait")} for your decision. `,
+      h("button", { type: "button", class: "quiet", on: { click: () => openCall(waiting[0]) } }, "Go to it")),
+    drawTimeline(view, nowS(), openCall),
+    h("div", { class: "turns", key: `turns ${shown}` }, drawTurns(view, ui)),
+    view.calls.length > 0 && h("p", { class: "keys", key: "keys" }, "On a call: ", h("kbd", null, "j"), " ", h("kbd", null, "k"), " move, ", h("kbd", null, "i"), " inspects."),
+  ];
+}
+
+function drawRuns() {
+  sync(runList, (runs ?? []).map((run) => {
+    const isShown = run.id === shown;
+    const status = statusOf(isShown && view.status !== null ? view.status : run.status, run.ended);
+    return h("li", { key: run.id },
+      h("a", { href: `#run=${encodeURIComponent(run.id)}`, "aria-current": isShown ? "true" : null },
+        h("span", { class: "run-name" }, line(run.name ?? run.model ?? run.id, 80)),
+        h("span", { class: "run-facts" }, pill(status), h("span", { class: "faint" }, clock(run.started_at)))));
+  }));
+}
+
+function clock(text) {
+  const date = new Date(text ?? NaN);
+  return Number.isNaN(date.getTime()) ? "" : date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+}
+
+function drawTitle() {
+  const waiting = view.calls.find((call) => phaseOf(call, view) === "approval");
+  const what = waiting ? `${line(waiting.name, 40)} waits for you` : shown && view.seq ? `${statusOf(view.status, view.ended).word}: ${line(view.name ?? shown, 40)}` : "";
+  document.title = what ? `${what} – eagerstream` : "eagerstream";
+}
+
+// --- what is told to screen readers: states, and not each piece that was written ---------------------------------------
+
+const announcer = document.getElementById("announcer");
+let toldNext = [];
+
+function announce(text) {
+  if (!toldNext.length) setTimeout(tell, ANNOUNCE_MS);
+  toldNext.push(line(text, 120));
+}
+
+function tell() {
+  const told = toldNext.slice(-3);
+  const hidden = toldNext.length - told.length;
+  toldNext = [];
+  const paragraph = document.createElement("p");
+  paragraph.textContent = `${hidden ? `${count(hidden, "change")}. ` : ""}${told.join(". ")}`;
+  announcer.append(paragraph);
+  while (announcer.childElementCount > 5) announcer.firstChild.remove();
+}
+
+connection.follow(picked);
