@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -252,3 +253,45 @@ def test_every_platform(platform: Platform, tmp_path: Path) -> None:
     assert "get_weather {'city': 'Lima'}" in output
     assert "COMPLETED" in output
     assert len(bodies) == 2
+
+
+@pytest.mark.slow
+def test_watch_in_browser(tmp_path: Path) -> None:
+    """The page is there while the run goes on; what is approved there runs, and Enter ends the program."""
+    with ReplayServer(Scenario(reply(MAKE_FILE), reply(text("Done.")))) as server:
+        with subprocess.Popen(
+            [sys.executable, EXAMPLES / "watch_in_browser.py"],
+            cwd=tmp_path,
+            env={**os.environ, **_environment(server)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            word, url = process.stdout.readline().split()
+            assert word == "open"
+            base, token = url.split("?token=")
+            headers = {"authorization": f"Bearer {token}"}
+            with httpx.Client(base_url=base, headers=headers, timeout=30) as client:
+                assert client.get("/").status_code == 200
+                run = _until(client, "/events", r'"id":"([0-9a-f]+)"')
+                block = _until(client, f"/events?run={run}", r'"type": ?"approval_start", ?"block": ?(\d+)')
+                decision = {"block": int(block), "approved": True}
+                assert client.post(f"/runs/{run}/decide", json=decision).status_code == 204
+                _until(client, f"/events?run={run}", r'"status": ?"(completed)"')
+            output, errors = process.communicate("\n", timeout=20)
+        assert (process.returncode, errors) == (0, "")
+        assert "Enter ends it." in output
+    assert (tmp_path / "poem.txt").read_text().splitlines() == POEM
+
+
+def _until(client: httpx.Client, path: str, pattern: str) -> str:
+    """What a stream of events says first that fits."""
+    seen = ""
+    with client.stream("GET", path) as answer:
+        for chunk in answer.iter_text():
+            seen += chunk
+            if (found := re.search(pattern, seen)) is not None:
+                return found[1]
+    raise AssertionError(seen)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
 import typer
@@ -15,6 +17,11 @@ from rich.console import Console
 from .errors import UsageError
 from .recording import Recording
 from .tool_kind import EagerSupport
+
+if TYPE_CHECKING:
+    from .progress.record import Record
+
+_PAUSE_S: Final = 5.0  # between two runs of a demo that goes on until Ctrl-C
 
 app = typer.Typer(
     help="Watch a tool's input grow, then run the tool.",
@@ -97,3 +104,55 @@ def serve(
             typer.echo(f"  {platform:<14} {server.url_of(platform)}")
 
     server.run(on_start=tell)
+
+
+@app.command()
+def watch(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Saved runs (.jsonl).", dir_okay=False)] = None,
+    *,
+    demo: Annotated[bool, typer.Option("--demo", help="Play a conversation with a call that waits for you.")] = False,
+    speed: Annotated[float | None, typer.Option(help="Replay the runs live, so many times as fast.")] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; elsewhere than on loopback it is not encrypted.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 0,
+) -> None:
+    """Show runs on a web page, until Ctrl-C.
+
+    Open the URL that is printed: it has the token that the page asks for. A program shows its own runs with
+    `eagerstream.progress.web.serve(hub)`.
+    """
+    from .progress.saved import load_records
+    from .replay.timing import check_speed
+
+    if not runs and not demo:
+        raise UsageError("watch needs saved runs to show, or --demo")
+    if speed is not None:
+        check_speed(speed)
+    saved = [load_records(path) for path in runs or ()]
+    try:
+        anyio.run(lambda: _watch(saved, demo=demo, speed=speed, host=host, port=port))
+    except KeyboardInterrupt:
+        pass  # the ordinary way to end it
+
+
+async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, host: str, port: int) -> None:
+    from .demo.watched import play_watched
+    from .progress.hub import Hub
+    from .progress.log import RunLog
+    from .progress.saved import replay
+    from .progress.web import serve
+
+    hub = Hub(max_runs=max(100, len(saved)))
+    async with serve(hub, host=host, port=port) as server, anyio.create_task_group() as tasks:
+        typer.echo(f"open {server.url}")
+        for records in saved:
+            first = records[0]
+            assert first["type"] == "run_start"  # or it would not have been loaded
+            log = RunLog(first["run"], name=first["name"])
+            hub.add(log)
+            tasks.start_soon(partial(replay, records, log, speed=math.inf if speed is None else speed))
+        while demo:
+            await play_watched(hub)
+            await anyio.sleep(_PAUSE_S)
+        await anyio.sleep_forever()

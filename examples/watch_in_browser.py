@@ -1,0 +1,50 @@
+"""A run on a web page of its own: inputs that grow, a time line, and a call that waits for somebody to approve it.
+
+    ANTHROPIC_API_KEY=... python watch_in_browser.py
+
+Open the URL that it prints.
+"""
+
+import anthropic
+import anyio
+import anyio.to_thread
+
+import eagerstream
+from eagerstream.progress import Hub
+from eagerstream.progress.web import serve
+
+hub = Hub()
+
+
+@eagerstream.tool(approve=hub.approve)
+async def make_file(filename: str, lines_of_text: list[str]) -> str:
+    """Write text to a file.
+
+    Args:
+        filename: The filename to write text to.
+        lines_of_text: The lines of text to write to the file.
+    """
+    if anyio.Path(filename).name != filename:
+        raise PermissionError("only a plain file name is allowed")
+    await anyio.Path(filename).write_text("\n".join(lines_of_text), encoding="utf-8")
+    return f"wrote {len(lines_of_text)} lines to {filename}"
+
+
+async def main() -> None:
+    async with serve(hub) as server, anthropic.AsyncAnthropic() as client:
+        print("open", server.url, flush=True)
+        async with eagerstream.run(
+            client,
+            model="claude-sonnet-4-6",
+            max_tokens=65_536,
+            max_turns=10,
+            tools=[make_file],
+            messages=[{"role": "user", "content": "Can you write a long poem and make a file called poem.txt?"}],
+        ) as run:
+            hub.observe(run, name="A poem")
+            await run.finish()
+        await anyio.to_thread.run_sync(input, "Enter ends it.\n")
+
+
+if __name__ == "__main__":
+    anyio.run(main)
