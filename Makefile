@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel schema clean
+.PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel screenshots schema clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml
@@ -56,6 +56,9 @@ SCHEMA := src/eagerstream/progress/record.schema.json
 schema: $(READY)  ## the JSON Schema of the records of runs, written anew
 	$(BIN)/python -c 'import json; from eagerstream.progress import record_schema; print(json.dumps(record_schema(), indent=2))' > $(SCHEMA).part
 	mv $(SCHEMA).part $(SCHEMA)
+
+screenshots: $(READY)  ## the pictures of the web page in the README, taken anew; needs Chromium and its driver
+	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m slow tests/progress/test_web_page.py -k from_its_beginning
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*

@@ -34,15 +34,25 @@ def _missing() -> str | None:
     return None
 
 
+def _need_clients() -> None:
+    if (missing := _missing()) is not None:
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+
+def installed_file(path: str) -> Path:
+    """A file of one of the packages; skips the test as `run_client` does."""
+    _need_clients()
+    return _HERE / "node_modules" / path
+
+
 def run_client(script: str, *arguments: str, given: Any = None) -> Any:
     """What a script of this folder prints, as JSON; `given` goes to its standard input as JSON.
 
     Skips the test where there is no Node.js; in CI that is a failure.
     """
-    if (missing := _missing()) is not None:
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
+    _need_clients()
     command: Sequence[str] = ["node", str(_HERE / script), *arguments]
     text = None if given is None else json.dumps(given)
     done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, timeout=240)

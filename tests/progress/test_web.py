@@ -346,6 +346,8 @@ DECISION = {"block": 1, "approved": True, "reason": None}
     [
         ({"cookie": COOKIE}, 403),
         ({"cookie": COOKIE, "origin": "null"}, 403),
+        ({"cookie": COOKIE, "origin": "http://["}, 403),
+        ({"cookie": COOKIE, "origin": HOST}, 403),
         ({"cookie": COOKIE, "origin": "http://evil.example"}, 403),
         ({"cookie": COOKIE, "origin": "http://127.0.0.1:9999"}, 403),
         ({"cookie": COOKIE, "origin": ORIGIN, "content-type": "text/plain"}, 415),
@@ -407,6 +409,7 @@ async def test_a_decision_reaches_the_run(approved: bool) -> None:
     async with eagerstream.run(api.transport(), tools=[delete_file], max_turns=3, **REQUEST) as run:
         log = hub.observe(run)
         async with listening(application, f"run={log.id}") as events, client_of(application, **headers) as client:
+            assert 0 <= json.loads((await events.next("clock")).data)["elapsed_s"] < 60
             waiting = None
             while waiting is None:
                 batch, _ = await events.next_records()

@@ -76,6 +76,10 @@ class Hub:
         """
         return self._logs[run_id]
 
+    def is_live(self, run_id: str) -> bool:
+        """Whether this is a run that goes on now: not one that has ended, nor one out of a file that is replayed."""
+        return run_id in self._recorders
+
     def add(self, log: RunLog) -> None:
         """Show a log that somebody else fills: of a saved run, say."""
         with self._lock:

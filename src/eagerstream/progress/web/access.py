@@ -101,8 +101,8 @@ class Guard:
             if not self._is_token(request.cookies.get(_cookie(request), "")):
                 return PlainTextResponse(_HOW_TO_OPEN, 401)
         if request.method not in ("GET", "HEAD") and not is_program:
-            origin = request.headers.get("origin", "")
-            if urlsplit(origin).netloc.lower() != host.lower() or not host:
+            scheme, _, origin = request.headers.get("origin", "").partition("://")
+            if scheme not in ("http", "https") or origin.lower() != host.lower() or not host:
                 return PlainTextResponse("Only the page itself may ask for this.\n", 403)
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -116,6 +117,10 @@ class _Pages:
         except KeyError:
             await write(encode_json({}, event="gone"))
             return True
+        if self._hub.is_live(run) and (started_at := _summary(log, None)["started_at"]) is not None:
+            # The newest record may be old: a call waits for a person, say.
+            elapsed = datetime.now(UTC) - datetime.fromisoformat(started_at)
+            await write(encode_json({"elapsed_s": elapsed.total_seconds()}, event="clock"))
         try:
             async with log.watch(after=after) as watcher:
                 async for batch in watcher:

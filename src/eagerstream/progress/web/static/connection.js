@@ -11,7 +11,7 @@ export class Connection {
   #run = null;
   #handlers;
 
-  // handlers: state(word), runs(list), records({snapshot, records}, seq), end(), gone(); `after()` is the last seq known.
+  // handlers: state(word), runs(list), clock({elapsed_s}), records({snapshot, records}, seq), end(), gone(); `after()` is the last seq known.
   constructor(handlers) {
     this.#handlers = handlers;
     addEventListener("online", () => this.#timer !== null && this.#open());
@@ -45,6 +45,7 @@ export class Connection {
       this.#delayMs = Math.min(this.#delayMs * 2, LONGEST_DELAY_MS);
     };
     on("runs", this.#handlers.runs);
+    on("clock", this.#handlers.clock);
     on("records", this.#handlers.records);
     on("end", this.#handlers.end);
     on("gone", this.#handlers.gone);

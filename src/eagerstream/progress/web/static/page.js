@@ -20,6 +20,7 @@ let picked = pickedInAddress(); // the run that the reader chose; null follows t
 let view = new RunView();
 let shown = null; // the id of the run in `view`
 let arrivedMs = performance.now(); // when the newest record came
+let clock = null; // {elapsedS, atMs}: how long the run had gone on at a time, where the program knows
 let lostMs = null; // when the connection was lost: what has happened since then is not known
 let focused = null; // the block of the card that Tab reaches
 
@@ -40,6 +41,9 @@ const connection = new Connection({
     const isFree = shown === null || (picked === null && view.isOver && !opened.size && focused === null);
     if (isFree) show(picked ?? runs[0]?.id ?? null);
     draw();
+  },
+  clock({ elapsed_s }) {
+    clock = { elapsedS: elapsed_s, atMs: performance.now() };
   },
   records({ snapshot, records }, seq) {
     if (snapshot) view = new RunView();
@@ -71,6 +75,7 @@ const connection = new Connection({
 function show(id) {
   if (id === shown) return;
   shown = id;
+  clock = null;
   view = new RunView();
   opened.clear();
   focused = null;
@@ -93,9 +98,11 @@ addEventListener("hashchange", () => {
   main.focus();
 });
 
-// Seconds of the run: the newest record's, and what has gone by since it came.
+// Seconds of the run: what the program says, or the newest record's; and what has gone by since then.
 function nowS() {
-  return view.isOver ? view.atS : view.atS + Math.max(0, (lostMs ?? performance.now()) - arrivedMs) / 1000;
+  if (view.isOver) return view.atS;
+  const [fromS, fromMs] = clock ? [clock.elapsedS, clock.atMs] : [view.atS, arrivedMs];
+  return Math.max(view.atS, fromS + ((lostMs ?? performance.now()) - fromMs) / 1000);
 }
 
 // --- what the reader has opened ---------------------------------------------------------------------------------------
@@ -233,11 +240,11 @@ function drawRuns() {
     return h("li", { key: run.id },
       h("a", { href: `#run=${encodeURIComponent(run.id)}`, "aria-current": isShown ? "true" : null },
         h("span", { class: "run-name" }, line(run.name ?? run.model ?? run.id, 80)),
-        h("span", { class: "run-facts" }, pill(status), h("span", { class: "faint" }, clock(run.started_at)))));
+        h("span", { class: "run-facts" }, pill(status), h("span", { class: "faint" }, timeOfDay(run.started_at)))));
   }));
 }
 
-function clock(text) {
+function timeOfDay(text) {
   const date = new Date(text ?? NaN);
   return Number.isNaN(date.getTime()) ? "" : date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 }

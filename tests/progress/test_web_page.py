@@ -1,0 +1,623 @@
+"""The web page in a real browser: what somebody sees, hears and presses.
+
+Needs Chromium and its driver (`chromium` and `chromium-driver` of Debian); in CI they have to be there. Pictures go to
+`build/screenshots/`; with `EAGERSTREAM_SCREENSHOTS=examples` those two that the README shows are written there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+import eagerstream
+from eagerstream import tool
+from eagerstream.demo.poem import POEM
+from eagerstream.demo.watched import play_watched
+from eagerstream.progress.hub import Hub
+from eagerstream.progress.log import RunLog
+from eagerstream.progress.view import RunView
+from eagerstream.progress.web import new_token, serve
+from eagerstream.wire.patch import PatchMaker
+from tests.clients import installed_file
+from tests.progress.made_log import MadeCall, add, hub_of, made_log
+from tests.support import MESSAGE_STOP, REQUEST, LocalAPI, message_delta, message_start, text_delta, whole_call
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+ROOT = Path(__file__).parent.parent.parent
+PICTURES = ROOT / "build" / "screenshots"
+HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>&lt;b&gt;"
+_OPTIONS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+    "--hide-scrollbars",
+    "--lang=en-US",
+)
+
+
+class Page:
+    """A browser with the page in it, and what somebody does there."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+        self.may_complain_of = ["ERR_CONNECTION", "ERR_INCOMPLETE"]  # what the browser says of lost connections
+
+    def open(self, url: str, *, width: int = 1280, height: int = 1000, **media: str) -> None:
+        """Open it in a new tab of this size; `media` as in `color_scheme="dark"`."""
+        self.driver.switch_to.new_window("tab")
+        self.look(width=width, height=height, **media)
+        self.driver.get(url)
+
+    def look(self, *, width: int = 1280, height: int = 1000, **media: str) -> None:
+        """Another screen."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        features = [{"name": f"prefers-{name.replace('_', '-')}", "value": value} for name, value in media.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        """All text of the first such element, also what is scrolled away; empty where there is none."""
+        return str(self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector))
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, what: Callable[[], Any], timeout_s: float = 30) -> Any:
+        """Until it is true; the page may draw anew while it is looked at."""
+        return WebDriverWait(self.driver, timeout_s, poll_frequency=0.05).until(lambda _: what())
+
+    def call(self, name: str) -> str:
+        """The selector of the last card of a tool."""
+        return f"#{self.wait(lambda: self._cards(name))[-1]}"
+
+    def _cards(self, name: str) -> list[str]:
+        script = """return [...document.querySelectorAll('.call')]
+            .filter((card) => card.querySelector('h3').textContent === arguments[0]).map((card) => card.id)"""
+        return list(self.run(script, name))
+
+    def phase(self, card: str) -> str:
+        return str(self.run("return document.querySelector(arguments[0]).dataset.phase", card))
+
+    def wait_for_phase(self, card: str, phase: str) -> None:
+        self.wait(lambda: self.phase(card) == phase)
+
+    def wait_for_status(self, status: str) -> None:
+        self.wait(lambda: self.text("#status") == status)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            ActionChains(self.driver).send_keys(key).perform()
+
+    def elapsed_s(self) -> float:
+        """What the head of the run says."""
+        script = "return [...document.querySelectorAll('dt')].find((dt) => dt.textContent === 'Elapsed').nextSibling.textContent"
+        return float(str(self.run(script)).removesuffix(" s"))
+
+    def focused(self) -> str:
+        """What has the focus: its accessible name."""
+        return str(self.driver.switch_to.active_element.accessible_name)
+
+    def tab_to(self, name: str) -> None:
+        """Tab until something with this name has the focus."""
+        for _ in range(60):
+            if self.focused() == name:
+                return
+            self.press(Keys.TAB)
+        raise AssertionError(f"Tab does not reach {name}; it is at {self.focused()}")
+
+    def click(self, selector: str) -> None:
+        """Scroll there, as somebody would who sees that the head of the page is over it, and click."""
+        element = self.one(selector)
+        self.run("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
+
+    def is_too_wide(self) -> bool:
+        return bool(self.run("return document.documentElement.scrollWidth > innerWidth"))
+
+    def picture(self, name: str) -> None:
+        """What is seen, into a file; those of the README are no larger than it should load."""
+        folders = [PICTURES]
+        if (kept := os.environ.get("EAGERSTREAM_SCREENSHOTS")) and name in ("watch.png", "watch-phone.png"):
+            folders.append(ROOT / kept)
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.driver.save_screenshot(str(folder / name))
+            assert 10_000 < (folder / name).stat().st_size < 200_000
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    browser, control = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or control is None:
+        if os.environ.get("CI"):
+            pytest.fail("needs chromium and chromedriver")
+        pytest.skip("needs chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for option in (*_OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    with webdriver.Chrome(options=options, service=Service(control)) as chrome:
+        yield chrome
+
+
+@pytest.fixture
+def page(driver: webdriver.Chrome) -> Iterator[Page]:
+    """A page; whatever a test does, the browser has nothing to complain of: no error, no breach of the policy."""
+    driver.get_log("browser")  # type: ignore[no-untyped-call]
+    page = Page(driver)
+    yield page
+    complaints = [entry["message"] for entry in driver.get_log("browser")]  # type: ignore[no-untyped-call]
+    driver.close()
+    driver.switch_to.window(driver.window_handles[0])
+    assert [text for text in complaints if not any(known in text for known in page.may_complain_of)] == []
+
+
+@pytest.fixture
+def portal() -> Iterator[BlockingPortal]:
+    """An event loop for runs, in a thread of its own: the test itself waits for the browser."""
+    with start_blocking_portal() as portal:
+        yield portal
+        portal.call(portal.stop, True)  # a run that waits for a person would wait for ever where a test has failed
+
+
+def test_a_run_from_its_beginning_to_its_end(page: Page, portal: BlockingPortal) -> None:
+    """The poem grows on the page, a reload in the middle misses nothing, a person approves, and it ends."""
+    hub = Hub()
+    with serve(hub) as server:
+        page.open(server.url)
+        page.wait(lambda: "No run yet" in page.text("main"))
+        assert "token" not in page.driver.current_url
+        played = portal.start_task_soon(play_watched, hub)
+
+        make_file = page.call("make_file")
+        page.wait_for_phase(make_file, "running")
+        page.click(f"{make_file} .inspect")
+        page.wait(lambda: page.text(f"{make_file} .inspector pre"))
+
+        def look() -> tuple[str, str]:
+            return page.text(f"{make_file} .fields"), page.text(f"{make_file} .inspector pre")
+
+        fields, raw = look()
+        page.wait(lambda: look()[0] != fields and len(look()[1]) > len(raw) + 100)
+        assert look()[1].startswith(raw)
+        assert "running writing" in page.text(f"{make_file} header")
+        assert page.text(page.call("get_weather")).endswith("Lisbon: 17 degrees, wind from the west")
+        overlap = f'.rows li:nth-child({1 + 3}) .bar[data-kind="overlap"]'
+        assert page.one(overlap).size["width"] > 100
+        page.click(f"{make_file} .inspect")
+        page.run("scrollTo(0, 0)")
+        page.wait(lambda: "17 items" in page.text(f"{make_file} .fields"))
+        page.picture("watch.png")
+
+        page.driver.refresh()
+        make_file = page.call("make_file")
+        page.click(f"{make_file} .inspect")
+        publish = page.call("publish")
+        page.wait_for_phase(publish, "approval")
+        raw = page.text(f"{make_file} .inspector pre")
+        assert json.loads(raw) == {"filename": "poem.txt", "lines_of_text": POEM}
+        assert "waits for your decision" in page.text(".attention")
+        page.click(f"{make_file} .inspect")
+        assert page.driver.title.startswith("publish waits for you")
+
+        page.look(width=390, height=844, color_scheme="dark")
+        page.run("document.querySelector(arguments[0]).scrollIntoView({block: 'end'})", publish)
+        page.picture("watch-phone.png")
+        before_s = page.elapsed_s()
+        page.driver.refresh()
+        page.wait(lambda: page.all(f"{publish} .approve"))
+        assert page.elapsed_s() >= before_s, "time goes on where nothing is said"
+        assert not page.is_too_wide()
+        page.look()
+        page.click(f"{publish} .approve")
+        page.wait_for_phase(publish, "done")
+        page.wait_for_status("completed")
+        assert "It hangs at the harbour now" in page.text("main")
+        played.result(30)
+        page.picture("watch-ended.png")
+
+        def shows(selector: str, text: str) -> bool:
+            return page.text(selector) == text
+
+        (log,) = hub.logs
+        view = RunView()
+        for record in log.records():
+            view.feed(record)
+        for call in view.calls:
+            card = page.call(call.name)
+            if not page.all(f"{card} .inspector"):
+                page.click(f"{card} .inspect")
+            page.wait(partial(shows, f"{card} .inspector pre", call.raw))
+            assert call.result_text in page.text(f"{card} .outcome")
+
+
+def test_on_a_phone_in_the_dark(page: Page, portal: BlockingPortal) -> None:
+    """Nothing is wider than the screen, down to 320 pixels, and dark is dark; while it grows."""
+    hub = Hub()
+    with serve(hub) as server:
+        page.open(server.url, width=390, height=844, color_scheme="dark")
+        played = portal.start_task_soon(play_watched, hub)
+        make_file = page.call("make_file")
+        page.wait(lambda: "newest" in page.text(make_file))
+        ground = page.run("return getComputedStyle(document.body).backgroundColor")
+        assert max(map(int, re.findall(r"\d+", ground)[:3])) < 40
+        page.wait(lambda: "20 items" in page.text(make_file))
+        page.picture("watch-phone-growing.png")
+        page.look(width=320, height=640)
+        page.click(f"{make_file} .inspect")
+        page.wait(lambda: page.all(f"{make_file} .inspector"))
+        assert not page.is_too_wide()
+        first, second = page.all(f"{make_file} .inspector > div")
+        assert second.location["y"] > first.location["y"], "below each other, where there is no room beside"
+        page.picture("watch-small.png")
+        played.cancel()
+
+
+def test_hostile_text_is_text(page: Page) -> None:
+    """Whatever a model wrote, in whatever place, is shown as it is: nothing of it becomes a part of the page."""
+    log = made_log("run <b>", name=HOSTILE, texts=0)
+    add(log, {"type": "text_delta", "block": 1, "text": f"{HOSTILE} \u202egnp.exe"})
+    add(log, {"type": "block_start", "block": 2, "index": 1, "kind": "thinking"})
+    add(log, {"type": "thinking_delta", "block": 2, "thinking": HOSTILE})
+    add(log, {"type": "block_start", "block": 3, "index": 2, "kind": HOSTILE})
+    add(log, {"type": "block_stop", "block": 3, "content": {"type": HOSTILE, "tool_use_id": HOSTILE}})
+    call = MadeCall(log, 4, HOSTILE)
+    written = {HOSTILE: HOSTILE, "__proto__": {"polluted": HOSTILE}, "constructor": [HOSTILE], "a/b~c": {"": "\u2066x"}}
+    for fragment in re.findall(r"(?s).{1,7}", json.dumps(written)):
+        call.write(fragment)
+    call.stop("valid", HOSTILE)
+    call.add("approval_start")
+    call.add("approval_stop", approved=False, reason=HOSTILE)
+    call.add("tool_start")
+    call.add("tool_progress", value={"<i>": HOSTILE})
+    other = MadeCall(log, 5, "__proto__")
+    other.write('{"a": 1}')
+    other.stop()
+    call.add("tool_stop", ran=True, is_error=True, content=[{"type": "text", "text": HOSTILE}, {"type": HOSTILE}])
+    add(log, {"type": "toString"}, {"type": "turn_stop", "turn": 1, "error": {"type": HOSTILE, "text": HOSTILE}})
+    add(log, {"type": "turn_start", "turn": 2})
+    add(log, {"type": "restarted", "turn": 2, "reason": HOSTILE, "delay_s": 1, "error": None})
+    add(log, {"type": "run_stop", "status": HOSTILE, "turns": 1, "usage": {}, "error": {"type": "E", "text": HOSTILE}})
+    log.close()
+    with serve(hub_of(log)) as server:
+        page.open(server.url)
+        page.wait(lambda: page.all(".call"))
+        for button in page.all(".inspect"):
+            button.click()
+        page.wait(lambda: len(page.all(".inspector")) == 2)
+        assert page.run("return {}.polluted") is None
+        assert page.all("main img, main script, main b, main i") == []
+        assert len(page.all("script")) == 1
+        assert "pwned" not in page.driver.title.replace("document.title='pwned'", "")
+        shown = page.text("main")
+        assert shown.count("<img src=x onerror=") >= 10
+        assert "polluted" in shown
+        assert "\u202e" not in shown
+        assert "\ufffdgnp.exe" in shown
+        raw, value = (element.get_attribute("textContent") or "" for element in page.all(".inspector pre")[:2])
+        assert raw == call.raw.replace("\u2066", "\ufffd")
+        assert list(json.loads(value)) == list(written)
+        page.picture("hostile.png")
+
+
+def test_everything_by_keyboard(page: Page, portal: BlockingPortal) -> None:
+    """Somebody without a mouse gets to every call, looks into it, and rejects it with a reason."""
+    hub = Hub()
+
+    @tool
+    async def look_around(place: str) -> str:
+        return "all quiet"
+
+    @tool(approve=hub.approve)
+    async def delete_file(path: str) -> str:
+        raise AssertionError("it was not approved")
+
+    calls = [*whole_call(0, "look_around", '{"place": "sea"}'), *whole_call(1, "delete_file", '{"path": "a"}')]
+    api = LocalAPI(
+        [message_start(), *calls, message_delta("tool_use"), MESSAGE_STOP],
+        [message_start(), text_delta(0, "Then not."), message_delta("end_turn"), MESSAGE_STOP],
+    )
+
+    async def converse() -> None:
+        async with eagerstream.run(api.transport(), tools=[look_around, delete_file], max_turns=3, **REQUEST) as run:
+            hub.observe(run, name="by keyboard")
+            await run.finish()
+
+    with serve(hub) as server:
+        page.open(server.url)
+        done = portal.start_task_soon(converse)
+        card = page.call("delete_file")
+        page.wait_for_phase(card, "approval")
+        page.press(Keys.TAB)
+        assert page.focused() == "Skip to the run"
+        page.press(Keys.ENTER)
+        page.tab_to("look_around done")
+        page.press("j")
+        assert page.focused() == "delete_file needs approval"
+        page.press("k", Keys.ARROW_DOWN, "i")
+        page.wait(lambda: page.text(f"{card} .inspector pre") == '{"path": "a"}')
+        page.press("i")
+        page.wait(lambda: not page.all(f"{card} .inspector"))
+        page.tab_to("Reason (optional, told to the model on a rejection)")
+        page.press(*"jinx")  # letters are letters here
+        page.tab_to("Reject")
+        page.press(Keys.ENTER)
+        page.wait_for_phase(card, "failed")
+        assert page.focused().startswith("delete_file"), "the focus is not lost with the button"
+        page.wait_for_status("completed")
+        done.result(10)
+        assert "Rejected: jinx" in page.text(card)
+        assert "jinx" in json.dumps(api.exchanges[1].body["messages"])
+        page.wait(lambda: "The run has ended: completed" in page.text("#announcer"))
+        assert "Then not." not in page.text("#announcer"), "states are told, not each piece of text"
+
+
+def test_a_decision_that_comes_too_late(page: Page) -> None:
+    """Nobody waits any more, of a saved run say: that is said where it was pressed, and can be tried again."""
+    log = made_log()
+    call = MadeCall(log, 2, "pay")
+    call.write('{"amount": 3}')
+    call.stop()
+    call.add("approval_start")
+    page.may_complain_of.append("409 (Conflict)")
+    with serve(hub_of(log)) as server:
+        page.open(server.url)
+        card = page.call("pay")
+        page.click(f"{card} .approve")
+        page.wait(lambda: "Nothing waits for this decision any more." in page.text(f"{card} [role=alert]"))
+        assert page.one(f"{card} .approve").is_enabled()
+
+
+def test_a_broken_connection_catches_up(page: Page) -> None:
+    """The server goes away and comes back: what was missed comes, once, and the reader is told."""
+    log = made_log(texts=3)
+    call = MadeCall(log, 2, "write")
+    call.write('{"text": "one ')
+    hub, token = hub_of(log), new_token()
+    with serve(hub, token=token) as server:
+        port = server.port
+        page.open(server.url)
+        page.wait(lambda: page.text("#connection") == "live")
+        card = page.call("write")
+        page.run("window.same = true")
+        page.click(f"{card} .inspect")
+    page.wait(lambda: page.text("#connection") == "reconnecting")
+    page.picture("reconnecting.png")
+    call.write("two ")
+    add(log, {"type": "text_delta", "block": 1, "text": "3 "})
+    with serve(hub, token=token, port=port):
+        page.wait(lambda: page.text("#connection") == "live")
+        page.wait(lambda: page.text(f"{card} .inspector pre") == '{"text": "one two ')
+        assert page.text(".reply") == "0 1 2 3 "
+        call.write('three"}')
+        page.wait(lambda: page.text(f"{card} .inspector pre") == call.raw)
+        page.wait(lambda: "Connected again" in page.text("#announcer"))
+        assert page.run("return window.same") is True, "the page is the same one"
+
+
+def test_several_runs(page: Page) -> None:
+    """Each has its place in the list; the one that was picked stays, also over a reload; one that is gone is left."""
+    logs = [made_log(f"run_{number}", name=f"Run {number}", texts=number) for number in range(3)]
+    hub = hub_of(*logs)
+    with serve(hub) as server:
+        page.open(server.url)
+        page.wait(lambda: page.text("h1") == "Run 2")
+        assert page.text("#runs").index("Run 2") < page.text("#runs").index("Run 0")
+        page.click('#runs a[href="#run=run_1"]')
+        page.wait(lambda: page.text(".reply") == "0 ")
+        page.driver.refresh()
+        page.wait(lambda: page.text("h1") == "Run 1")
+        hub.add(made_log("run_3", name="Run 3"))
+        page.wait(lambda: "Run 3" in page.text("#runs"))
+        assert page.text("h1") == "Run 1"
+        page.driver.get(f"{server.base_url}/#run=nowhere")
+        page.driver.refresh()
+        page.wait(lambda: page.text("h1") == "Run 3")
+
+
+def test_a_reply_that_is_begun_anew(page: Page) -> None:
+    """What is void is shown as such, what ended badly says why, and a call of the API's own has its result."""
+    log = made_log(name="Odd ends", texts=1)
+    lost = MadeCall(log, 2, "lost")
+    lost.write('{"a": "b')
+    with serve(hub_of(log)) as server:
+        page.open(server.url)
+        page.wait_for_phase(page.call("lost"), "writing")
+        log_restart = {
+            "type": "restarted",
+            "turn": 1,
+            "reason": "the connection was lost",
+            "delay_s": 0.5,
+            "error": None,
+        }
+        add(log, log_restart, {"type": "message_start", "id": "msg_2", "model": "m", "restarted": False})
+        cut = MadeCall(log, 3, "cut")
+        cut.write('{"a": "b')
+        cut.stop("incomplete", "cut off")
+        wrong = MadeCall(log, 4, "wrong")
+        wrong.write('{"a": x')
+        wrong.stop("invalid", "not JSON")
+        search = {
+            "index": 4,
+            "id": "srvtoolu_1",
+            "name": "web_search",
+            "kind": "server_tool_use",
+            "input": {"query": "tide"},
+        }
+        add(
+            log,
+            {"type": "input_start", "block": 5, **search},
+            {"type": "input_stop", "block": 5, "outcome": "valid", "error": None},
+        )
+        found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"title": "Tides"}]}
+        add(log, {"type": "block_start", "block": 6, "index": 5, "kind": "web_search_tool_result"})
+        add(log, {"type": "block_stop", "block": 6, "content": found})
+        add(
+            log,
+            {
+                "type": "run_stop",
+                "status": "error",
+                "turns": 1,
+                "usage": {},
+                "error": {"type": "APIError", "text": "no"},
+            },
+        )
+        log.close()
+        page.wait_for_status("error")
+        names = ("lost", "cut", "wrong", "web_search")
+        assert [page.phase(page.call(name)) for name in names] == ["void", "cut", "invalid", "done"]
+        assert "APIError: no" in page.text("main")
+        assert "Tides" in page.text(page.call("web_search"))
+        assert "Begun anew, after 0.50 s: the connection was lost" in page.text("main")
+        page.picture("odd-ends.png")
+
+
+def test_long_inputs_and_many_calls_stay_smooth(page: Page) -> None:
+    """A hundred calls, and one of a megabyte that grows: all of it arrives, and the page answers meanwhile."""
+    log = made_log(texts=1)
+    for number in range(99):
+        call = MadeCall(log, 2 + number, f"tool_{number}")
+        call.write(json.dumps({"number": number, "text": "words " * 20}))
+        call.stop()
+        call.run(f"result {number}")
+    with serve(hub_of(log)) as server:
+        page.open(server.url)
+        page.wait(lambda: len(page.all(".call")) == 99)
+        longest = """window.longest = 0; let last = performance.now();
+            (function look() { const now = performance.now(); longest = Math.max(longest, now - last); last = now;
+            requestAnimationFrame(look); })();"""
+        page.run(longest)
+        large = MadeCall(log, 200, "large")
+        large.write('{"path": "big.txt", "content": "')
+        pieces = 2_048
+        for number in range(pieces):
+            large.write("x" * 511 + ("\\n" if number % 2 else "y"))
+            if number % 16 == 0:
+                page.driver.title  # noqa: B018  # the browser has its turn between, as in a reply that takes time
+        card = page.call("large")
+        page.wait(lambda: f"{len(large.raw):,} bytes" in page.text(card))
+        assert page.run("return longest") < 1_000
+        assert page.run("return document.querySelectorAll('*').length") < 6_000
+        large.write('"}')
+        large.stop()
+        large.run()
+        page.wait_for_phase(card, "done")
+        page.click(f"{card} .quiet")
+        page.wait(lambda: len(page.text(f"{card} .fields pre")) > 150_000)
+        page.picture("many-calls.png")
+
+
+def test_patches_give_the_same_as_in_python(page: Page) -> None:
+    """The page's own code brings a value to every state that the patches were made for."""
+    random_ = random.Random(3)
+    keys = ["a", "b/c", "d~e", "", "__proto__", "constructor", "0", "length", "é\u2028", "~1"]
+
+    def make(depth: int) -> Any:
+        match random_.randrange(6 if depth else 4):
+            case 0:
+                return random_.choice([None, True, False, -0.5, 10**20, 7])
+            case 1 | 2 | 3:
+                return "".join(random_.choices('ab"\\\n/~é😀', k=random_.randrange(12)))
+            case 4:
+                return [make(depth - 1) for _ in range(random_.randrange(5))]
+            case _:
+                return {key: make(depth - 1) for key in random_.sample(keys, random_.randrange(5))}
+
+    cases = []
+    for _ in range(300):
+        text = json.dumps({key: make(3) for key in random_.sample(keys, 4)})
+        maker, patches, at = PatchMaker(), [], 0
+        while at < len(text):
+            size = random_.randint(1, 9)
+            patches.append(maker.feed(text[at : at + size]))
+            at += size
+        cases.append({"patches": patches, "text": text})
+    with serve(hub_of(made_log())) as server:
+        page.open(server.url)
+        script = """const [cases, done] = arguments;
+            import("./static/patch.js").then(({applyPatch}) => done(cases.filter(({patches, text}) => {
+              let value = null;
+              for (const patch of patches) value = applyPatch(value, patch);
+              return JSON.stringify(value) !== JSON.stringify(JSON.parse(text));
+            }).map(({text}) => text)), (error) => done(String(error)));"""
+        assert page.driver.execute_async_script(script, cases) == []
+
+
+def add_every_state(log: RunLog) -> None:
+    """Calls that wait, run and have ended in every way, behind a reply that is void."""
+    add(log, {"type": "restarted", "turn": 1, "reason": "lost", "delay_s": 0, "error": None})
+    add(log, {"type": "block_start", "block": 10, "index": 1, "kind": "thinking"})
+    add(log, {"type": "thinking_delta", "block": 10, "thinking": "Hm."})
+    done, failed, gated, running, cut, writing = (
+        MadeCall(log, 11 + number, name)
+        for number, name in enumerate(("done", "failed", "gated", "running", "cut", "writing"))
+    )
+    for call in (done, failed, gated, running):
+        call.write('{"text": "a b", "list": [1, 2, 3, 4, 5, 6, 7, 8, 9], "long": "' + "long " * 100 + '"}')
+        call.stop()
+    done.run()
+    failed.run("no", is_error=True)
+    gated.add("approval_start")
+    running.add("tool_start")
+    running.add("tool_progress", value={"percent": 40})
+    cut.write('{"text": "a')
+    cut.stop("incomplete", "cut off")
+    writing.write('{"text": "a')
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_for_axe_to_complain_of(page: Page, scheme: str) -> None:
+    """Names, roles, landmarks, headings and contrast, as axe-core checks them, in every state of a call."""
+    axe = installed_file("axe-core/axe.min.js").read_text()
+    log = made_log(name="All states", texts=1)
+    lost = MadeCall(log, 2, "lost")
+    lost.write('{"text": "a')
+    with serve(hub_of(log)) as server:
+        page.open(server.url, color_scheme=scheme, reduced_motion="reduce")
+        page.wait(lambda: page.all(".call"))
+        add_every_state(log)
+        page.wait(lambda: len(page.all(".call")) == 7)
+        for button in page.all(".inspect")[:2]:
+            button.click()
+        page.wait(lambda: len(page.all(".inspector")) == 2)
+        assert page.run("return getComputedStyle(document.querySelector('.caret')).animationName") == "none"
+        page.run(axe)
+        script = "const done = arguments[0]; axe.run().then((found) => done(found.violations), (error) => done(String(error)))"
+        for width in (1280, 360):
+            page.look(width=width, color_scheme=scheme, reduced_motion="reduce")
+            found = page.driver.execute_async_script(script)
+            assert isinstance(found, list), found
+            assert [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found] == []
+        page.picture(f"all-states-{scheme}.png")
