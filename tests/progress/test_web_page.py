@@ -573,6 +573,20 @@ def test_patches_give_the_same_as_in_python(page: Page) -> None:
               return JSON.stringify(value) !== JSON.stringify(JSON.parse(text));
             }).map(({text}) => text)), (error) => done(String(error)));"""
         assert page.driver.execute_async_script(script, cases) == []
+        script = """const [records, done] = arguments;
+            import("./static/run.js").then(({RunView}) => {
+              const view = new RunView();
+              for (const record of records) view.feed(record);
+              done([view.calls[0].error, String(view.calls[0].raw)]);
+            }, (error) => done(String(error)));"""
+        torn = made_log()
+        call = MadeCall(torn, 2, "torn")
+        patch = [{"op": "append", "path": "/a/b", "value": "x"}]
+        call.add("input_delta", fragment="{", patch=patch, finished=[])
+        call.stop()
+        error, raw = page.driver.execute_async_script(script, torn.records())
+        assert "do not fit together" in error, "what was changed by hand stops nothing else"
+        assert raw == "{"
 
 
 def add_every_state(log: RunLog) -> None:

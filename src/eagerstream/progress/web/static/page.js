@@ -56,6 +56,7 @@ const connection = new Connection({
     }
     for (const text of view.announcements.splice(0)) announce(text);
     arrivedMs = performance.now();
+    drawTitle(); // now: nothing else is drawn while nobody looks, and this is seen all the same
     draw();
   },
   end() {

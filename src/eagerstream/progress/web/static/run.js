@@ -179,13 +179,17 @@ const HANDLERS = {
     call.fragments += count ?? 1;
     call.firstFragmentS ??= at_s;
     call.lastFragmentS = to_s ?? at_s;
-    call.partial = applyPatch(call.partial, patch);
+    try {
+      call.partial = applyPatch(call.partial, patch);
+    } catch {
+      call.error = "The records of this value do not fit together."; // a file that somebody has changed, say
+    }
     for (const name of finished) call.finished.add(name);
   },
   input_stop(run, { block, outcome, error, at_s }) {
     const call = callOf(run, { block });
     if (!call) return;
-    Object.assign(call, { outcome, error, inputStopS: at_s, stopS: at_s });
+    Object.assign(call, { outcome, error: error ?? call.error, inputStopS: at_s, stopS: at_s });
     if (outcome === "valid") for (const name of Object.keys(call.partial ?? {})) call.finished.add(name);
     else run.tell(`${call.name}: ${outcome === "invalid" ? "input is invalid" : "input was cut off"}`);
   },
