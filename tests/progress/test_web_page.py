@@ -469,6 +469,9 @@ def test_a_reply_that_is_begun_anew(page: Page) -> None:
         wrong = MadeCall(log, 4, "wrong")
         wrong.write('{"a": x')
         wrong.stop("invalid", "not JSON")
+        unrun = MadeCall(log, 7, "unrun")
+        unrun.write("{}")
+        unrun.stop()
         search = {
             "index": 4,
             "id": "srvtoolu_1",
@@ -496,8 +499,8 @@ def test_a_reply_that_is_begun_anew(page: Page) -> None:
         )
         log.close()
         page.wait_for_status("error")
-        names = ("lost", "cut", "wrong", "web_search")
-        assert [page.phase(page.call(name)) for name in names] == ["void", "cut", "invalid", "done"]
+        names = ("lost", "cut", "wrong", "unrun", "web_search")
+        assert [page.phase(page.call(name)) for name in names] == ["void", "cut", "invalid", "unrun", "done"]
         assert "APIError: no" in page.text("main")
         assert "Tides" in page.text(page.call("web_search"))
         assert "Begun anew, after 0.50 s: the connection was lost" in page.text("main")

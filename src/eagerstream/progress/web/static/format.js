@@ -59,6 +59,7 @@ export const PHASES = {
   failed: { word: "failed", icon: "cross", tone: "failed" },
   invalid: { word: "invalid", icon: "cross", tone: "failed" },
   cut: { word: "cut off", icon: "scissors", tone: "failed" },
+  unrun: { word: "not run", icon: "cross", tone: "void" },
   void: { word: "void", icon: "again", tone: "void" },
 };
 

@@ -79,7 +79,7 @@ export class RunView {
   }
 }
 
-// Where a call is, for people. The same words as in the terminal.
+// Where a call is, for people.
 export function phaseOf(call, run) {
   if (call.isVoid) return "void";
   if (call.outcome === "invalid") return "invalid";
@@ -87,7 +87,7 @@ export function phaseOf(call, run) {
   if (call.toolStopS !== null) return call.isError ? "failed" : "done";
   if (call.toolStartS !== null) return run.isOver ? "cut" : "running";
   if (call.approval && call.approval.stopS === null) return run.isOver ? "cut" : "approval";
-  if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "cut" : "waiting";
+  if (call.inputStopS !== null) return run.isOver && call.kind === "tool_use" ? "unrun" : "waiting";
   return run.isOver ? "cut" : "writing";
 }
 
