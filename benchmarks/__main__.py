@@ -25,6 +25,7 @@ BENCHMARKS = (
     "loopback_run",
     "hand_off",
     "many_inputs",
+    "watchers",
     "memory",
     "blocking",
     "startup",
