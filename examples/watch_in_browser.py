@@ -35,7 +35,7 @@ async def main() -> None:
         print("open", server.url, flush=True)
         async with eagerstream.run(
             client,
-            model="claude-sonnet-4-6",
+            model="claude-opus-4-7",
             max_tokens=65_536,
             max_turns=10,
             tools=[make_file],

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from eagerstream.progress import load_records
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-AGENT, PROGRESS, LATENCY = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+AGENT, PROGRESS, LATENCY, WATCH = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 POEM = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["one line", "and another"]})
 
 
-def run_program(program: str, scenario: Scenario) -> str:
+def run_program(program: str, scenario: Scenario, folder: Path | None = None) -> str:
     with ReplayServer(scenario) as server:
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -27,6 +28,7 @@ def run_program(program: str, scenario: Scenario) -> str:
             text=True,
             timeout=50,
             check=False,
+            cwd=folder,
         )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -55,6 +57,17 @@ def test_the_latency_measurement() -> None:
     for eager in (True, False):
         assert re.search(rf"eager={eager} [\d.]+ s: one line", output)
         assert re.search(rf"eager={eager} [\d.]+ s: the whole input", output)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_watched(tmp_path: Path) -> None:
+    """It is shown in plain lines, on a page, and kept in a file that can be watched again."""
+    call = tool_use("get_weather", {"city": "Paris"})
+    output = run_program(WATCH, Scenario(reply(call), reply(text("15 degrees."))), tmp_path)
+    assert re.search(r"open http://127\.0\.0\.1:\d+/\?token=\S+", output)
+    assert "get_weather" in output
+    records = load_records(tmp_path / "weather.jsonl")
+    assert records[-1]["type"] == "run_stop"
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(((?!http)[^)]+)\)", README))
