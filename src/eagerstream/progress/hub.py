@@ -87,6 +87,7 @@ class Hub:
             ended = [other.id for other in self._logs.values() if other.is_closed and other is not log]
             for run_id in ended[: max(0, len(self._logs) - self._max_runs)]:
                 del self._logs[run_id]
+                self._recorders.pop(run_id, None)  # of a run whose log was closed by another, and that never began
         self._tell()
 
     def observe(self, run: EventFeed[Any], *, name: str | None = None) -> RunLog:
@@ -122,16 +123,17 @@ class Hub:
         True, or why not. A call of a run that is not observed is refused at once: nobody could see the question.
         """
         for recorder in list(self._recorders.values()):
-            block = recorder.note(call, "approval_start")
+            block = recorder.block_of(call)
             if block is not None:
                 break
         else:
             return "nobody is there to approve it"
         question = _Question()
         key = recorder.id, block
-        self._waiting[key] = question
+        self._waiting[key] = question  # before anybody learns of it: the answer may come at once
         decision = Decision(approved=False, reason="it was not decided in time")
         try:
+            recorder.note(call, "approval_start")
             await question.rung.wait()
             assert question.decision is not None
             decision = question.decision

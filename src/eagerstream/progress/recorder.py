@@ -25,7 +25,6 @@ from ..wire import (
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
-    copy_json,
     encodable,
 )
 from ..wire.patch import PatchMaker
@@ -66,6 +65,7 @@ class RunRecorder:
         self._seq = 0
         self._blocks = 0
         self._turn = 0
+        self._has_ended = False
         self._begins_turns = False  # a single request says nothing of turns
         self._open: dict[int, int] = {}  # by index in the message: the number of a block
         self._inputs: dict[GrowingInput, int] = {}  # 0: void
@@ -76,7 +76,9 @@ class RunRecorder:
         self._put([self._record("run_start", run=self.id, started_at=started_at, name=name, model=model)])
 
     def take(self, events: Sequence[RunEvent]) -> None:
-        """Make records of events."""
+        """Make records of events; of none after the end."""
+        if self._has_ended:
+            return
         records: list[Record] = []
         for event in events:
             records += self._records_of(event)
@@ -87,15 +89,21 @@ class RunRecorder:
 
     def end(self, end: FeedEnd) -> None:
         """Nothing more comes."""
+        if self._has_ended:
+            return
         error = {"type": end.error["type"], "text": end.error["text"]} if end.error else None
-        self._put([self._record("run_stop", status=end.status, turns=end.turns, usage=_plain(end.usage), error=error)])
+        self._put([self._record("run_stop", status=end.status, turns=end.turns, usage=_object(end.usage), error=error)])
+        self._has_ended = True
 
-    def note(self, call: ToolCall, type: Literal["approval_start", "approval_stop"], **fields: Any) -> int | None:
-        """Record what happens to a call outside of the events; its block, or None where it is none of this run."""
-        block = self._inputs.get(call.input)
-        if block:
+    def block_of(self, call: ToolCall) -> int | None:
+        """The number of a call; None where it is none of this run, or void."""
+        return self._inputs.get(call.input) or None
+
+    def note(self, call: ToolCall, type: Literal["approval_start", "approval_stop"], **fields: Any) -> None:
+        """Record what happens to a call outside of the events; nothing where it is none of this run."""
+        block = self.block_of(call)
+        if block is not None and not self._has_ended:
             self._put([self._record(type, block=block, **fields)])
-        return block or None
 
     def _record(self, type: str, /, **fields: Any) -> Any:
         self._seq += 1
@@ -144,7 +152,7 @@ class RunRecorder:
             case MessageStart(message=message, restarted=restarted):
                 return self._message_started(message, restarted=restarted)
             case MessageStop(message=message, stop_reason=reason):
-                usage = _plain(message.get("usage") or {})
+                usage = _object(message.get("usage"))
                 records = [record("message_stop", stop_reason=reason, usage=usage)]
                 if self._begins_turns:
                     records.append(record("turn_stop", turn=self._turn, error=None))
@@ -166,7 +174,7 @@ class RunRecorder:
                 self._void()
                 return [record("restarted", turn=turn, reason=reason, delay_s=round(delay_s, 6), error=_fault(error))]
             case UnknownEvent(data=data):
-                return [record("unknown", event=_plain(data))]
+                return [record("unknown", event=_object(data))]
 
     def _message_started(self, message: Mapping[str, Any], *, restarted: bool) -> list[Record]:
         records: list[Record] = []
@@ -206,8 +214,7 @@ class RunRecorder:
         self._inputs[input] = self._blocks
         self._patches[input] = PatchMaker()
         self._turn_inputs.append(input)
-        given = input.block.get("input")
-        whole = copy_json(given) if isinstance(given, dict) and given else None
+        whole = _object(input.block.get("input")) or None
         started: Record = self._record(
             "input_start",
             block=self._blocks,
@@ -255,3 +262,9 @@ def _plain(value: Any) -> Any:
         return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=str)
     except Exception:  # a cycle, something too deep, a `__str__` that raises: any code may run in here
         return f"<{type(value).__name__}>"
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """A JSON object; an empty one where it is something else, or has no JSON form."""
+    plain = _plain(value)
+    return plain if isinstance(plain, dict) else {}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from math import isinf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic checks patches, and takes no other before Python 3.12
@@ -66,8 +67,9 @@ class _Level(NamedTuple):
 class PatchMaker:
     """Reads the fragments of one text, and says what each changes in the best-effort value.
 
-    A feed costs O(len(fragment)); after a repeated key, O(size) of the object that has it. The value is what
-    `PartialJSON` makes of the text; before it is an object there are no patches.
+    A feed costs O(len(fragment)), and so does its patch; a repeated key costs its old value once more, where that was
+    not finished. The value is what `PartialJSON` makes of the text, but for numbers beyond floats, which no JSON can
+    tell: they are null. Before it is an object there are no patches.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -102,7 +104,7 @@ class PatchMaker:
             self._note_open(first)
         else:
             patch = []  # the root is finished
-        return patch
+        return patch if parser.overflow_chars is None else _finite(patch)
 
     def _first_changed(self) -> int:
         """Which of the levels is the innermost that is still open: no other around it can have changed."""
@@ -127,8 +129,17 @@ class PatchMaker:
             went_on = depth < innermost or self._string is not None
             new = len(container) - size
             if type(container) is dict and written[id(node)] - went_on != new:
-                # A key came once more. Which one, and when, is not worth knowing: it hardly ever happens.
-                return [*_outside(patch, path), {"op": "replace", "path": path, "value": copy_json(container)}]
+                # A key came once more. Which one, and when, is not worth knowing: all that were written are replaced.
+                keys = dict.fromkeys([*(key for inner, key, _ in ended if inner is node), self._open_key(node)])
+                added = _added(container, new, path)
+                known = {op["path"] for op in added}
+                places = {f"{path}/{_escaped(key)}": key for key in keys if key in container}
+                again: Patch = [
+                    {"op": "replace", "path": place, "value": copy_json(container[key])}
+                    for place, key in places.items()
+                    if place not in known
+                ]
+                return [*_outside(patch, path), *again, *added]
             patch += _added(container, new, path)
         return patch
 
@@ -136,6 +147,18 @@ class PatchMaker:
         """A value shows in the open container at `node` and is not finished."""
         parser = self._parser
         return parser._container is not None and (parser._node is not node or self._is_in_string)
+
+    def _open_key(self, node: Any) -> Any:
+        """The key of the value that is open in the container at `node`; None where that is closed, or has none."""
+        parser = self._parser
+        if parser._container is None:
+            return None
+        if parser._node is node:
+            return parser._key if self._is_in_string else None
+        inner = parser._node
+        while inner is not None and inner[0] is not node:
+            inner = inner[0]
+        return inner and inner[1]
 
     @property
     def _is_in_string(self) -> bool:
@@ -204,6 +227,20 @@ def _added(container: Any, new: int, path: str) -> Patch:
     else:
         keys = [*range(len(container) - new, len(container))]
     return [{"op": "add", "path": f"{path}/{_escaped(key)}", "value": copy_json(container[key])} for key in keys]
+
+
+def _finite(patch: Patch) -> Patch:
+    """A patch without the numbers that no JSON can tell."""
+    root: list[Any] = [op["value"] for op in patch]
+    pending: list[Any] = [root]
+    while pending:
+        container = pending.pop()
+        for place, item in list(container.items() if isinstance(container, dict) else enumerate(container)):
+            if isinstance(item, float) and isinf(item):
+                container[place] = None
+            elif isinstance(item, dict | list):
+                pending.append(item)
+    return [{**op, "value": value} for op, value in zip(patch, root, strict=True)]
 
 
 def apply_patch(value: Any, patch: Patch) -> Any:
