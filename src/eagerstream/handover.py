@@ -377,10 +377,10 @@ class EventFeed(ABC, Generic[E]):
         """Show an observer all events from now on, and the end; at once where that was."""
         self._observers = (*self._observers, observer)
         if self._end is not None:
-            self._show(lambda late: late.end(self._how_it_ended()) if late is observer else None)
+            self._show_end(self._how_it_ended())
 
-    def _show(self, tell: Callable[[Observer[E]], object]) -> None:
-        for observer in self._observers:
+    def _show(self, tell: Callable[[Observer[E]], object], observers: Sequence[Observer[E]]) -> None:
+        for observer in observers:
             try:
                 tell(observer)
             except Exception as error:
@@ -390,8 +390,12 @@ class EventFeed(ABC, Generic[E]):
 
     def _tell_end(self) -> None:
         if self._end is None:
-            end = self._end = self._how_it_ended()
-            self._show(lambda observer: observer.end(end))
+            self._end = self._how_it_ended()
+            self._show_end(self._end)
+
+    def _show_end(self, end: FeedEnd) -> None:
+        observers, self._observers = self._observers, ()  # they see no more, and are not kept by this
+        self._show(lambda observer: observer.end(end), observers)
 
     @property
     def is_full(self) -> bool:
@@ -422,7 +426,7 @@ class EventFeed(ABC, Generic[E]):
             if isinstance(event, InputStart) and isinstance(event.input, GrowingInput) and event.input.outcome is None:
                 event.input.on_wait = self._buffer.on_wait
         if self._observers:
-            self._show(lambda observer: observer.take(events))
+            self._show(lambda observer: observer.take(events), self._observers)
         self._buffer.put_all(events)
 
     async def __aenter__(self) -> Self:

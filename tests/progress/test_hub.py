@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -16,11 +18,12 @@ import eagerstream
 from eagerstream.errors import APIError, UsageError
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.log import RunLog
+from eagerstream.progress.record import Record
 from eagerstream.progress.view import CallPhase, RunView
 from eagerstream.replay import reply, text, tool_use
-from eagerstream.run import RunEvent, RunStatus
+from eagerstream.run import Run, RunEvent, RunStatus, ToolStart, ToolStop, TurnStart
 from eagerstream.tools import ToolCall, tool
-from eagerstream.wire import InputDelta
+from eagerstream.wire import InputDelta, InputStop
 from tests.support import REQUEST, Broken, Gate, LocalAPI, input_delta, message_start, tool_start
 
 pytestmark = pytest.mark.anyio
@@ -206,6 +209,71 @@ async def test_late_observers_learn_of_the_end() -> None:
     assert view_of(log).status == "completed"
 
 
+@pytest.mark.parametrize("joins", [TurnStart, InputDelta, InputStop, ToolStart, ToolStop])
+async def test_late_observers_of_a_run_that_goes_on(joins: type[RunEvent]) -> None:
+    """They learn where it is; turns count as in the run, and end once."""
+    hub = Hub()
+    async with eagerstream.run(api(), tools=[get_weather], **REQUEST) as run:
+        joined = Joined(hub, run, joins)
+        run.observe(joined)
+        await run.finish()
+    assert joined.log is not None
+    records = joined.log.records()
+    assert [record["turn"] for record in records if record["type"] == "turn_start"] == [1, 2]
+    assert [record["turn"] for record in records if record["type"] == "turn_stop"] == [1, 2]
+    stops = [record["block"] for record in records if record["type"] == "input_stop"]
+    assert len(stops) == len(set(stops))
+    view = view_of(joined.log)
+    assert {call.phase for call in view.calls} == {CallPhase.DONE}
+    assert {call.outcome for call in view.calls} == {"valid"}
+
+
+class Joined:
+    """An observer that has a run observed by a hub at the first event of a kind."""
+
+    def __init__(self, hub: Hub, run: Run, joins: type[RunEvent]) -> None:
+        self.log: RunLog | None = None
+        self._hub, self._run, self._joins = hub, run, joins
+
+    def take(self, events: Sequence[RunEvent]) -> None:
+        if self.log is None and any(isinstance(event, self._joins) for event in events):
+            self.log = self._hub.observe(self._run)
+
+    def end(self, _: Any) -> None:
+        pass
+
+
+async def test_a_run_and_its_log_do_not_keep_each_other() -> None:
+    """Whoever keeps one of them keeps no more than that."""
+    hub = Hub(max_runs=1)
+    async with eagerstream.run(api(), tools=[get_weather], **REQUEST) as run:
+        log: RunLog | None = hub.observe(run)
+        await run.finish()
+    kept = weakref.ref(log)
+    log = None
+    closed = RunLog("another")
+    closed.close()
+    hub.add(closed)
+    assert hub.logs == [closed]
+    gc.collect()
+    assert kept() is None
+    log = hub.observe(run)
+    run_kept = weakref.ref(run)
+    del run
+    gc.collect()
+    assert run_kept() is None
+
+
+async def test_a_run_that_never_began_is_let_go() -> None:
+    """Whoever gives it up closes its log, which then makes room as any other."""
+    hub = Hub(max_runs=1)
+    log = hub.observe(eagerstream.run(api(), **REQUEST))
+    log.close()
+    hub.add(RunLog("another"))
+    assert not hub.is_live(log.id)
+    assert not hub._recorders
+
+
 # --- approvals --------------------------------------------------------------------------------------------------------
 
 
@@ -248,6 +316,30 @@ async def test_a_person_decides(approved: bool, reason: str | None) -> None:
     assert reason is None or reason in call.result_text
     (stop,) = (record for record in hub.logs[0].records() if record["type"] == "approval_stop")
     assert (stop["approved"], stop["reason"]) == (approved, reason)
+
+
+async def test_a_person_decides_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sees the question can answer it, however fast."""
+    hub = Hub()
+    append = RunLog.append
+
+    def decide(log: RunLog, records: Sequence[Record]) -> None:
+        append(log, records)
+        for record in records:
+            if record["type"] == "approval_start":
+                hub.decide(log.id, record["block"], approved=True)
+
+    @tool(approve=hub.approve)
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        return "deleted"
+
+    monkeypatch.setattr(RunLog, "append", decide)
+    client = api(reply(tool_use("delete_file", {"path": "a.txt"})), DONE)
+    with anyio.fail_after(10), hub.observing():
+        async with eagerstream.run(client, tools=[delete_file], **REQUEST) as run:
+            await run.finish()
+    assert [call.result_text for call in view_of(hub.logs[0]).calls] == ["deleted"]
 
 
 async def test_a_question_that_nobody_answers() -> None:

@@ -13,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from eagerstream.growing import GrowingInput
+from eagerstream.handover import FeedEnd
 from eagerstream.progress.record import Record, record_adapter, record_schema
 from eagerstream.progress.recorder import RunRecorder
 from eagerstream.progress.view import CallPhase, RunView
@@ -187,6 +188,7 @@ class _Odd:
         (b"\xff", "_w=="),
         (_Odd(), "<_Odd>"),
         (Path("a"), "a"),
+        ([10**5000], "<list>"),
         ("\ud800", "\ud800"),
     ],
 )
@@ -208,6 +210,41 @@ def test_a_value_that_contains_itself() -> None:
     (start,) = (event for event in events if isinstance(event, InputStart))
     (progress,) = of_type(recorded([*events, ToolProgress(ToolCall(start.input, turn=1), cycle)]), "tool_progress")
     assert progress["value"] == "<list>"
+
+
+HOSTILE: list[Any] = [json.loads('{"a":' * 900 + "1" + "}" * 900), {"a": float("nan")}, {"a": [float("inf")]}, "no", 1]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
+def test_whatever_a_peer_sends_there_are_records(value: Any) -> None:
+    """Each as the schema says, and JSON by the letter: they must reach a browser, and come back out of a file."""
+    body = [
+        message_start(usage=value),
+        tool_start(0, input=value),
+        block_stop(0),
+        block_start(1, "odd", odd=value),
+        block_stop(1),
+        {"type": "odd", "odd": value},
+        {**message_delta("end_turn"), "usage": value},
+        MESSAGE_STOP,
+    ]
+    for record in recorded_body([body])[0]:
+        assert record_adapter().validate_python(json.loads(json.dumps(record, allow_nan=False))) == record
+
+
+def test_after_the_end_there_are_no_records() -> None:
+    """Whatever is still told of."""
+    records: list[Record] = []
+    recorder = RunRecorder(records.extend)
+    events = events_of("{}")
+    recorder.take(events)
+    (start,) = (event for event in events if isinstance(event, InputStart))
+    call = ToolCall(start.input, turn=1)
+    for _ in range(2):
+        recorder.end(FeedEnd("completed", 1, {}, None))
+        recorder.note(call, "approval_stop", approved=False, reason=None)
+        recorder.take([ToolStart(call)])
+    assert [record["type"] for record in records].index("run_stop") == len(records) - 1
 
 
 def test_phases_from_records() -> None:

@@ -93,7 +93,9 @@ class Hub:
     def observe(self, run: EventFeed[Any], *, name: str | None = None) -> RunLog:
         """Keep a log of a run, or of a `stream`, from now on. Before it is entered, or just after, misses nothing."""
         log = RunLog(uuid4().hex, name=name)
-        recorder = RunRecorder(log.append, id=log.id, name=name, model=getattr(run, "model", None))
+        recorder = RunRecorder(
+            log.append, id=log.id, name=name, model=getattr(run, "model", None), turn=getattr(run, "turn", None)
+        )
         self._recorders[log.id] = recorder
         self.add(log)
         run.observe(_Tap(recorder, lambda: self._end(log)))

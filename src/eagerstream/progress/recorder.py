@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -45,6 +46,8 @@ class RunRecorder:
         id: Of the run; made up where it is None.
         name: For people.
         model: That the run asks for.
+        turn: The turn under way, of a run that is observed late; 0 before the first. None for a single request: it says
+            nothing of turns, and each of its messages counts as one.
         clock: Seconds, monotonic.
     """
 
@@ -55,6 +58,7 @@ class RunRecorder:
         id: str | None = None,
         name: str | None = None,
         model: str | None = None,
+        turn: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.id = id or uuid4().hex
@@ -64,16 +68,18 @@ class RunRecorder:
         self._start_s = clock()
         self._seq = 0
         self._blocks = 0
-        self._turn = 0
+        self._turn = turn or 0
         self._has_ended = False
-        self._begins_turns = False  # a single request says nothing of turns
+        self._begins_turns = False
+        self._may_begin_turns = turn is None
         self._open: dict[int, int] = {}  # by index in the message: the number of a block
         self._inputs: dict[GrowingInput, int] = {}  # 0: void
         self._turn_inputs: list[GrowingInput] = []
         self._patches: dict[GrowingInput, PatchMaker] = {}  # of inputs that are being written
         self._adopting: dict[GrowingInput, PatchMaker] = {}  # read up to the last of the events that are being taken
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._put([self._record("run_start", run=self.id, started_at=started_at, name=name, model=model)])
+        records = [self._record("run_start", run=self.id, started_at=started_at, name=name, model=model)]
+        self._put([*records, self._record("turn_start", turn=turn)] if turn else records)
 
     def take(self, events: Sequence[RunEvent]) -> None:
         """Make records of events; of none after the end."""
@@ -142,13 +148,7 @@ class RunRecorder:
                 return [self._started(input)]
             case InputStop(input=input):
                 records = self._adopted(input) if input not in self._inputs else []
-                self._patches.pop(input, None)
-                self._adopting.pop(input, None)
-                if not self._inputs[input] or input.outcome is None:
-                    return records
-                error = str(input.error) if input.error is not None else None
-                outcome = input.outcome.value
-                return [*records, record("input_stop", block=self._inputs[input], outcome=outcome, error=error)]
+                return records + self._stopped(input)
             case MessageStart(message=message, restarted=restarted):
                 return self._message_started(message, restarted=restarted)
             case MessageStop(message=message, stop_reason=reason):
@@ -180,7 +180,7 @@ class RunRecorder:
         records: list[Record] = []
         if restarted:
             self._void()
-        elif self._turn == 0 or self._begins_turns:
+        elif self._begins_turns or (self._turn == 0 and self._may_begin_turns):
             self._begins_turns = True
             self._begin_turn(self._turn + 1)
             records.append(self._record("turn_start", turn=self._turn))
@@ -226,6 +226,14 @@ class RunRecorder:
         )
         return started
 
+    def _stopped(self, input: GrowingInput) -> list[Record]:
+        """The end of an input, where it is not void and was not told of."""
+        makers = self._patches.pop(input, None), self._adopting.pop(input, None)
+        if makers == (None, None) or input.outcome is None:
+            return []
+        error = str(input.error) if input.error is not None else None
+        return [self._record("input_stop", block=self._inputs[input], outcome=input.outcome.value, error=error)]
+
     def _delta(self, block: int, maker: PatchMaker, fragment: str) -> Record:
         patch = maker.feed(fragment)
         delta: Record = self._record(
@@ -248,6 +256,8 @@ class RunRecorder:
         block = self._inputs.get(call.input)
         if block is None:  # it began before this did
             records = self._adopted(call.input)
+            if call.input.outcome is not None:
+                records += self._stopped(call.input)
             return [*records, self._record(type, block=self._inputs[call.input], **fields)]
         return [self._record(type, block=block, **fields)] if block else []
 
@@ -259,7 +269,10 @@ def _fault(error: BaseException | None) -> Fault | None:
 def _plain(value: Any) -> Any:
     """Something with a JSON form, whatever a tool, or a peer, made it of."""
     try:
-        return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=str)
+        plain = to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=str)
+        if not isinstance(plain, str):
+            json.dumps(plain)  # Python does not write an integer of many thousand digits
+        return plain
     except Exception:  # a cycle, something too deep, a `__str__` that raises: any code may run in here
         return f"<{type(value).__name__}>"
 

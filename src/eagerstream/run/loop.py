@@ -175,6 +175,11 @@ class Run(EventFeed[RunEvent]):
         return self._conversation.model
 
     @property
+    def turn(self) -> int:
+        """The number of the turn under way, or of the last one; 0 before the first."""
+        return self._turn.number if self._turn is not None else 0
+
+    @property
     def eager(self) -> EagerForm | None:
         """As `MessageStream.eager`, of the last request that was accepted."""
         return self._transport.eager
