@@ -17,6 +17,7 @@ from eagerstream.progress.log import Batch, RunLog, WatcherDropped
 from eagerstream.progress.merge import MergedRecords, merge_records
 from eagerstream.progress.record import Record
 from eagerstream.progress.view import RunView
+from tests.progress.made_log import add
 from tests.progress.observed import events_of, recorded
 from tests.support import cut_at, written
 from tests.wire.json_texts import documents
@@ -204,6 +205,58 @@ async def test_settings_out_of_range(setting: dict[str, Any]) -> None:
     """Told at once."""
     with pytest.raises(UsageError, match="a watcher needs"):
         RunLog("run").watch(**setting)
+
+
+async def test_merged_records_are_watched_again() -> None:
+    """A long run is saved merged: a text may reach beyond what comes after it, and nothing of that is lost."""
+    records: list[Any] = [
+        {"type": "run_start", "run": "a", "started_at": "", "name": None, "model": None},
+        {"type": "text_delta", "block": 1, "text": "all of it", "to_seq": 9, "to_s": 9.0, "count": 3},
+        {"type": "tool_start", "block": 2},
+        {"type": "turn_stop", "turn": 1, "error": None},
+    ]
+    log = RunLog("run")
+    seen: list[str] = []
+
+    async def watch() -> None:
+        async with log.watch(min_interval_s=0) as watcher:
+            async for batch in watcher:
+                seen.extend(record["type"] for record in batch.records)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        for seq, record in enumerate(records, 1):
+            await anyio.sleep(0.01)
+            log.append([cast("Record", {"v": 1, "seq": seq, "at_s": 0.0, **record})])
+        log.close()
+    assert seen == [record["type"] for record in records]
+
+
+async def test_nothing_comes_after_the_end() -> None:
+    """Whoever has watched to the end has seen all of it."""
+    log = RunLog("run")
+    log.append(poem())
+    log.close()
+    add(log, {"type": "turn_stop", "turn": 1, "error": None})
+    assert log.records() == log.records()[: len(poem())]
+
+
+async def test_a_text_that_was_left_out_goes_on() -> None:
+    """What still comes of it cannot be told; a watcher who came late knows that, and how much it is."""
+    records = recorded(events_of('{"body": "', *["x" * 100] * 30, '"}'))
+    log = RunLog("run", max_kept_chars=2_000)
+    log.append(records[:20])
+    batches: list[Batch] = []
+    async with log.watch(min_interval_s=0) as watcher:
+        batches.append(await anext(watcher))
+        log.append(records[20:])
+        log.close()
+        batches += [batch async for batch in watcher]
+    assert state(known(batches)) == state(log.snapshot().records)
+    view = RunView()
+    for record in known(batches):
+        view.feed(record)
+    assert (view.calls[0].partial, view.calls[0].raw, view.calls[0].omitted_chars) == ({}, "", 3012)
 
 
 async def test_memory_is_bounded() -> None:

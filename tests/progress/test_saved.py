@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.progress.log import RunLog
+from eagerstream.progress.merge import merge_records
 from eagerstream.progress.record import Record
 from eagerstream.progress.saved import load_records, record_run, replay, save_records
 from eagerstream.progress.view import RunView
@@ -70,6 +71,64 @@ def test_what_is_no_saved_run(tmp_path: Path, lines: list[str], said: str) -> No
     path.write_text("\n".join(lines))
     with pytest.raises(UsageError, match=said):
         load_records(path)
+
+
+def _delta(patch: Any = (), **fields: Any) -> dict[str, Any]:
+    return {"type": "input_delta", "block": 1, "fragment": "x", "patch": [*patch], "finished": [], **fields}
+
+
+def _op(path: str, value: Any = 1) -> dict[str, Any]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _deep(levels: int) -> Any:
+    return json.loads("[" * levels + "]" * levels)
+
+
+INPUT = {"type": "input_start", "block": 1, "index": 0, "id": "a", "name": "b", "kind": "tool_use", "input": None}
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([_delta([_op("/a")])], "does not fit"),
+        ([_delta([{"op": "append", "path": "", "value": "x"}])], "does not fit"),
+        ([_delta([_op("", [1])])], "no object"),
+        ([_delta([_op("", {"a": _deep(600)})])], "too deep"),
+        ([_delta([_op("", {}), *(_op("/a" * n, {}) for n in range(1, 600))])], "too deep"),
+        ([INPUT, INPUT], "a second time"),
+        ([INPUT, {"type": "text_delta", "block": 1, "text": "x"}], "another kind"),
+        ([{"type": "text_delta", "block": 1, "text": "x"}, _delta()], "another kind"),
+        ([_delta(omitted_chars=-1)], "out of range"),
+        ([_delta(to_seq=2**60)], "out of range"),
+        ([_delta(at_s=float("nan"))], "no JSON"),
+        ([_delta(at_s=1e300)], "its time is none"),
+        ([{"type": "tool_progress", "block": 1, "value": float("inf")}], "no JSON"),
+    ],
+)
+def test_records_that_nobody_could_show(tmp_path: Path, records: list[dict[str, Any]], said: str) -> None:
+    """Somebody has changed the file: told when it is read, not by whoever is fed with it."""
+    start = {"type": "run_start", "run": "a", "started_at": "", "name": None, "model": None}
+    lines = [{"v": 1, "seq": seq, "at_s": 0, **record} for seq, record in enumerate([start, *records], 1)]
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(UsageError, match=said):
+        load_records(path)
+
+
+def test_what_was_left_out_can_be_read(tmp_path: Path) -> None:
+    """A log that had to leave out texts, and went on: what follows does not fit what is there, and need not."""
+    records = recorded(events_of('{"body": "', *["x" * 100] * 9, '"}'))
+    log = RunLog("run", max_recent=5, max_kept_chars=400)
+    log.append(records[:8])
+    path = tmp_path / "run.jsonl"
+    save_records(path, [*log.records(), *records[8:]])
+    again = RunLog("again")
+    again.append(load_records(path))
+    for told in (load_records(path), again.snapshot().records, merge_records(load_records(path))):
+        _, ((_, raw, partial, finished),) = state(told)
+        assert (raw, partial, finished) == ("", {}, [])
+        assert sum(cast("Any", record).get("omitted_chars", 0) for record in told) > 0
 
 
 def test_numbers_must_rise(tmp_path: Path) -> None:

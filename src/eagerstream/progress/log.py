@@ -19,7 +19,7 @@ import anyio.lowlevel
 
 from ..errors import LimitError, UsageError
 from .bell import Bell
-from .merge import DELTA_TEXTS, MergedRecords, last_seq, merge_records, size
+from .merge import DELTA_TEXTS, MergedRecords, merge_records, size
 from .record import Record
 
 MAX_RECENT: Final = 10_000
@@ -44,7 +44,7 @@ class Batch:
 
     Attributes:
         records: In order; of each block there is one delta at most.
-        seq: The number of the last event among them: what to give as `after` to go on behind it.
+        seq: The number of the last record among them: what to give as `after` to go on behind it.
         is_snapshot: They do not continue what came before: forget it, they build up the state of the run from nothing.
     """
 
@@ -101,7 +101,7 @@ class RunLog:
 
     @property
     def seq(self) -> int:
-        """The number of the last event; 0 where there is none."""
+        """The number of the last record; 0 where there is none."""
         return self._seq
 
     @property
@@ -110,11 +110,14 @@ class RunLog:
         return self._is_closed
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records, whose numbers must rise."""
+        """Add records, whose numbers must rise; nothing once the log is closed."""
         with self._lock:
+            if self._is_closed:
+                records = ()
             for record in records:
                 self._recent.append(record)
-                self._seq = max(self._seq, last_seq(record))
+                # Not `to_seq`: where deltas were merged before they came here, other records may be in between.
+                self._seq = max(self._seq, record["seq"])
                 chars = size(record)
                 self._recent_chars += chars
                 self._waiting_chars += chars
@@ -143,8 +146,9 @@ class RunLog:
 
     def close(self) -> None:
         """Nothing more comes: watchers get what is left, and end."""
-        self._is_closed = True
-        self.append([])
+        with self._lock:
+            self._is_closed = True
+        self.append(())
 
     def records(self) -> list[Record]:
         """All records as they were; where they were too many to keep, with the deltas of each block merged."""
@@ -213,13 +217,9 @@ class RunLog:
             is_kept = bool(self._recent) and self._recent[0]["seq"] <= after + 1 and after <= seq
             newest: list[Record] = []
             if is_kept and (after or not merges):
-                if (
-                    merges
-                    and self._last_batch is not None
-                    and self._last_batch[0] == after
-                    and self._last_batch[1].seq == seq
-                ):
-                    return self._last_batch[1]
+                last_after, last = self._last_batch or (None, None)  # looked at once: other threads replace it
+                if merges and last is not None and last_after == after and last.seq == seq:
+                    return last
                 newest = list(takewhile(lambda record: record["seq"] > after, reversed(self._recent)))
         if joins and not newest:
             return self.snapshot()

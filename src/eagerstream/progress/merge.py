@@ -77,6 +77,11 @@ def _joined(deltas: list[dict[str, Any]]) -> Record:
     first, last = deltas[0], deltas[-1]
     if len(deltas) == 1:
         return cast("Record", first)
+    if any(delta.get("omitted_chars") for delta in deltas):  # what follows on what is not there cannot be told
+        whole = _Delta(first)
+        for delta in deltas:
+            whole.add(delta)
+        return whole.record()
     text = DELTA_TEXTS[first["type"]]
     joined = {
         **first,
@@ -94,14 +99,19 @@ def _joined(deltas: list[dict[str, Any]]) -> Record:
 class _Delta:
     """All deltas of one block so far."""
 
-    __slots__ = ("count", "finished", "first", "has_value", "omitted_chars", "texts", "to_s", "to_seq", "value")
+    __slots__ = (
+        *("chars", "count", "finished", "first", "has_value", "is_omitted", "omitted_chars", "texts"),
+        *("to_s", "to_seq", "value"),
+    )
 
     def __init__(self, first: dict[str, Any]) -> None:
         self.first = first
+        self.chars = 0  # that it holds, roughly: an input has its text in its value, too
         self.texts: list[str] = []
         self.value: Any = None
         self.has_value = False
         self.finished: list[str] = []
+        self.is_omitted = False
         self.omitted_chars = 0
         self.count = 0
         self.to_seq = 0
@@ -112,10 +122,14 @@ class _Delta:
         self.to_seq = delta.get("to_seq") or delta["seq"]
         self.to_s = delta.get("to_s") or delta["at_s"]
         text = delta[DELTA_TEXTS[delta["type"]]]
-        if self.omitted_chars:
+        if delta.get("omitted_chars"):
+            self.omit()
+            self.omitted_chars += delta["omitted_chars"]
+        if self.is_omitted:
             self.omitted_chars += len(text)
             return
         self.texts.append(text)
+        self.chars += 2 * len(text)
         if delta["type"] == "input_delta":
             self.finished += delta["finished"]
             if delta["patch"]:
@@ -123,8 +137,11 @@ class _Delta:
                 self.has_value = True
 
     def omit(self) -> None:
-        self.omitted_chars = sum(map(len, self.texts))
+        self.is_omitted = True
+        self.omitted_chars += sum(map(len, self.texts))
         self.texts.clear()
+        self.finished.clear()
+        self.chars = 0
         self.value = None
         self.has_value = False
 
@@ -166,9 +183,9 @@ class MergedRecords:
             if delta is None:
                 delta = self._deltas[fields["block"]] = _Delta(fields)
                 self._entries.append(delta)
+            before = delta.chars
             delta.add(fields)
-            if not delta.omitted_chars:
-                self._chars += 2 * len(fields[DELTA_TEXTS[record["type"]]])
+            self._chars += delta.chars - before
         else:
             self._chars += size(record)
             if record["type"] == "turn_start":
@@ -201,7 +218,7 @@ class MergedRecords:
                 continue
             fields = entry.first if isinstance(entry, _Delta) else entry
             if "block" in fields:
-                self._chars -= 2 * sum(map(len, entry.texts)) if isinstance(entry, _Delta) else size(entry)
+                self._chars -= entry.chars if isinstance(entry, _Delta) else size(entry)
                 self._deltas.pop(fields["block"], None)
                 self._progress.pop(fields["block"], None)
                 self._entries[place] = None
@@ -209,8 +226,8 @@ class MergedRecords:
     def _omit_next(self) -> None:
         entry = self._entries[self._omitted]
         if isinstance(entry, _Delta):
+            self._chars -= entry.chars
             entry.omit()
-            self._chars -= 2 * entry.omitted_chars
         elif entry is not None and (content := _CONTENTS.get(entry["type"])) is not None:
             chars = _text_size(entry[content])
             self._chars -= chars

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -11,14 +12,18 @@ import anyio
 from pydantic import ValidationError
 
 from ..errors import UsageError
+from ..limits import DEFAULT_LIMITS
 from ..redaction import redact, redact_text
-from ..wire.patch import PatchMaker
+from ..wire.patch import PatchMaker, apply_patch
+from ..wire.values import is_deeper
 from .log import RunLog
 from .merge import DELTA_TEXTS
 from .record import VERSION, Record, record_adapter
 
 MAX_BYTES: Final = 512 * 2**20
 """Of a file that is read."""
+_MAX_DEPTH: Final = DEFAULT_LIMITS.max_depth + 8  # around the value of an input stand its patch and its record
+_MAX_S: Final = 1e9
 
 
 def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) -> None:
@@ -84,22 +89,23 @@ def _lines(records: Iterable[Record], *, redact: bool) -> str:
 
 
 def load_records(path: Path) -> list[Record]:
-    """The records in a file, checked.
+    """The records in a file, checked: whoever is fed with them does not fail on them.
 
     Raises:
-        UsageError: A line is no record, their numbers do not rise, or the file is too large.
+        UsageError: A line is no record, or does not fit those before it, or the file is too large.
         OSError: It cannot be read.
     """
     if path.stat().st_size > MAX_BYTES:
         raise UsageError(f"{path.name} is larger than {MAX_BYTES:,} bytes")
     adapter = record_adapter()
     records: list[Record] = []
+    blocks: dict[int, _Block] = {}
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.isspace():
                 continue
             try:
-                plain = json.loads(line)
+                plain = json.loads(line, parse_constant=_number, parse_float=_number)
                 if not isinstance(plain, dict) or plain.get("v") != VERSION:
                     raise UsageError(f"{path.name}, line {number}: no record of version {VERSION}")
                 record = adapter.validate_python(plain)
@@ -108,10 +114,65 @@ def load_records(path: Path) -> list[Record]:
                 raise UsageError(f"{path.name}, line {number}: not a record: {what}") from error
             if records and record["seq"] <= records[-1]["seq"]:
                 raise UsageError(f"{path.name}, line {number}: the numbers of records must rise")
+            try:
+                _check(record, blocks)
+            except ValueError as error:
+                raise UsageError(f"{path.name}, line {number}: {error}") from error
             records.append(record)
     if not records or records[0]["type"] != "run_start":
         raise UsageError(f"{path.name} does not begin with a run")
     return records
+
+
+class _Block:
+    """What the records of a block have said so far."""
+
+    def __init__(self, delta: str | None) -> None:
+        self.delta = delta  # the type of its deltas; None while it is not known
+        self.value: Any = None
+        self.is_omitted = False
+
+
+def _check(record: Record, blocks: dict[int, _Block]) -> None:
+    """A record is one that can be shown, and fits those of its block that were before it.
+
+    Raises:
+        ValueError: It does not.
+    """
+    fields = cast("dict[str, Any]", record)
+    if not 0 <= record["at_s"] <= _MAX_S:
+        raise ValueError("its time is none")
+    if any(type(value) is int and name != "value" and not 0 <= value < 2**53 for name, value in fields.items()):
+        raise ValueError("a number is out of range")
+    if is_deeper(fields, _MAX_DEPTH):
+        raise ValueError("it is nested too deep")
+    number = fields.get("block")
+    if number is None:
+        return
+    kind = record["type"]
+    if kind in ("input_start", "block_start") and number in blocks:
+        raise ValueError(f"block {number} begins a second time")
+    is_delta = kind in DELTA_TEXTS
+    block = blocks.setdefault(number, _Block("input_delta" if kind == "input_start" else None))
+    if not is_delta:
+        return
+    if block.delta not in (None, kind):
+        raise ValueError(f"block {number} has a delta of another kind")
+    block.delta = kind
+    block.is_omitted |= bool(fields.get("omitted_chars"))
+    if kind == "input_delta" and not block.is_omitted:
+        if any(is_deeper({"": op["value"]}, _MAX_DEPTH - op["path"].count("/")) for op in fields["patch"]):
+            raise ValueError("it is nested too deep")
+        block.value = apply_patch(block.value, fields["patch"])
+        if not isinstance(block.value, dict | None):
+            raise ValueError("an input is no object")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text:.20} is no number of JSON")
+    return number
 
 
 async def replay(records: Sequence[Record], log: RunLog, *, speed: float = 1.0) -> None:

@@ -81,6 +81,7 @@ class CallView:
     tool_start_s: float | None = None
     tool_stop_s: float | None = None
     _raw: list[str] = field(default_factory=list, repr=False)
+    _known: set[str] = field(default_factory=set, repr=False)  # the finished ones: there may be very many
 
     @property
     def raw(self) -> str:
@@ -98,21 +99,30 @@ class CallView:
     def grow(self, record: InputDeltaRecord) -> None:
         """Take in more of the input."""
         last_s = record.get("to_s", record["at_s"])
+        omitted_chars = record.get("omitted_chars", 0)
         self.fragments += record.get("count", 1)
-        self.bytes += len(record["fragment"].encode(errors="surrogatepass")) + record.get("omitted_chars", 0)
-        self.omitted_chars += record.get("omitted_chars", 0)
+        self.bytes += len(record["fragment"].encode(errors="surrogatepass")) + omitted_chars
         self.last_fragment_s = last_s
         if self.first_fragment_s is None:
             self.first_fragment_s = record["at_s"]
-        self._raw.append(record["fragment"])
-        if record["patch"]:
-            self.partial = apply_patch(self.partial, record["patch"])
-        self.finished += (name for name in record["finished"] if name not in self.finished)
+        if self.omitted_chars or omitted_chars:  # what follows does not fit what is there
+            self.omitted_chars += omitted_chars or len(record["fragment"])
+            self.partial = {}
+            self.finished.clear()
+            self._raw.clear()
+        else:
+            self._raw.append(record["fragment"])
+            if record["patch"]:
+                self.partial = apply_patch(self.partial, record["patch"])
+            for name in record["finished"]:
+                if name not in self._known:
+                    self._known.add(name)
+                    self.finished.append(name)
         if self.finished and self.first_field_s is None:
             self.first_field_s = last_s
         if self.first_item_s is None:
             name, newest = next(reversed(self.partial.items()), ("", None))
-            if isinstance(newest, list) and (len(newest) > 1 or (newest and name in self.finished)):
+            if isinstance(newest, list) and (len(newest) > 1 or (newest and name in self._known)):
                 self.first_item_s = last_s
 
 
