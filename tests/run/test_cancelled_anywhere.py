@@ -14,6 +14,9 @@ import pytest
 
 import eagerstream
 from eagerstream import InputInterrupted, ItemStream, RunStatus
+from eagerstream.progress.hub import Hub
+from eagerstream.progress.log import RunLog
+from eagerstream.progress.view import RunView
 from eagerstream.run import Run
 from eagerstream.tools import tool
 from tests.run.serial import DONE, SLOWLY_S, checked
@@ -128,6 +131,7 @@ async def _cancelled_after(steps: int, way: str) -> bool:
     workshop = Workshop()
     api = LocalAPI(*_bodies(), [DONE])
     run = eagerstream.run(api.transport(), **REQUEST, tools=workshop.tools(), restart_delay_s=0, max_concurrency=3)
+    log = Hub().observe(run)
     ended = False
 
     async def after(act: Callable[[], object]) -> None:
@@ -164,7 +168,24 @@ async def _cancelled_after(steps: int, way: str) -> bool:
     answers = {call.id: str(call.result and call.result["content"]) for call in result.calls}
     assert all(said in answers[id] for id, said in workshop.said.items()), "finished work is lost"
     eagerstream.RunResult.from_json(result.to_json())
+    _check_log(log, result)
     return not ended
+
+
+def _check_log(log: RunLog, result: eagerstream.RunResult) -> None:
+    """Whoever watched knows how it ended, and how each call did."""
+    records = log.records()
+    assert log.is_closed
+    assert [record["type"] for record in records].index("run_stop") == len(records) - 1
+    view = RunView()
+    for record in records:
+        view.feed(record)
+    assert view.status == result.status.value
+    calls = {call.id: call.input for call in result.calls}
+    for seen in view.calls:
+        assert seen.phase.is_final
+        if seen.id in calls:
+            assert (seen.raw, seen.partial) == (calls[seen.id].raw, calls[seen.id].partial)
 
 
 @pytest.mark.anyio
