@@ -307,6 +307,7 @@ def test_schemas_of_a_client() -> None:
     [
         (b"{", {}, 400),
         (b'{"threadId": NaN}', {}, 400),
+        (b'{"state": 1e999}', {}, 400),
         (b"[" * 100_000, {}, 400),
         (b"{}", {}, 422),
         (b"[1]", {}, 422),
@@ -425,7 +426,7 @@ def test_calls_of_another_agent() -> None:
     """Calls without a result, results without a call, two of an id, inputs that are no JSON: the API takes what comes."""
     messages = [
         USER,
-        _calls(("a", '{"x": 1}'), ("b!", '{"x": '), ("c", ""), ("d", "[1]"), content="See:"),
+        _calls(("a", '{"x": 1}'), ("b!", '{"x": '), ("c", ""), ("d", "[1]"), ("e", '{"x": 1e999}'), content="See:"),
         {"id": "r1", "role": "tool", "toolCallId": "b!", "content": "no", "error": "it failed"},
         {"id": "r2", "role": "tool", "toolCallId": "a", "content": [{"type": "text", "text": "one"}]},
         {"id": "r3", "role": "tool", "toolCallId": "nobody", "content": "orphan"},
@@ -443,10 +444,11 @@ def test_calls_of_another_agent() -> None:
         {"INVALID_JSON": '{"x": '},
         {},
         {"INVALID_JSON": "[1]"},
+        {"INVALID_JSON": '{"x": 1e999}'},  # an infinity, which cannot be sent
     ]
     results = [each for each in answered["content"] if each["type"] == "tool_result"]
-    assert [each["tool_use_id"] for each in results] == ["a", "b_", "c", "d"]
-    assert [each.get("is_error", False) for each in results] == [False, True, False, True]
+    assert [each["tool_use_id"] for each in results] == ["a", "b_", "c", "d", "e"]
+    assert [each.get("is_error", False) for each in results] == [False, True, False, True, True]
     assert answered["content"][-1] == {"type": "text", "text": "And?"}
 
 

@@ -63,6 +63,8 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
         (['{"v": 1, "seq": 1, "at_s": 0, "type": "nothing"}'], "line 1: not a record"),
         (['{"v": 1, "seq": 1, "at_s": 0, "type": "turn_start", "turn": 1}'], "does not begin with a run"),
         (["", "[" * 100_000], "line 2: not a record"),
+        (['{"v": 1, "seq": 1, "at_s": NaN, "type": "turn_start", "turn": 1}'], "line 1: not a record: no JSON"),
+        (['{"v": 1, "seq": 1, "at_s": 1e999, "type": "turn_start", "turn": 1}'], "line 1: not a record: no JSON"),
     ],
 )
 def test_what_is_no_saved_run(tmp_path: Path, lines: list[str], said: str) -> None:

@@ -331,6 +331,8 @@ async def test_a_decision(approved: bool) -> None:
         (b"[]", 400),
         (b"[" * 100_000, 400),
         (b"\xff", 400),
+        (b'{"more": NaN}', 400),
+        (b'{"more": 1e999}', 400),
         ({"id": "x"}, 400),
         (BODY | {"id": ""}, 400),
         (BODY | {"trigger": 1}, 400),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -18,6 +17,7 @@ from ..wire.patch import PatchMaker, apply_patch
 from ..wire.values import is_deeper
 from .log import RunLog
 from .merge import DELTA_TEXTS
+from .plain_json import load_json
 from .record import VERSION, Record, record_adapter
 
 MAX_BYTES: Final = 512 * 2**20
@@ -105,7 +105,7 @@ def load_records(path: Path) -> list[Record]:
             if line.isspace():
                 continue
             try:
-                plain = json.loads(line, parse_constant=_number, parse_float=_number)
+                plain = load_json(line)
                 if not isinstance(plain, dict) or plain.get("v") != VERSION:
                     raise UsageError(f"{path.name}, line {number}: no record of version {VERSION}")
                 record = adapter.validate_python(plain)
@@ -166,13 +166,6 @@ def _check(record: Record, blocks: dict[int, _Block]) -> None:
         block.value = apply_patch(block.value, fields["patch"])
         if not isinstance(block.value, dict | None):
             raise ValueError("an input is no object")
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text:.20} is no number of JSON")
-    return number
 
 
 async def replay(records: Sequence[Record], log: RunLog, *, speed: float = 1.0) -> None:

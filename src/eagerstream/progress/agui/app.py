@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 
 from ...errors import EagerStreamError, MissingExtraError
 from ...run import Run
 from ..hub import Hub
+from ..plain_json import load_json
 from ..sse import EventStream, Write, encode_json
 from .encoder import AGUIEncoder, Event
 from .fields import public_error
@@ -89,7 +89,7 @@ def agui_app(
         if body is None:
             return refuse(413, f"the body is over {max_body_bytes} bytes")
         try:
-            plain = json.loads(body, parse_constant=_refuse_constant)
+            plain = load_json(body)
             input = RunAgentInput.model_validate(plain)
         except ValidationError as error:
             places = [
@@ -155,10 +155,6 @@ async def _converse(
             failures.append(error)
     if failures:
         raise failures[0]
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _accepts_events(accept: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from ...tools import Tool
 from ...tools.call import ToolCall
 from ...wire import INVALID_JSON, JSONObject
 from ...wire.events import Block, Message
+from ..plain_json import load_json
 from .content import to_blocks
 from .encoder import AWAITS_APPLICATION
 from .fields import METADATA_KEY
@@ -98,7 +98,7 @@ def _reply(turn: Sequence[Mapping[str, Any]], calls: list[str], used: set[str]) 
 
 def _input(function: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        value = json.loads(function["arguments"] or "{}")
+        value = load_json(function["arguments"] or "{}")
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {INVALID_JSON: function["arguments"]}

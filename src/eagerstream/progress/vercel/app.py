@@ -18,6 +18,7 @@ from ...run.loop import Run
 from ...wire.events import Message
 from ..hub import Hub
 from ..log import RunLog, WatcherDropped
+from ..plain_json import load_json
 from ..sse import EventStream, Write, encode_message
 from .encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
 from .messages import UIMessageError, to_messages
@@ -241,7 +242,7 @@ class _Chats:
                     if size > self.max_body_bytes:
                         raise _refusal(413, f"the request is over {self.max_body_bytes:,} bytes")
                     chunks.append(chunk)
-            body = json.loads(b"".join(chunks))
+            body = load_json(b"".join(chunks))
         except (ValueError, RecursionError, ClientDisconnect) as error:
             raise _refusal(400, "the request is not JSON") from error
         if not isinstance(body, dict):

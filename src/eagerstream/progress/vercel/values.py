@@ -13,6 +13,7 @@ from typing import Final
 
 from ...wire import JSON
 from ...wire.values import is_deeper
+from ..plain_json import load_json
 
 MAX_DEPTH: Final = 512
 """Levels of a value that are sent as such; as the default of `Limits`. The reader fails between 2,000 and 4,000."""
@@ -38,7 +39,7 @@ def from_readable(value: JSON) -> JSON:
     if not isinstance(value, str):
         return value
     try:
-        parsed: JSON = json.loads(value)
+        parsed: JSON = load_json(value)
     except (ValueError, RecursionError):
         return value
     return parsed
