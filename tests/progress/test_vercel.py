@@ -549,6 +549,8 @@ def test_what_a_user_sends() -> None:
         [{"role": "user", "parts": [{"type": "file", "mediaType": "image/png", "url": "file:///etc/passwd"}]}],
         [{"role": "user", "parts": [{"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,?"}]}],
         [{"role": "user", "parts": [{"type": "file", "mediaType": "text/plain", "url": "data:;base64,/w=="}]}],
+        [{"role": "user", "parts": [{"type": "file", "mediaType": "text/plain", "url": "data:,\ud800"}]}],
+        [{"role": "user", "parts": [{"type": "file", "mediaType": "text/plain", "url": "data:;base64,\ud800"}]}],
         [{"role": "assistant", "parts": [{"type": "tool-x", "toolCallId": "a b", "state": "output-available"}]}],
     ],
 )

@@ -7,7 +7,6 @@ made up. Whoever needs to trust them keeps the history on the server and takes t
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -132,12 +131,10 @@ def _data_of(url: str) -> bytes:
     head, comma, data = url.partition(",")
     if not head.startswith("data:") or not comma:
         raise UIMessageError("the url of a file is a data URL, or of the web")
-    if not head.endswith(";base64"):
-        return unquote_to_bytes(data)
     try:
-        return base64.b64decode(data, validate=True)
-    except binascii.Error as error:
-        raise UIMessageError("a data URL is not base64") from error
+        return base64.b64decode(data, validate=True) if head.endswith(";base64") else unquote_to_bytes(data)
+    except ValueError as error:  # also where there is half a surrogate pair in it
+        raise UIMessageError("a data URL is not base64, or no URL") from error
 
 
 # --- of the assistant -------------------------------------------------------------------------------------------------
