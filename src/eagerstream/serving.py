@@ -57,10 +57,12 @@ class ThreadedServer:
         port: 0 takes a free one.
 
     Raises:
-        UsageError: A port that does not exist.
+        UsageError: A port that does not exist, or no host.
     """
 
     def __init__(self, make_application: Callable[[], ASGIApplication], *, name: str, host: str, port: int) -> None:
+        if not host:
+            raise UsageError("a host is needed to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for everybody")
         if not 0 <= port <= 65_535:
             raise UsageError(f"a port is a number from 0 to 65535, not {port!r}")
         self._make_application = make_application

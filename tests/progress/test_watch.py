@@ -36,10 +36,16 @@ def saved(tmp_path: Path) -> Path:
 
 
 def test_what_cannot_be_watched(saved: Path, tmp_path: Path) -> None:
-    """Nothing to show, no run in a file, a speed that cannot be: told before anything listens."""
+    """Nothing to show, no run in a file, a speed that cannot be, no host: told before anything listens."""
     broken = tmp_path / "broken.jsonl"
     broken.write_text("{}")
-    for arguments in ([], [str(broken)], [str(saved), "--speed", "0"], [str(saved), "--speed", "nan"]):
+    for arguments in (
+        [],
+        [str(broken)],
+        [str(saved), "--speed", "0"],
+        [str(saved), "--speed", "nan"],
+        ["--demo", "--host", ""],
+    ):
         result = CliRunner().invoke(app, ["watch", *arguments])
         assert isinstance(result.exception, UsageError), arguments
 
