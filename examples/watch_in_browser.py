@@ -5,9 +5,10 @@
 Open the URL that it prints.
 """
 
+from contextlib import suppress
+
 import anthropic
 import anyio
-import anyio.to_thread
 
 import eagerstream
 from eagerstream.progress import Hub
@@ -43,8 +44,10 @@ async def main() -> None:
         ) as run:
             hub.observe(run, name="A poem")
             await run.finish()
-        await anyio.to_thread.run_sync(input, "Enter ends it.\n")
+        print("Ctrl-C ends it.", flush=True)
+        await anyio.sleep_forever()
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    with suppress(KeyboardInterrupt):
+        anyio.run(main)
