@@ -288,7 +288,9 @@ def test_on_a_phone_in_the_dark(page: Page, portal: BlockingPortal) -> None:
 def test_hostile_text_is_text(page: Page) -> None:
     """Whatever a model wrote, in whatever place, is shown as it is: nothing of it becomes a part of the page."""
     log = made_log("run <b>", name=HOSTILE, texts=0)
-    add(log, {"type": "text_delta", "block": 1, "text": f"{HOSTILE} \u202egnp.exe"})
+    hidden = "pay\u3164pal ls\u200d\u200c ok\U000e0141"
+    harmless = "\u845b\U000e0100 \U0001f469\u200d\U0001f467 \u0645\u06cc\u200c\u062e"  # a name, a family, a word
+    add(log, {"type": "text_delta", "block": 1, "text": f"{HOSTILE} \u202egnp.exe {hidden} {harmless}"})
     add(log, {"type": "block_start", "block": 2, "index": 1, "kind": "thinking"})
     add(log, {"type": "thinking_delta", "block": 2, "thinking": HOSTILE})
     add(log, {"type": "block_start", "block": 3, "index": 2, "kind": HOSTILE})
@@ -325,7 +327,7 @@ def test_hostile_text_is_text(page: Page) -> None:
         assert shown.count("<img src=x onerror=") >= 10
         assert "polluted" in shown
         assert "\u202e" not in shown
-        assert "\ufffdgnp.exe" in shown
+        assert f"\ufffdgnp.exe pay\ufffdpal ls\ufffd ok\ufffd {harmless}" in shown
         raw, value = (element.get_attribute("textContent") or "" for element in page.all(".inspector pre")[:2])
         assert raw == call.raw.replace("\u2066", "\ufffd")
         assert list(json.loads(value)) == list(written)

@@ -21,10 +21,14 @@ export function seconds(time, places = time < 10 ? 2 : 1) {
 // A text that may be hostile: what turns the writing direction, or cannot be seen, is shown as such, so that nobody
 // approves something else than what is there.
 export function visible(text) {
-  return text.replace(HIDDEN, "\ufffd");
+  return text.replace(HIDDEN, "\ufffd").replace(JOINED, "$1\ufffd").replace(SELECTED, (all, letter) => (letter ? all : "\ufffd"));
 }
 
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e00ff}\u{e01f0}-\u{e0fff}]/gu;
+// What joins or parts letters of other scripts, and emoji: behind these it does nothing but hide.
+const JOINED = /([!-~])[\u200c\u200d]+/g;
+// Selects the form of a Chinese character. Others can carry hidden text.
+const SELECTED = /(\p{Script=Han})?[\u{e0100}-\u{e01ef}]/gu;
 
 // The same on one line, and not longer than that.
 export function line(text, longest = 200) {
