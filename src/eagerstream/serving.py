@@ -32,8 +32,10 @@ TRANSPORT_STATE: Final = "eagerstream.transport"
 """Key in the state of a scope: the connection that the request came over, for what HTTP has no words for."""
 
 _BACKLOG: Final = 128
+_BOUNDED_BACKLOG: Final = 32
 _GRACE_S: Final = 1  # for the replies of connections that are cut
 _TICK_S: Final = 0.1  # what uvicorn's own clock goes by
+_IDLE_S: Final = 10.0
 
 
 class _Server(Protocol):
@@ -55,12 +57,23 @@ class ThreadedServer:
         name: What it is, for people: "replay server", say.
         host: Where to listen.
         port: 0 takes a free one.
+        max_connections: More at a time are cut: they take the program's files. None for any number.
+        idle_s: A connection without a whole request for so long is cut; up to twice as long where it had others.
 
     Raises:
         UsageError: A port that does not exist, or no host.
     """
 
-    def __init__(self, make_application: Callable[[], ASGIApplication], *, name: str, host: str, port: int) -> None:
+    def __init__(
+        self,
+        make_application: Callable[[], ASGIApplication],
+        *,
+        name: str,
+        host: str,
+        port: int,
+        max_connections: int | None = None,
+        idle_s: float = _IDLE_S,
+    ) -> None:
         if not host:
             raise UsageError("a host is needed to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for everybody")
         if not 0 <= port <= 65_535:
@@ -69,6 +82,8 @@ class ThreadedServer:
         self._name = name
         self._host = host
         self._port = port
+        self._max_connections = max_connections
+        self._idle_s = idle_s
         self._lock = threading.Lock()  # one start or close at a time, also where one of them was cancelled
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -108,7 +123,7 @@ class ThreadedServer:
                 raise UsageError(f"the {self._name} is running already")
             ready: Future[None] = Future()
             try:
-                server = _make_server(self._make_application(), ready)
+                server = _make_server(self._make_application(), ready, self._max_connections, self._idle_s)
             except ModuleNotFoundError as error:
                 raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
             listener = self._listen()
@@ -202,7 +217,9 @@ class ThreadedServer:
             raise UsageError(f"cannot listen on {self._host} port {self._port}: {reason}") from error
 
 
-def _make_server(application: ASGIApplication, ready: Future[None]) -> _Server:
+def _make_server(
+    application: ASGIApplication, ready: Future[None], max_connections: int | None, idle_s: float
+) -> _Server:
     """A uvicorn server that reports when it serves, and cuts its connections when it is told to exit.
 
     Raises:
@@ -212,9 +229,25 @@ def _make_server(application: ASGIApplication, ready: Future[None]) -> _Server:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Protocol(H11Protocol):
+        """Cuts connections that are too many, or bring no request: uvicorn waits for the rest of one for ever."""
+
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self.app_state = {**self.app_state, TRANSPORT_STATE: transport}  # shown to the application, per connection
+            self._idle = self.loop.call_later(idle_s, self._cut_idle, None)
+            if max_connections is not None and len(self.connections) > max_connections:
+                transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._idle.cancel()
+            super().connection_lost(exc)
+
+        def _cut_idle(self, last: object) -> None:
+            cycle = self.cycle  # of the newest request
+            if cycle is last and getattr(cycle, "response_complete", True):  # None before the first
+                self.transport.abort()
+            else:
+                self._idle = self.loop.call_later(idle_s, self._cut_idle, cycle)
 
     class Server(uvicorn.Server):
         """Stops within a moment; uvicorn's own looks ten times a second, plays each reply to its end, and sleeps."""
@@ -262,6 +295,8 @@ def _make_server(application: ASGIApplication, ready: Future[None]) -> _Server:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        # So many are accepted in one go, before the first of them can be cut.
+        backlog=2048 if max_connections is None else _BOUNDED_BACKLOG,
         callback_notify=notify,  # called for the first time when the sockets are served
     )
     return Server(config)

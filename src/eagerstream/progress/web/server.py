@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...serving import ThreadedServer
 from .access import LOOPBACK_HOSTS, new_token
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from ..hub import Hub
 
 
+MAX_CONNECTIONS: Final = 256
+"""Each page has one or two. Whoever reaches the port can open them without a token, and each is a file of the program,
+which may have a thousand of them."""
+
+
 class WatchServer(ThreadedServer):
     """Serves the page; see `serve`."""
 
@@ -20,7 +25,11 @@ class WatchServer(ThreadedServer):
         self._token = token or new_token()
         hosts = LOOPBACK_HOSTS if _is_loopback(host) else None  # elsewhere nobody knows the names of this machine
         super().__init__(
-            lambda: web_app(hub, token=self._token, hosts=hosts), name="watch server", host=host, port=port
+            lambda: web_app(hub, token=self._token, hosts=hosts),
+            name="watch server",
+            host=host,
+            port=port,
+            max_connections=MAX_CONNECTIONS,
         )
 
     @property
