@@ -397,6 +397,10 @@ def test_a_decision_that_comes_too_late(page: Page) -> None:
     with serve(hub_of(log)) as server:
         page.open(server.url)
         card = page.call("pay")
+        overflow = "return getComputedStyle(document.querySelector('.rows')).overflowX"
+        assert page.run(overflow) == "hidden", (
+            "a bar that has just begun is wider than its time, and needs no scroll bar"
+        )
         page.click(f"{card} .approve")
         page.wait(lambda: "Nothing waits for this decision any more." in page.text(f"{card} [role=alert]"))
         assert page.one(f"{card} .approve").is_enabled()
