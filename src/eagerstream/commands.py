@@ -149,7 +149,11 @@ async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, 
         for records in saved:
             first = records[0]
             assert first["type"] == "run_start"  # or it would not have been loaded
-            log = RunLog(first["run"], name=first["name"])
+            run, copies = first["run"], 1
+            while run in {log.id for log in hub.logs}:  # the same run twice, or a copy of it that somebody has changed
+                copies += 1
+                run = f"{first['run']}-{copies}"
+            log = RunLog(run, name=first["name"])
             hub.add(log)
             tasks.start_soon(partial(replay, records, log, speed=math.inf if speed is None else speed))
         while demo:

@@ -103,13 +103,13 @@ def test_the_demo_begins_by_itself() -> None:
 
 @pytest.mark.anyio
 async def test_a_saved_run_is_replayed(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a speed it comes in its own time; on the command's own event loop."""
+    """With a speed it comes in its own time; on the command's own event loop. A run that is given twice is there twice."""
     from eagerstream.commands import _watch
     from eagerstream.progress import load_records
 
     records = load_records(saved)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: _watch([records], demo=False, speed=2.0, host="127.0.0.1", port=0))
+        tasks.start_soon(lambda: _watch([records, records], demo=False, speed=2.0, host="127.0.0.1", port=0))
         printed = ""
         with anyio.fail_after(10):
             while "token" not in printed:
@@ -118,7 +118,8 @@ async def test_a_saved_run_is_replayed(saved: Path, capsys: pytest.CaptureFixtur
         base, token = printed.split()[-1].split("/?token=")
         headers = {"authorization": f"Bearer {token}"}
         started = anyio.current_time()
-        (run,) = await anyio.to_thread.run_sync(first_message, base, headers, "", "runs")
+        run, copy = await anyio.to_thread.run_sync(first_message, base, headers, "", "runs")
+        assert (copy["name"], copy["id"]) == (run["name"], f"{run['id']}-2")
         await anyio.to_thread.run_sync(first_message, base, headers, f"?run={run['id']}", "end")
         assert anyio.current_time() - started > records[-1]["at_s"] / 2 * 0.5
         tasks.cancel_scope.cancel()
