@@ -15,6 +15,8 @@ import anthropic
 import uvicorn
 from ag_ui.core import RunAgentInput
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Route
 
 import eagerstream
@@ -46,7 +48,9 @@ def make_app(model: str) -> Starlette:
             messages=messages_of(input),
         )
 
-    return Starlette(routes=[Route("/agent", agui_app(start))], lifespan=lifespan)
+    # No page from elsewhere whose name leads here: it would count as the same origin.
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
+    return Starlette(routes=[Route("/agent", agui_app(start))], middleware=[hosts], lifespan=lifespan)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 
 import uvicorn
 from anthropic import AsyncAnthropic
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import eagerstream
 from eagerstream.progress import Hub
@@ -41,7 +42,9 @@ def main(model: str, port: int) -> None:
             messages=chat.messages,  # as the client tells them; see to_messages
         )
 
-    uvicorn.run(vercel_app(start, hub=hub), host="127.0.0.1", port=port)
+    app = vercel_app(start, hub=hub)
+    guarded = TrustedHostMiddleware(app, allowed_hosts=["127.0.0.1", "localhost"])  # no page whose name leads here
+    uvicorn.run(guarded, host="127.0.0.1", port=port)
 
 
 if __name__ == "__main__":

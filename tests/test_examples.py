@@ -231,7 +231,9 @@ def test_serve_agui(tmp_path: Path) -> None:
             assert program.stderr is not None
             while "running on" not in program.stderr.readline():
                 assert program.poll() is None
-            answer = httpx.post(f"http://127.0.0.1:{port}/agent", json=asked, timeout=30)
+            url = f"http://127.0.0.1:{port}/agent"
+            assert httpx.post(url, json=asked, headers={"host": "elsewhere.example"}).status_code == 400
+            answer = httpx.post(url, json=asked, timeout=30)
             program.send_signal(signal.SIGINT)
             program.communicate(timeout=30)
     events = [json.loads(event.data) for event in SSEDecoder().feed(answer.content)]

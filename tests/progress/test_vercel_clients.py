@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import httpx
 import pytest
 import uvicorn
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
@@ -310,6 +311,8 @@ def test_the_example() -> None:
         with server:
             assert server.stderr is not None
             address = next(found[0] for line in server.stderr if (found := re.search(r"http://[\d.:]+", line)))
+            elsewhere = httpx.post(f"{address}/api/chat", json={}, headers={"host": "elsewhere.example"})
+            assert elsewhere.text == "Invalid host header"
             steps = [{"send": "Write to Ada."}]
             told = run_client(
                 "vercel.mjs", "chat", given={"reader": "ai", "api": f"{address}/api/chat", "steps": steps}
