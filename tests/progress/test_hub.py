@@ -284,10 +284,12 @@ async def _decide(hub: Hub, *, approved: bool, reason: str | None) -> None:
                 break
     (call,) = view_of(hub.logs[0]).calls
     assert call.phase is CallPhase.APPROVAL
+    assert hub.questions == [(hub.logs[0].id, call.block)]
     # As a web server in another thread does it.
     await anyio.to_thread.run_sync(partial(hub.decide, hub.logs[0].id, call.block, approved=approved, reason=reason))
     with pytest.raises(KeyError):
         hub.decide(hub.logs[0].id, call.block, approved=True)
+    assert hub.questions == []
 
 
 @pytest.mark.parametrize(("approved", "reason"), [(True, None), (False, None), (False, "Not that one.")])

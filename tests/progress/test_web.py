@@ -21,6 +21,7 @@ from eagerstream.errors import MissingExtraError, UsageError
 from eagerstream.progress import web
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.web import new_token, serve, web_app
+from eagerstream.replay import reply, text, tool_use
 from eagerstream.serving import ASGIApplication
 from eagerstream.wire import ServerSentEvent, SSEDecoder
 from tests.progress.made_log import add, hub_of, made_log
@@ -242,7 +243,7 @@ async def test_the_list_of_runs() -> None:
     async with listening(web_app(hub, token=TOKEN), "") as events:
         (only,) = json.loads((await events.next("runs")).data)
         assert only == {
-            "id": "run_1", "name": "made", "started_at": "2026-11-22T10:00:00Z", "model": "m", "status": None, "ended": False,
+            "id": "run_1", "name": "made", "started_at": "2026-11-22T10:00:00Z", "model": "m", "status": None, "ended": False, "asks": False,
         }  # fmt: skip
         other = made_log("run_2", name='<b>\n"\u2028\ud800')
         add(other, {"type": "run_stop", "status": "completed", "turns": 1, "usage": {}, "error": None})
@@ -252,6 +253,33 @@ async def test_the_list_of_runs() -> None:
         assert newer["name"] == '<b>\n"\u2028\ufffd'
         assert newer["status"] == "completed"
         assert newer["ended"] is True
+
+
+async def test_the_list_says_where_somebody_is_asked() -> None:
+    """A call that waits for a person is seen from every run's page, not only from its own."""
+    hub = Hub()
+
+    @tool(approve=hub.approve)
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        return "deleted"
+
+    client = LocalAPI(reply(tool_use("delete_file", {"path": "a"})), reply(text("Done."))).anthropic()
+    run = eagerstream.run(client, tools=[delete_file], **REQUEST)
+    log = hub.observe(run)
+    async with listening(web_app(hub, token=TOKEN), "") as events, run:
+
+        async def until(asks: bool, ended: bool) -> None:
+            seen = None
+            while seen != (asks, ended):
+                (summary,) = json.loads((await events.next("runs")).data)
+                seen = summary["asks"], summary["ended"]
+
+        await until(asks=True, ended=False)
+        ((run_id, block),) = hub.questions
+        hub.decide(run_id, block, approved=True)
+        await until(asks=False, ended=True)
+    assert run_id == log.id
 
 
 async def test_records_come_as_they_are_made() -> None:

@@ -108,7 +108,7 @@ class Hub:
             yield
 
     async def changes(self) -> AsyncGenerator[Sequence[RunLog], None]:
-        """All logs now, and again whenever a run has begun or ended."""
+        """All logs now, and again whenever a run has begun or ended, or `questions` has changed."""
         bell = Bell()
         self._bells.add(bell)
         try:
@@ -136,13 +136,20 @@ class Hub:
         decision = Decision(approved=False, reason="it was not decided in time")
         try:
             recorder.note(call, "approval_start")
+            self._tell()
             await question.rung.wait()
             assert question.decision is not None
             decision = question.decision
         finally:
             del self._waiting[key]
             recorder.note(call, "approval_stop", approved=decision.approved, reason=decision.reason)
+            self._tell()
         return decision.approved or decision.reason or False
+
+    @property
+    def questions(self) -> list[tuple[str, int]]:
+        """The calls that wait for a decision: the run and the block of each, as `decide` takes them."""
+        return [key for key, question in list(self._waiting.items()) if question.decision is None]
 
     def decide(self, run_id: str, block: int, *, approved: bool, reason: str | None = None) -> None:
         """Answer a question: let a call run, or not.

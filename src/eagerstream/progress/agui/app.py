@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
@@ -12,7 +11,7 @@ import anyio
 from ...errors import EagerStreamError, MissingExtraError
 from ...run import Run
 from ..hub import Hub
-from ..plain_json import load_json
+from ..request_body import BadBody, read_json
 from ..sse import EventStream, Write, encode_json
 from .encoder import AGUIEncoder, Event
 from .fields import public_error
@@ -68,8 +67,7 @@ def agui_app(
         from ag_ui.core import RunAgentInput
         from pydantic import ValidationError
         from starlette.applications import Starlette
-        from starlette.requests import ClientDisconnect
-        from starlette.responses import JSONResponse, Response
+        from starlette.responses import JSONResponse
         from starlette.routing import Route
     except ImportError as error:
         raise MissingExtraError("agui", error.name or "ag_ui") from error
@@ -80,24 +78,18 @@ def agui_app(
     async def answer(request: Request) -> Response | EventStream:
         if not _accepts_events(request.headers.get("accept", "")):
             return refuse(406, "events are sent as text/event-stream")
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            return refuse(415, "the body must be application/json")
         try:
-            body = await _read(request, max_body_bytes)
-        except ClientDisconnect:
-            return Response()  # which nobody reads
-        if body is None:
-            return refuse(413, f"the body is over {max_body_bytes} bytes")
-        try:
-            plain = load_json(body)
+            plain = await read_json(request, max_body_bytes)
             input = RunAgentInput.model_validate(plain)
+        except BadBody as bad:
+            return refuse(bad.status, bad.text)
         except ValidationError as error:
             places = [
                 ".".join(map(str, fault["loc"])) for fault in error.errors(include_input=False, include_url=False)
             ]
             return refuse(422, f"not a RunAgentInput: {', '.join(places[:10]):.1000}")
-        except (ValueError, RecursionError):
-            return refuse(400, "the body is not JSON")
+        except RecursionError:
+            return refuse(400, "the body is nested too deep")
         encoder = AGUIEncoder(
             thread_id=input.thread_id, run_id=input.run_id, messages=plain["messages"], state=plain.get("state")
         )
@@ -160,16 +152,3 @@ async def _converse(
 def _accepts_events(accept: str) -> bool:
     kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     return bool(kinds & {"", "*/*", "text/*", "text/event-stream"})
-
-
-async def _read(request: Request, max_bytes: int) -> bytes | None:
-    """The body; None where it is too large."""
-    parts: list[bytes] = []
-    size = 0
-    async with aclosing(request.stream()) as stream:
-        async for part in stream:
-            size += len(part)
-            if size > max_bytes:
-                return None
-            parts.append(part)
-    return b"".join(parts)

@@ -6,7 +6,6 @@ import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -18,7 +17,7 @@ from ...run.loop import Run
 from ...wire.events import Message
 from ..hub import Hub
 from ..log import RunLog, WatcherDropped
-from ..plain_json import load_json
+from ..request_body import BadBody, read_json
 from ..sse import EventStream, Write, encode_message
 from .encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
 from .messages import UIMessageError, to_messages
@@ -225,28 +224,13 @@ class _Chats:
         return Response(status_code=204)
 
     async def _read(self, request: Request) -> dict[str, Any]:
-        """The JSON object that a request brings.
-
-        Its content type must say so: a page of another origin cannot send it without being asked first.
-        """
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise _refusal(415, "expected JSON")
-        from starlette.requests import ClientDisconnect
-
-        chunks: list[bytes] = []
-        size = 0
+        """The JSON object that a request brings."""
         try:
-            async with aclosing(request.stream()) as stream:
-                async for chunk in stream:
-                    size += len(chunk)
-                    if size > self.max_body_bytes:
-                        raise _refusal(413, f"the request is over {self.max_body_bytes:,} bytes")
-                    chunks.append(chunk)
-            body = load_json(b"".join(chunks))
-        except (ValueError, RecursionError, ClientDisconnect) as error:
-            raise _refusal(400, "the request is not JSON") from error
+            body = await read_json(request, self.max_body_bytes)
+        except BadBody as bad:
+            raise _refusal(bad.status, bad.text) from bad
         if not isinstance(body, dict):
-            raise _refusal(400, "the request is no JSON object")
+            raise _refusal(400, "the body is no JSON object")
         return body
 
     # --- answers ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ import anyio
 from ...errors import MissingExtraError
 from ...serving import ASGIApplication
 from ..log import RunLog, WatcherDropped
+from ..request_body import BadBody, read_json
 from ..sse import EventStream, Write, encode_json, encode_message
 from .access import LOOPBACK_HOSTS, Guard
 
@@ -132,27 +132,24 @@ class _Pages:
         return True
 
     def _summarize(self, logs: Sequence[RunLog]) -> list[dict[str, Any]]:
-        """For the list of runs: what its first and its last record say."""
+        """For the list of runs: what its first and its last record say, and whether a call of it waits for a person."""
         summaries = {}
+        asking = {run_id for run_id, _ in self._hub.questions}
         for log in logs:
             known = self._summaries.get(log.id)
-            summaries[log.id] = known if known is not None and known["ended"] else _summary(log, known)
+            summary = known if known is not None and known["ended"] else _summary(log, known)
+            summaries[log.id] = {**summary, "asks": log.id in asking}
         self._summaries = summaries
         return list(summaries.values())
 
     async def decide(self, request: Request) -> Response:
-        from starlette.requests import ClientDisconnect
         from starlette.responses import PlainTextResponse, Response
 
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            return PlainTextResponse("A decision is sent as application/json.\n", 415)
         try:
-            body = await _read(request)
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it; half a decision is none
-        if body is None:
-            return PlainTextResponse("A decision is not that long.\n", 413)
-        match _parse(body):
+            body = await read_json(request, _MAX_DECISION_BYTES)
+        except BadBody as bad:
+            return PlainTextResponse(f"{bad.text}\n", bad.status)
+        match body:
             case {"block": int(block), "approved": bool(approved), **rest} if not isinstance(block, bool):
                 reason = rest.get("reason")
             case _:
@@ -183,23 +180,3 @@ def _summary(log: RunLog, known: Mapping[str, Any] | None) -> dict[str, Any]:
 def _number(text: str | None) -> int:
     """A number that a client has from us; 0, which is the beginning, for everything else."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 15 else 0
-
-
-async def _read(request: Request) -> bytes | None:
-    """The body; None where it is too long, which is noticed before it is read."""
-    parts = []
-    size = 0
-    async with aclosing(request.stream()) as stream:
-        async for part in stream:
-            size += len(part)
-            if size > _MAX_DECISION_BYTES:
-                return None
-            parts.append(part)
-    return b"".join(parts)
-
-
-def _parse(body: bytes) -> object:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None

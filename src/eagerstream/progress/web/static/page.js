@@ -3,7 +3,7 @@
 import { drawTurns } from "./cards.js";
 import { Connection, decide } from "./connection.js";
 import { h, sync } from "./dom.js";
-import { count, digits, line, pill, seconds, statusOf } from "./format.js";
+import { PHASES, count, digits, line, pill, seconds, statusOf } from "./format.js";
 import { RunView, phaseOf } from "./run.js";
 import { drawTimeline } from "./timeline.js";
 
@@ -237,7 +237,7 @@ function drawRun() {
 function drawRuns() {
   sync(runList, (runs ?? []).map((run) => {
     const isShown = run.id === shown;
-    const status = statusOf(isShown && view.status !== null ? view.status : run.status, run.ended);
+    const status = run.asks ? PHASES.approval : statusOf(isShown && view.status !== null ? view.status : run.status, run.ended);
     return h("li", { key: run.id },
       h("a", { href: `#run=${encodeURIComponent(run.id)}`, "aria-current": isShown ? "true" : null },
         h("span", { class: "run-name" }, line(run.name ?? run.model ?? run.id, 80)),

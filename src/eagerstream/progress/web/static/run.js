@@ -162,7 +162,7 @@ const HANDLERS = {
     const call = addBlock(run, at_s, { block, id, name, kind, isCall: true });
     Object.assign(call, {
       number: run.calls.length + 1, partial: input, isWhole: input !== null, raw: new GrowingText(), bytes: 0, fragments: 0,
-      finished: new Set(Object.keys(input ?? {})), firstFragmentS: null, lastFragmentS: null, inputStopS: null,
+      isOmitted: false, finished: new Set(Object.keys(input ?? {})), firstFragmentS: null, lastFragmentS: null, inputStopS: null,
       outcome: null, error: null, approval: null, toolStartS: null, toolStopS: null, ran: null, isError: false,
       progress: undefined, progressCount: 0, result: undefined,
     });
@@ -172,13 +172,16 @@ const HANDLERS = {
   input_delta(run, { block, fragment, patch, finished, count, at_s, to_s, omitted_chars }) {
     const call = callOf(run, { block });
     if (!call) return;
-    call.raw.omit(omitted_chars ?? 0);
-    call.bytes += omitted_chars ?? 0;
-    call.raw.append(fragment);
-    call.bytes += encoder.encode(fragment).length;
+    call.bytes += (omitted_chars ?? 0) + encoder.encode(fragment).length;
     call.fragments += count ?? 1;
     call.firstFragmentS ??= at_s;
     call.lastFragmentS = to_s ?? at_s;
+    call.isOmitted ||= omitted_chars > 0;
+    if (call.isOmitted) {
+      call.raw.omit((omitted_chars ?? 0) + fragment.length); // what follows does not fit what is there
+      return;
+    }
+    call.raw.append(fragment);
     try {
       call.partial = applyPatch(call.partial, patch);
     } catch {
