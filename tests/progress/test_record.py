@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from tests.support import (
     written,
 )
 
-SCHEMA = Path(__file__).parent.parent.parent / "src" / "eagerstream" / "progress" / "record.schema.json"
+SCHEMA = resources.files("eagerstream.progress") / "record.schema.json"
 
 
 def of_type(records: list[Record], type: str) -> Iterator[Any]:
