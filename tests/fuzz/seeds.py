@@ -18,6 +18,7 @@ _HEADER: Final = {
     "aws_event_stream": bytes(8),
     "partial_json": bytes(9),
     "input_accumulator": bytes(9),
+    "patch": bytes(8),
     "stream": bytes(8),
     "recording_reader": bytes(2),
 }
@@ -83,7 +84,7 @@ def _parts(target: str, body: bytes) -> Iterator[bytes]:
         delta = wire_event.get("delta")
         if isinstance(delta, dict) and delta.get("type") == "input_json_delta":
             fragments.setdefault(wire_event.get("index"), []).append(delta["partial_json"])
-    if target == "partial_json":
+    if target in ("partial_json", "patch"):
         for pieces in fragments.values():
             yield "".join(pieces).encode()
     else:
