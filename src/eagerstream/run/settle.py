@@ -102,9 +102,24 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
             _is_empty_text(block) or (place < first and block["type"] == "tool_use") or str(block.get("id")) in lost
         )
     ]
-    while kept and kept[-1].get("type") in ("thinking", "redacted_thinking"):
-        kept.pop()
+    drop_last_thinking(kept)
     return kept
+
+
+def drop_last_thinking(content: list[Block]) -> None:
+    """Take the thinking off the end of a message: the API refuses it there."""
+    while content and content[-1].get("type") in ("thinking", "redacted_thinking"):
+        content.pop()
+
+
+def add_content(messages: list[Message], role: str, content: list[Block]) -> None:
+    """Add content to the last message where that is of the same role, else a message of it; none where it is empty."""
+    if not content:
+        return
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"] += content
+    else:
+        messages.append({"role": role, "content": content})
 
 
 def taken_over(content: Sequence[Block]) -> int:

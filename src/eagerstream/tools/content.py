@@ -16,7 +16,8 @@ from ..wire.events import Block
 IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """What the API takes as an image."""
 
-_PDF: Final = "application/pdf"
+PDF_TYPE: Final = "application/pdf"
+"""What the API takes as a document of bytes."""
 
 
 def text_block(text: str) -> Block:
@@ -52,16 +53,16 @@ def document_bytes(data: bytes, *, title: str | None = None) -> Block:
     Raises:
         UsageError: It is no PDF.
     """
-    if media_type_of(data) != _PDF:
+    if media_type_of(data) != PDF_TYPE:
         raise UsageError("a document of bytes must be a PDF; text is for document_text")
-    block: Block = {"type": "document", "source": _base64(data, _PDF)}
+    block: Block = {"type": "document", "source": _base64(data, PDF_TYPE)}
     return block if title is None else {**block, "title": title}
 
 
 def block_of_bytes(data: bytes) -> Block | None:
     """The image or document block that a file's bytes are; None where they are neither."""
     media_type = media_type_of(data)
-    if media_type == _PDF:
+    if media_type == PDF_TYPE:
         return document_bytes(data)
     return image_bytes(data, media_type) if media_type else None
 
@@ -77,7 +78,7 @@ def media_type_of(data: bytes) -> str | None:
         return "image/gif"
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "image/webp"
-    return _PDF if start.startswith(b"%PDF-") else None
+    return PDF_TYPE if start.startswith(b"%PDF-") else None
 
 
 def _base64(data: bytes, media_type: str) -> dict[str, Any]:

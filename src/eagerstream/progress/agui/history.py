@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from ...run.settle import add_content, drop_last_thinking
 from ...tools import Tool
 from ...tools.call import ToolCall
+from ...tools.results import tool_result
 from ...wire import INVALID_JSON, JSONObject
 from ...wire.events import Block, Message
 from ..plain_json import load_json
@@ -39,11 +41,11 @@ def messages_of(input: RunAgentInput) -> list[Message]:
     used: set[str] = set()
     for said in _turns(wire):
         if said[0]["role"] == "user":
-            _append(messages, "user", to_blocks(said[0]["content"]))
+            add_content(messages, "user", to_blocks(said[0]["content"]))
             continue
         calls: list[str] = []
-        _append(messages, "assistant", _reply(said, calls, used))
-        _append(messages, "user", [_result(id, results.get(id)) for id in calls])
+        add_content(messages, "assistant", _reply(said, calls, used))
+        add_content(messages, "user", [_result(id, results.get(id)) for id in calls])
     return messages
 
 
@@ -91,8 +93,7 @@ def _reply(turn: Sequence[Mapping[str, Any]], calls: list[str], used: set[str]) 
             function = call["function"]
             block = {"type": "tool_use", "id": _api_id(call["id"]), "name": function["name"], "input": _input(function)}
             blocks.append(block)
-    while blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
-        blocks.pop()  # the API refuses them at the end
+    drop_last_thinking(blocks)
     return blocks
 
 
@@ -105,15 +106,14 @@ def _input(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(id: str, message: Mapping[str, Any] | None) -> Block:
-    result: Block = {"type": "tool_result", "tool_use_id": _api_id(id)}
     if message is None:
-        return result | {"content": _UNANSWERED, "is_error": True}
+        return tool_result(_api_id(id), _UNANSWERED, is_error=True)
     blocks = to_blocks(message["content"])
     if message.get("error") or _metadata(message).get("isError"):
         texts = [block for block in blocks if block["type"] == "text"]  # an error takes nothing else
         texts = texts or [{"type": "text", "text": str(message.get("error") or "Error")}]
-        return result | {"content": texts, "is_error": True}
-    return result | ({"content": blocks} if blocks else {})
+        return tool_result(_api_id(id), texts, is_error=True)
+    return tool_result(_api_id(id), blocks)
 
 
 def _api_id(id: str) -> str:
@@ -123,16 +123,6 @@ def _api_id(id: str) -> str:
 def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
     found = (item.get("metadata") or {}).get(METADATA_KEY)
     return found if isinstance(found, Mapping) else {}
-
-
-def _append(messages: list[Message], role: str, blocks: list[Block]) -> None:
-    """Add blocks to the last message, where it is of the same role, or a message of them."""
-    if not blocks:
-        return
-    if messages and messages[-1]["role"] == role:
-        messages[-1]["content"] += blocks
-    else:
-        messages.append({"role": role, "content": blocks})
 
 
 def system_of(input: RunAgentInput) -> str:

@@ -13,14 +13,13 @@ Where a form is ambiguous, what its reader does with it decides:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from ..record import Record
 from .tool_part import ToolPart
-from .values import readable
+from .values import TOOL_CALL_ID, readable
 
 Chunk: TypeAlias = dict[str, Any]
 """One chunk of a UI message stream: the data of one server-sent event."""
@@ -30,7 +29,6 @@ SDKVersion: TypeAlias = Literal[5, 6, 7]
 _VOID: Final = "Void: the reply was begun anew."
 _NOT_RUN: Final = "Not executed."
 _NO_RESULT: Final = "No result came."
-_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _MAX_SOURCES: Final = 200
 
 _FINISH_REASONS: Final = {
@@ -336,7 +334,7 @@ class UIMessageEncoder:
 
     def _unused_id(self, record: Mapping[str, Any]) -> str:
         id: str = record["id"]
-        if id in self._used_ids or not _ID.fullmatch(id) or id == "__proto__":
+        if id in self._used_ids or not TOOL_CALL_ID.fullmatch(id) or id == "__proto__":
             id = f"call_{self._run}_{record['block']}"
         self._used_ids.add(id)
         return id

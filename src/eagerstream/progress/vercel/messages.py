@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 from ...errors import UsageError
-from ...tools.content import document_text, is_content_block
+from ...run.settle import add_content, drop_last_thinking
+from ...tools.content import IMAGE_TYPES, PDF_TYPE, document_text, is_content_block
 from ...tools.results import NOT_RUN, tool_result
 from ...wire import INVALID_JSON, encodable
 from ...wire.events import Block, Message
-from .values import from_readable
+from .values import TOOL_CALL_ID, from_readable
 
-_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
-_PDF: Final = "application/pdf"
-_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _WITH_RESULT: Final = ("output-available", "output-error", "output-denied")
 _DENIED: Final = "Not executed: the call was not approved."
 
@@ -55,12 +52,12 @@ def _converted(ui_messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         parts = list(_mappings(message.get("parts"), "parts"))
         match message.get("role"):
             case "user":
-                _add(messages, "user", [block for part in parts for block in _user_blocks(part)])
+                add_content(messages, "user", [block for part in parts for block in _user_blocks(part)])
             case "assistant":
                 for step in _steps(parts):
                     content, results = _step_blocks(step)
-                    _add(messages, "assistant", content)
-                    _add(messages, "user", results)
+                    add_content(messages, "assistant", content)
+                    add_content(messages, "user", results)  # before what the user says next, as the API wants it
             case "system":
                 pass
             case _:
@@ -75,16 +72,6 @@ def _mappings(items: object, what: str) -> Iterator[Mapping[str, Any]]:
         if not isinstance(item, Mapping):
             raise UIMessageError(f"{what} must hold objects")
         yield item
-
-
-def _add(messages: list[Message], role: str, content: list[Block]) -> None:
-    """Content by the same role goes to one message: results come first in it, as the API wants it."""
-    if not content:
-        return
-    if messages and messages[-1]["role"] == role:
-        messages[-1]["content"] += content
-    else:
-        messages.append({"role": role, "content": content})
 
 
 def _text(part: Mapping[str, Any]) -> str:
@@ -109,7 +96,7 @@ def _file_block(part: Mapping[str, Any]) -> Block:
     if not isinstance(url, str) or not isinstance(media_type, str):
         raise UIMessageError("a file part has a url and a mediaType")
     media_type = media_type.partition(";")[0].strip().lower()
-    kind = {_PDF: "document"}.get(media_type, "image" if media_type in _IMAGES else None)
+    kind = {PDF_TYPE: "document"}.get(media_type, "image" if media_type in IMAGE_TYPES else None)
     if url.startswith(("https://", "http://")):
         if kind is None:
             raise UIMessageError(f"the API does not fetch files of the type {media_type:.80}")
@@ -171,8 +158,7 @@ def _step_blocks(parts: Sequence[Mapping[str, Any]]) -> tuple[list[Block], list[
                 call, result = _call_blocks(part, name, reasons.get(part["toolCallId"]))
                 content += call
                 results += result
-    while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
-        content.pop()  # the API refuses it at the end
+    drop_last_thinking(content)
     return content, results
 
 
@@ -210,7 +196,7 @@ def _call_blocks(part: Mapping[str, Any], name: str, reason: str | None) -> tupl
     if state == "input-streaming":
         return [], []
     id = part["toolCallId"]
-    if not _ID.fullmatch(id):
+    if not TOOL_CALL_ID.fullmatch(id):
         raise UIMessageError("a toolCallId has up to 128 letters, digits, _ and -")
     call = {"type": "tool_use", "id": id, "name": name, "input": _input(part)}
     if part.get("providerExecuted") is not True:

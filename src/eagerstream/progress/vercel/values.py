@@ -18,6 +18,9 @@ from ..plain_json import load_json
 MAX_DEPTH: Final = 512
 """Levels of a value that are sent as such; as the default of `Limits`. The reader fails between 2,000 and 4,000."""
 
+TOOL_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+"""What may be a `toolCallId`: the API takes no other back."""
+
 _STRUCTURE: Final = re.compile(r'[\[\]{}"\\]')
 
 
