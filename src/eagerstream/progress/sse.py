@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from ..serving import TRANSPORT_STATE
+from ..wire import encodable
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -47,7 +48,8 @@ def encode_message(data: str, *, event: str | None = None, id: str | int | None 
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        mended: str = encodable(text)
+        return mended.encode()
 
 
 def encode_json(value: object, *, event: str | None = None, id: str | int | None = None) -> bytes:
