@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import anyio
@@ -18,6 +18,9 @@ from ..tools import ToolCall
 from .bell import Bell
 from .log import RunLog
 from .recorder import RunRecorder
+
+MAX_REASON_CHARS: Final = 2_000
+"""Of a reason that comes over a network; the model reads it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -123,6 +126,7 @@ class Hub:
         """Wait for a person to decide about a call, for `@tool(approve=hub.approve)`; within `approve_timeout_s`.
 
         True, or why not. A call of a run that is not observed is refused at once: nobody could see the question.
+        Cancelled, as by that bound or the end of the run, it takes the question back.
         """
         for recorder in list(self._recorders.values()):
             block = recorder.block_of(call)

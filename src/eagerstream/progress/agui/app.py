@@ -10,6 +10,7 @@ import anyio
 
 from ...errors import EagerStreamError, MissingExtraError
 from ...run import Run
+from ..driven import drive
 from ..hub import Hub
 from ..request_body import BadBody, read_json
 from ..sse import EventStream, Write, encode_json
@@ -121,21 +122,17 @@ async def _converse(
     min_interval_s: float,
 ) -> None:
     """Drive the run to its end, and tell of it. Cancelled, the run is, too; it has been left when this returns."""
-    failures: list[Exception] = []
-
+    failures: list[Exception] = []  # the group would wrap what is raised in it
     log = hub.observe(run)
 
-    async def drive() -> None:
+    async def drive_run() -> None:
         try:
-            async with run:
-                await run.finish()
+            await drive(run, log)
         except Exception as error:
             failures.append(error)
-        finally:
-            log.close()  # also where it could not be entered
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(drive)
+        tasks.start_soon(drive_run)
         try:
             async with log.watch(min_interval_s=min_interval_s) as watcher:
                 async for batch in watcher:

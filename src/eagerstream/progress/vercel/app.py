@@ -15,7 +15,8 @@ import anyio
 from ...errors import EagerStreamError, MissingExtraError
 from ...run.loop import Run
 from ...wire.events import Message
-from ..hub import Hub
+from ..driven import drive
+from ..hub import MAX_REASON_CHARS, Hub
 from ..log import RunLog, WatcherDropped
 from ..request_body import BadBody, read_json
 from ..sse import EventStream, Write, encode_message
@@ -39,7 +40,6 @@ _HEADERS: Final = {
 """As the SDK sends them, but for `connection: keep-alive`, which HTTP/2 forbids and HTTP/1.1 means anyway."""
 
 _DONE: Final = encode_message("[DONE]")
-_MAX_REASON_CHARS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class _Chats:
         try:
             if chat is None or run != chat.log.id or not block.isascii() or not block.isdigit():
                 raise KeyError(run)
-            reason = reason[:_MAX_REASON_CHARS] if reason else None
+            reason = reason[:MAX_REASON_CHARS] if reason else None
             self.hub.decide(run, int(block), approved=approved, reason=reason)
         except (KeyError, ValueError) as error:
             raise _refusal(404, "nothing waits for this decision") from error
@@ -241,7 +241,7 @@ class _Chats:
         chat = self.active[asked.id] = _Chat(run, log, partial(self.new_encoder, message_id=asked.answer_id))
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_drive, chat)
+                tasks.start_soon(_drive, chat.run, log)
                 await self._stream(chat)(scope, receive, send)
                 if not self.resumable:
                     chat.run.cancel()  # nobody reads any more; does nothing where the run has ended
@@ -275,17 +275,14 @@ class _Streamed:
         await self._answer(scope, receive, send)
 
 
-async def _drive(chat: _Chat) -> None:
+async def _drive(run: Run, log: RunLog) -> None:
     """Run to the end. Errors are in the records, which the client gets; only what is none of ours is logged."""
     try:
-        async with chat.run:
-            await chat.run.finish()
+        await drive(run, log)
     except EagerStreamError:
         pass
     except Exception as error:
         _log.warning("the run of a chat failed: %s", type(error).__name__)
-    finally:
-        chat.log.close()  # also where it never began: nobody may wait for ever
 
 
 def _chat_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> ChatRequest:

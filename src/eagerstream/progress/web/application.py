@@ -12,6 +12,7 @@ import anyio
 
 from ...errors import MissingExtraError
 from ...serving import ASGIApplication
+from ..hub import MAX_REASON_CHARS, Hub
 from ..log import RunLog, WatcherDropped
 from ..request_body import BadBody, read_json
 from ..sse import EventStream, Write, encode_json, encode_message
@@ -21,12 +22,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ..hub import Hub
-
 _STATIC: Final = resources.files(__package__) / "static"
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _MAX_DECISION_BYTES: Final = 16_384
-_MAX_REASON_CHARS: Final = 2_000
 _RETRY_MS: Final = 1_000
 
 
@@ -154,8 +152,8 @@ class _Pages:
                 reason = rest.get("reason")
             case _:
                 return PlainTextResponse("A decision has a number block, and approved: true or false.\n", 400)
-        if reason is not None and not (isinstance(reason, str) and len(reason) <= _MAX_REASON_CHARS):
-            return PlainTextResponse(f"A reason is a text of at most {_MAX_REASON_CHARS} characters.\n", 400)
+        if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
+            return PlainTextResponse(f"A reason is a text of at most {MAX_REASON_CHARS} characters.\n", 400)
         try:
             self._hub.decide(request.path_params["run"], block, approved=approved, reason=reason or None)
         except KeyError:
