@@ -360,7 +360,7 @@ class EventFeed(ABC, Generic[E]):
         self._ended = anyio.Event()
         self._failure: BaseException | None = None
         self._observers: tuple[Observer[E], ...] = ()
-        self._end: FeedEnd | None = None  # once the observers were told
+        self._has_told_end = False
 
     @abstractmethod
     async def _read(self) -> None:
@@ -376,8 +376,8 @@ class EventFeed(ABC, Generic[E]):
     def observe(self, observer: Observer[E]) -> None:
         """Show an observer all events from now on, and the end; at once where that was."""
         self._observers = (*self._observers, observer)
-        if self._end is not None:
-            self._show_end(self._how_it_ended())
+        if self._has_told_end:
+            self._show_end()
 
     def _show(self, tell: Callable[[Observer[E]], object], observers: Sequence[Observer[E]]) -> None:
         for observer in observers:
@@ -389,11 +389,12 @@ class EventFeed(ABC, Generic[E]):
                 self._observers = tuple(other for other in self._observers if other is not observer)
 
     def _tell_end(self) -> None:
-        if self._end is None:
-            self._end = self._how_it_ended()
-            self._show_end(self._end)
+        if not self._has_told_end:
+            self._has_told_end = True
+            self._show_end()
 
-    def _show_end(self, end: FeedEnd) -> None:
+    def _show_end(self) -> None:
+        end = self._how_it_ended()
         observers, self._observers = self._observers, ()  # they see no more, and are not kept by this
         self._show(lambda observer: observer.end(end), observers)
 

@@ -102,7 +102,7 @@ class TerminalProgress(AsyncContextDecorator):
         self._tasks: anyio.abc.TaskGroup | None = None
         self._news = anyio.Event()
         self._thread = anyio.CapacityLimiter(1)
-        self._turn = threading.Lock()  # a thread that is not waited for any more may still be at it
+        self._lock = threading.Lock()  # a thread that is not waited for any more may still be at it
 
     def _recreate_cm(self) -> Self:
         # What `contextlib` asks for at each call of a decorated function: calls may overlap.
@@ -214,7 +214,7 @@ class TerminalProgress(AsyncContextDecorator):
         """
 
         def act() -> Any:
-            with self._turn:
+            with self._lock:
                 return self._guarded(action)
 
         return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._thread)
