@@ -276,6 +276,20 @@ async def test_memory_is_bounded() -> None:
     assert (view.calls[0].phase.value, view.calls[0].bytes) == ("waiting", 50_012)
 
 
+async def test_empty_containers_take_room() -> None:
+    """A peer that sends a great many of them meets the same bound as one that sends texts."""
+    log = RunLog("run", max_recent=1, max_kept_chars=20_000)
+    add(log, {"type": "unknown", "event": {"lists": [[]] * 10_000}}, {"type": "tool_start", "block": 1})
+    unknown, _ = log.records()
+    assert unknown == {
+        "v": 1,
+        "seq": 1,
+        "at_s": 0.0,
+        "type": "unknown",
+        "event": {"type": None, "omitted_chars": 80_021},
+    }
+
+
 @given(documents, st.lists(st.integers(0, 100), max_size=9), st.lists(st.integers(1, 4), min_size=1))
 def test_merging_changes_nothing(text: str, places: list[int], sizes: list[int]) -> None:
     """However records are batched, and merged once or twice, they tell the same of a run."""

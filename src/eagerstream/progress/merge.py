@@ -31,23 +31,24 @@ def size(record: Record) -> int:
     if text is not None:
         return _OVERHEAD + 2 * len(fields[text])  # a delta of an input has its text in the patch, too
     content = _CONTENTS.get(record["type"])
-    return _OVERHEAD if content is None else _OVERHEAD + _text_size(fields[content])
+    return _OVERHEAD if content is None else _OVERHEAD + text_size(fields[content])
 
 
-def _text_size(value: Any) -> int:
+def text_size(value: Any) -> int:
+    """Roughly how many characters a JSON value holds, or takes to be written."""
     total = 0
     pending = [value]
     while pending:
         item = pending.pop()
         if isinstance(item, str):
             total += len(item)
-        elif isinstance(item, dict):
+            continue
+        total += 8  # also for a container: it takes its room even where it is empty
+        if isinstance(item, dict):
             total += sum(map(len, item))
             pending += item.values()
         elif isinstance(item, list):
             pending += item
-        else:
-            total += 8
     return total
 
 
@@ -229,7 +230,7 @@ class MergedRecords:
             self._chars -= entry.chars
             entry.omit()
         elif entry is not None and (content := _CONTENTS.get(entry["type"])) is not None:
-            chars = _text_size(entry[content])
+            chars = text_size(entry[content])
             self._chars -= chars
             omitted: Any = f"({chars} characters left out)"
             if entry["type"] == "input_start":

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from ...wire import JSON, copy_json
 from ...wire.patch import pointer, steps_of
+from ..merge import text_size
 
 Operation: TypeAlias = dict[str, Any]
 """`{"op": "add" | "replace" | "remove", "path": pointer, "value": JSON}`."""
@@ -127,7 +128,7 @@ class StateMirror:
 
     def _place(self, call: _Call, op: str, path: str, value: Any) -> None:
         value = _allowed(value, path.rpartition("/")[2])
-        if self._has_room(call, _chars(value)):
+        if self._has_room(call, text_size(value)):
             self._operations.append({"op": op, "path": f"{call.path}/input{path}", "value": value})
             if isinstance(value, str | dict | list):
                 call.placed.append((path, value))
@@ -187,23 +188,6 @@ def _find_string(placed: Sequence[tuple[str, Any]], path: str) -> str | None:
             if isinstance(found, str):
                 return found
     return None
-
-
-def _chars(value: Any) -> int:
-    """About how much text it takes to write `value`."""
-    if isinstance(value, str):
-        return len(value)
-    chars = 0
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            pending += item
-            pending += item.values()
-        elif isinstance(item, list):
-            pending += item
-        chars += len(item) if isinstance(item, str) else 8
-    return chars
 
 
 def _allowed(value: Any, name: str) -> Any:
