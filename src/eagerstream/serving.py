@@ -53,7 +53,8 @@ class ThreadedServer:
     trio, and neither side waits for the other. Once closed it may be started again; with `port=0` at another port.
 
     Args:
-        make_application: Makes the application, each time that it is started; may raise `ImportError`.
+        make_application: Makes the application, each time that it is started. Where it raises `ModuleNotFoundError`, it
+            is the extra `web` that is missing.
         name: What it is, for people: "replay server", say.
         host: Where to listen.
         port: 0 takes a free one.
@@ -223,7 +224,7 @@ def _make_server(
     """A uvicorn server that reports when it serves, and cuts its connections when it is told to exit.
 
     Raises:
-        ImportError: uvicorn is not installed.
+        ModuleNotFoundError: uvicorn is not installed.
     """
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol

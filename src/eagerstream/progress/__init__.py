@@ -1,8 +1,16 @@
-"""Observers of runs: they are shown what happens, and show it. Never participants: nothing here changes a run.
+"""Observers of runs: they are shown what happens, and show it. What fails or stalls there reaches no run.
 
-Events become records (`record.py`), a `Hub` keeps a log of them for each run, and whoever shows a run watches its log:
-`terminal.py` in a terminal, `web` in a browser, `agui` and `vercel` to the frontends of those protocols. All of them
-read records and nothing else, so they show live runs, runs that they come to late, and runs from a file alike.
+Events become records (`record.py`), a `Hub` keeps a log of them for each run, and whoever shows a run watches its log.
+All of them read records and nothing else, so they show live runs, runs that they come to late, and runs from a file
+alike. Those that need an extra are in modules of their own:
+
+- `eagerstream.progress.terminal`: `terminal_progress`, for a terminal or a pipe (extra `cli`);
+- `eagerstream.progress.web`: `serve` and `web_app`, for a browser (extra `web`);
+- `eagerstream.progress.agui`: `agui_app`, for frontends that speak AG-UI (extra `agui`);
+- `eagerstream.progress.vercel`: `vercel_app`, for `useChat` of the Vercel AI SDK (extra `web`).
+
+What does reach a run: what a person decides about a call (`Hub.approve`), and, with the last two, the client that began
+the run and leaves, or stops it.
 """
 
 from .hub import Hub

@@ -111,7 +111,10 @@ class Hub:
             yield
 
     async def changes(self) -> AsyncGenerator[Sequence[RunLog], None]:
-        """All logs now, and again whenever a run has begun or ended, or `questions` has changed."""
+        """All logs now, and again whenever a run has begun or ended, or `questions` has changed; never ends.
+
+        What happens between two looks is told once. Close it where you stop (`contextlib.aclosing`).
+        """
         bell = Bell()
         self._bells.add(bell)
         try:

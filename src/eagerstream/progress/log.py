@@ -177,7 +177,7 @@ class RunLog:
         """A watcher, to be entered with `async with` and iterated over; on asyncio or trio, in any thread.
 
         Args:
-            after: The number up to which the events are known; where they are no longer kept from there on, the first
+            after: The number up to which the records are known; where they are no longer kept from there on, the first
                 batch is a snapshot, as it is for 0.
             min_interval_s: Deltas wait for others, as long as this at most; all other records are handed out at once.
                 With 0 nothing waits.

@@ -53,7 +53,7 @@ def text_size(value: Any) -> int:
 
 
 def last_seq(record: Record) -> int:
-    """The number of the last event that a record stands for."""
+    """The number of the last record among those that this one was merged of."""
     return cast("dict[str, Any]", record).get("to_seq") or record["seq"]
 
 

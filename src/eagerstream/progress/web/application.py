@@ -35,9 +35,11 @@ def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOP
 
         app = Starlette(routes=[Mount("/runs", web_app(hub, token=None, hosts=["tools.example.org"]))])
 
-    Besides the page it has `events` (server-sent events: `runs` with the list of runs whenever it changes, and with
-    `?run=ID` also `records`, whose `id` is the number to go on from with `Last-Event-ID` or `?after=`) and
-    `runs/ID/decide` (POST, JSON: `block`, `approved`, `reason`). Programs send the token as `Authorization: Bearer`.
+    Besides the page it has `events` (server-sent events, each with JSON: `runs` with the list of runs whenever it
+    changes, and with `?run=ID` also `records`, as `Batch.json`, whose `id` is the number to go on from with
+    `Last-Event-ID` or `?after=`; `clock` with how old a live run is, in seconds; `end` behind its last record, `gone`
+    where it is not kept, `dropped` where the client was too slow, and is to come again) and `runs/ID/decide` (POST,
+    JSON: `block`, `approved`, `reason`). Programs send the token as `Authorization: Bearer`.
 
     Args:
         hub: The runs.

@@ -63,7 +63,7 @@ def serve(hub: Hub, *, host: str = "127.0.0.1", port: int = 0, token: str | None
         token: What has to be known to see them; a new one where it is None.
 
     Raises:
-        UsageError: A port that does not exist. On entering: the port is in use, or the token is too short.
+        UsageError: A port that does not exist, or no host. On entering: the port is in use, or the token is too short.
         MissingExtraError: On entering: the extra `web` is not installed.
     """
     return WatchServer(hub, host=host, port=port, token=token)
