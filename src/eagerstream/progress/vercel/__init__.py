@@ -18,13 +18,15 @@ What the protocol has no form for comes as data parts; a page may leave them alo
 Numbers are JavaScript's there: integers beyond 2 ** 53 lose their last digits on the page, and in what it sends back.
 """
 
-from .app import ChatRequest, vercel_app
-from .encoder import Chunk, UIMessageEncoder, describe_error
+from .app import ChatRequest, Start, vercel_app
+from .encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
 from .messages import UIMessageError, to_messages
 
 __all__ = [
     "ChatRequest",
     "Chunk",
+    "SDKVersion",
+    "Start",
     "UIMessageEncoder",
     "UIMessageError",
     "describe_error",

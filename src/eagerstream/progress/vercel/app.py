@@ -82,6 +82,7 @@ class ChatRequest:
 
 
 Start: TypeAlias = "Callable[[ChatRequest], Run | Awaitable[Run]]"
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
 
 
 @dataclass(slots=True, eq=False)
