@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 _HERE = Path(__file__).parent
 
@@ -59,3 +63,17 @@ def run_client(script: str, *arguments: str, given: Any = None) -> Any:
     if done.returncode:
         raise AssertionError(f"{script} failed: {done.stderr.strip()[-4000:]}")
     return json.loads(done.stdout)
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """The address of an application on a server as others run it, until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import anyio
 import httpx
 import pytest
-import uvicorn
 from ag_ui.core import RunAgentInput
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
@@ -25,7 +22,7 @@ from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, mes
 from eagerstream.progress.hub import Hub
 from eagerstream.replay import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.wire import SSEDecoder
-from tests.clients import run_client
+from tests.clients import run_client, serving
 from tests.progress.agui_client import Client
 from tests.progress.streams import IMAGE
 from tests.reliability.conversations import Travel
@@ -517,8 +514,13 @@ def test_the_real_client_over_http() -> None:
         reply(thinking("Hm."), text("It is 15 degrees."), message_id="msg_3"),
         reply(text("Goodbye."), message_id="msg_4"),
     )
-    with serving(app_for(api)) as url:
-        given = {"url": url, "conversation": ["Weather?", "Bye."], "tools": [ASK], "answers": {"ask_user": "Yes."}}
+    with serving(app_for(api)) as address:
+        given = {
+            "url": f"{address}/agent",
+            "conversation": ["Weather?", "Bye."],
+            "tools": [ASK],
+            "answers": {"ask_user": "Yes."},
+        }
         asked, answered, last = run_client("agui.mjs", given=given)
     for outcome in (asked, answered, last):
         assert (outcome["error"], outcome["runError"], outcome["warnings"]) == (None, None, [])
@@ -562,9 +564,9 @@ def test_the_real_client_and_faults_over_http() -> None:
             )
 
         app = Starlette(routes=[Route("/agent", agui_app(start))], lifespan=lifespan)
-        with serving(app) as url:
+        with serving(app) as address:
             contents = [first_message(number)["content"] for number in schedules]
-            outcomes = run_client("agui.mjs", given={"url": url, "contents": contents})
+            outcomes = run_client("agui.mjs", given={"url": f"{address}/agent", "contents": contents})
     for number, outcome in enumerate(outcomes):
         assert (outcome["error"], outcome["warnings"]) == (None, []), str(schedules[number])
         assert (outcome["runError"] is None) is (outcome["finished"] is not None)
@@ -573,20 +575,3 @@ def test_the_real_client_and_faults_over_http() -> None:
         assert answered == {call["id"] for call in calls} == outcome["state"].get("toolCalls", {}).keys()
         if outcome["finished"]:
             assert outcome["finished"]["result"]["status"] in ("completed", "unknown")
-
-
-@contextmanager
-def serving(app: Any) -> Iterator[str]:
-    """The address of a real server for an application, in a thread."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}/agent"
-    finally:
-        server.should_exit = True
-        thread.join()

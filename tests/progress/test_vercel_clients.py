@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +16,6 @@ from typing import Any, Final
 import anyio
 import httpx
 import pytest
-import uvicorn
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import eagerstream
@@ -30,7 +26,7 @@ from eagerstream.progress.vercel import ChatRequest, UIMessageEncoder, to_messag
 from eagerstream.progress.vercel.app import encode_chunks
 from eagerstream.progress.vercel.values import from_readable
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
-from tests.clients import run_client
+from tests.clients import run_client, serving
 from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.streams import Told, told_faults, told_recordings
 from tests.progress.ui_messages import Reader
@@ -215,25 +211,11 @@ class Shop:
         await self.app(scope, receive, send)
 
 
-@contextmanager
-def serving(app: Any) -> Iterator[str]:
-    """The address of a chat, served over a socket until the block ends."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/api/chat"
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
 def chat(shop: Shop, reader: str, *steps: dict[str, Any], id: str = "chat-1") -> list[Any]:
     """What a page has after each step of a person."""
-    with serving(shop) as api:
+    with serving(shop) as address:
         told: list[Any] = run_client(
-            "vercel.mjs", "chat", given={"reader": reader, "api": api, "steps": steps, "id": id}
+            "vercel.mjs", "chat", given={"reader": reader, "api": f"{address}/api/chat", "steps": steps, "id": id}
         )
     assert all(step["errors"] == [] for step in told)
     return told
