@@ -230,6 +230,7 @@ async def test_an_encoder_that_fails(monkeypatch: pytest.MonkeyPatch, caplog: py
     assert (client.last["code"], client.last["message"]) == ("KeyError", "The run failed.")
     assert all(exchange.closed for exchange in api.exchanges)
     assert "a run that was asked for over AG-UI failed" in caplog.text
+    assert "hunter2" not in caplog.text
 
 
 @pytest.mark.anyio

@@ -154,6 +154,8 @@ async def test_a_saved_run_can_be_watched_again() -> None:
     assert anyio.current_time() - start >= records[-1]["at_s"] / 20
     assert log.is_closed
     assert log.records() == records
+    with pytest.raises(UsageError, match="speed"):
+        await replay(records, RunLog("never"), speed=0)
 
 
 @pytest.mark.anyio

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
 from ..redaction import redact, redact_text
+from ..replay.timing import check_speed
 from ..wire.patch import PatchMaker, apply_patch
 from ..wire.values import is_deeper
 from .log import RunLog
@@ -175,7 +176,11 @@ async def replay(records: Sequence[Record], log: RunLog, *, speed: float = 1.0) 
         records: As loaded.
         log: A new one.
         speed: So many times as fast; `inf` without any waiting.
+
+    Raises:
+        UsageError: `speed` is not positive.
     """
+    check_speed(speed)
     start_s = anyio.current_time()
     for record in records:
         await anyio.sleep_until(start_s + record["at_s"] / speed)

@@ -100,11 +100,17 @@ def agui_app(
                 if events:
                     await write(b"".join(encode_json(event) for event in events))
 
+            has_begun = False
             try:
-                await _converse(await start(input), hub or Hub(), encoder, tell, min_interval_s)
+                run = await start(input)
+                has_begun = True
+                await _converse(run, hub or Hub(), encoder, tell, min_interval_s)
             except Exception as error:
                 if not (encoder.is_ended and isinstance(error, EagerStreamError)):  # else its records have told of it
-                    _log.exception("a run that was asked for over AG-UI failed")
+                    # Of the application's own code all is told. What is raised in a run may quote what a model wrote.
+                    trace = None if has_begun or isinstance(error, EagerStreamError) else error
+                    name = type(error).__name__
+                    _log.error("a run that was asked for over AG-UI failed: %s", name, exc_info=trace)
                 told = public_error({"type": type(error).__name__, "text": str(error)})
                 await tell(encoder.fail(told["text"], code=told["type"]))
             await tell(encoder.fail("The run ended early.", code="ended_early"))
