@@ -38,7 +38,7 @@ def make_app(model: str) -> Starlette:
             clients.append(client)
             yield
 
-    async def start(input: RunAgentInput) -> eagerstream.Run:
+    def start(input: RunAgentInput) -> eagerstream.Run:
         return eagerstream.run(
             clients[0],
             model=model,

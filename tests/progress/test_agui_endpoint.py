@@ -66,7 +66,7 @@ def parsed(messages: Sequence[Any], **fields: Any) -> RunAgentInput:
 
 
 def app_for(api: LocalAPI, *, tools: Sequence[Any] = (get_weather, draw), **options: Any) -> Starlette:
-    async def start(input: RunAgentInput) -> eagerstream.Run:
+    def start(input: RunAgentInput) -> eagerstream.Run:  # the others here are async, which is taken as well
         return eagerstream.run(
             api.transport(),
             model="claude-made-1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Start: TypeAlias = "Callable[[RunAgentInput], Awaitable[Run]]"
+Start: TypeAlias = "Callable[[RunAgentInput], Run | Awaitable[Run]]"
 """Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
@@ -41,7 +42,7 @@ def agui_app(
 ) -> Starlette:
     """An ASGI application that speaks AG-UI: each POST begins a run and streams its events.
 
-        async def start(input: RunAgentInput) -> eagerstream.Run:
+        def start(input: RunAgentInput) -> eagerstream.Run:
             return eagerstream.run(client, tools=[make_file], messages=messages_of(input), model=..., max_tokens=...)
 
         app = agui_app(start)
@@ -55,8 +56,8 @@ def agui_app(
     that a page elsewhere cannot ask without that.
 
     Args:
-        start: Gets the request as `ag_ui.core.RunAgentInput` and makes a run. What the client says in it is not to be
-            trusted: see `messages_of`, `system_of` and `frontend_tools`.
+        start: Gets the request as `ag_ui.core.RunAgentInput` and makes a run; may be async. What the client says
+            in it is not to be trusted: see `messages_of`, `system_of` and `frontend_tools`.
         hub: Where the runs are to be seen, too: on the web page, say. Its `approve` works as ever.
         max_body_bytes: Of a request; a larger one gets HTTP 413.
         min_interval_s: Fragments that come within so many seconds are sent as one.
@@ -102,7 +103,8 @@ def agui_app(
 
             has_begun = False
             try:
-                run = await start(input)
+                made = start(input)
+                run = await made if inspect.isawaitable(made) else made
                 has_begun = True
                 await _converse(run, hub or Hub(), encoder, tell, min_interval_s)
             except Exception as error:
