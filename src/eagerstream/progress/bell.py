@@ -9,6 +9,16 @@ from typing import Any
 import anyio
 
 
+def event_loop() -> Any:
+    """The event loop that this runs in: asyncio's own object, or trio's token."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        return trio.lowlevel.current_trio_token()
+
+
 class Bell:
     """Wakes all who wait in the event loop in which it was made; asyncio or trio.
 
@@ -16,13 +26,11 @@ class Bell:
     """
 
     def __init__(self) -> None:
-        self._call_soon: Callable[[Callable[[], object]], Any]
-        try:
-            self._call_soon = asyncio.get_running_loop().call_soon_threadsafe
-        except RuntimeError:
-            import trio
-
-            self._call_soon = trio.lowlevel.current_trio_token().run_sync_soon
+        loop = event_loop()
+        is_asyncio = isinstance(loop, asyncio.AbstractEventLoop)
+        self._call_soon: Callable[[Callable[[], object]], Any] = (
+            loop.call_soon_threadsafe if is_asyncio else loop.run_sync_soon
+        )
         self._is_rung = False
         self._events: set[anyio.Event] = set()
 

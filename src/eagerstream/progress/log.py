@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 import time
@@ -18,7 +17,7 @@ import anyio
 import anyio.lowlevel
 
 from ..errors import LimitError, UsageError
-from .bell import Bell
+from .bell import Bell, event_loop
 from .merge import DELTA_TEXTS, MergedRecords, merge_records, size
 from .record import Record
 
@@ -195,7 +194,7 @@ class RunLog:
 
     def join(self) -> _Bells:
         """The bells of this event loop, for one more watcher."""
-        loop = _event_loop()
+        loop = event_loop()
         with self._lock:
             bells = self._bells.get(loop)
             if bells is None:
@@ -327,12 +326,3 @@ class Watcher:
                 await rung.wait()
             finally:
                 bell.ignore(rung)
-
-
-def _event_loop() -> object:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        import trio
-
-        return trio.lowlevel.current_trio_token()
