@@ -61,12 +61,17 @@ def real_recordings() -> list[Path]:
     return sorted(REAL_DIR.glob("*.sse"))
 
 
+_SAMPLED = 6
+"""Of the recordings of real replies, each so many-th is for the quick tests; all of them for the slow ones."""
+
+
 def _recording_params() -> Iterator[Any]:
     for path in made_recordings():
         yield pytest.param(path, id=f"made/{path.stem}")
     real = real_recordings()
-    for path in real:
-        yield pytest.param(path, id=f"real/{path.stem}")
+    for number, path in enumerate(real):
+        marks = [pytest.mark.slow] if number % _SAMPLED else []
+        yield pytest.param(path, id=f"real/{path.stem}", marks=marks)
     if not real:
         absent = pytest.mark.skip(reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS to their folder")
         yield pytest.param(MADE_DIR, id="real", marks=absent)

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from eagerstream.errors import UsageError
+from eagerstream.event_buffer import BufferMode, EventBuffer
 from eagerstream.growing import GrowingInput
-from eagerstream.handover import BufferMode, EventBuffer, EventFeed, FeedEnd
+from eagerstream.handover import EventFeed
 from eagerstream.limits import DEFAULT_LIMITS
+from eagerstream.observing import FeedEnd
 from eagerstream.wire import (
     BlockStart,
     BlockStop,

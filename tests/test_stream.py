@@ -579,6 +579,7 @@ async def test_a_slow_consumer(buffer: Any) -> None:
         assert [event_line(event) for event in events] == expected(b"".join(map(encode_event, wire)))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_slow_consumer_is_not_the_peer_s_silence() -> None:
     """While the reader waits for the consumer nothing can come: that time does not count against the peer."""

@@ -18,7 +18,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -139,11 +139,20 @@ class Recording:
             raise _fault(path, _first_data_line(content), "expected server-sent events of the Messages API")
         return cls.from_body(content)
 
-    def redacted(self) -> Recording:
+    def redacted(self, *, contents: bool = False, input_keys: Collection[str] = ()) -> Recording:
         """The same without secrets: keys, tokens and the like in the body, credentials and the sender's ids in headers.
 
         In the body each byte of a secret becomes a `*`, also where a model wrote it in pieces, so that events, chunks
-        and their times stay where they were and it still plays. Apart from secrets, what was said is kept.
+        and their times stay where they were and it still plays. Apart from secrets, what was said is kept, unless
+        `contents` go, too.
+
+        Args:
+            contents: Mask all that was said as well: texts, thinking and signatures, citations, inputs of tools,
+                results of server tools, the words of errors. Types, ids, names of tools, stop reasons, usage, and the
+                API's own names of fields stay; each input is as valid as it was, and of the same structure where it is
+                JSON.
+            input_keys: With `contents`, the keys of inputs that stay as they are: those that the tools of the request
+                declare, which are no words of the model. Others become other keys of the same length.
 
         Raises:
             UsageError: The body is not text (an AWS event stream): nothing in it can be masked.
@@ -153,13 +162,25 @@ class Recording:
         from .redacted_body import redacted_body
         from .redaction import redact_headers, redact_text
 
-        body = redacted_body(self.body)
+        body = self.body
+        if contents:
+            from .redacted_contents import masked_contents
+
+            body = masked_contents(body, input_keys)
+        body = redacted_body(body)
         chunks: list[Chunk] = []
         at = 0
         for chunk in self.chunks:
             chunks.append(Chunk(chunk.at_s, body[at : at + len(chunk.data)]))
             at += len(chunk.data)
         return replace(self, chunks=tuple(chunks), headers=redact_headers(self.headers), note=redact_text(self.note))
+
+    def encoded(self) -> bytes:
+        """The content of a `.jsonl` file with it, as it is."""
+        header = {_VERSION_KEY: _VERSION, "status": self.status, "headers": dict(self.headers), "note": self.note}
+        # The model's text stays readable; the note may hold half a surrogate pair, which only an escape can say.
+        lines = [json.dumps(header), *(json.dumps(_chunk_line(chunk), ensure_ascii=False) for chunk in self.chunks)]
+        return "".join(f"{line}\n" for line in lines).encode()
 
     def save(self, path: str | os.PathLike[str], *, redact: bool = True) -> None:
         """Write the recording to a `.jsonl` file, over whatever is there.
@@ -176,13 +197,9 @@ class Recording:
         path = Path(path)
         if path.suffix.lower() != ".jsonl":
             raise UsageError(f"{path}: a recording with its times is saved as a .jsonl file")
-        saved = self.redacted() if redact else self
-        header = {_VERSION_KEY: _VERSION, "status": self.status, "headers": dict(saved.headers), "note": saved.note}
-        # The model's text stays readable; the note may hold half a surrogate pair, which only an escape can say.
-        lines = [json.dumps(header), *(json.dumps(_chunk_line(chunk), ensure_ascii=False) for chunk in saved.chunks)]
+        content = (self.redacted() if redact else self).encoded()
         try:
-            # As bytes: text mode would write other line ends on other systems.
-            path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+            path.write_bytes(content)  # text mode would write other line ends on other systems
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 

@@ -31,7 +31,7 @@ _CHARACTER: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|
 def redacted_body(body: bytes) -> bytes:
     """`body` with each byte of a secret masked, and as long as it was; linear in its length."""
     masked = bytearray(body)
-    if _is_json(body):
+    if is_json(body):
         _mask_json(masked, 0, body, known=set())
         return bytes(masked)
     texts = _texts(body)
@@ -41,7 +41,7 @@ def redacted_body(body: bytes) -> bytes:
     for line in _LINE.finditer(body):
         data = line[0].removeprefix(b"data:")
         start = line.end() - len(data)
-        if _is_json(data):
+        if is_json(data):
             _mask_json(masked, start, data, known=known)
         else:
             for span in secret_spans(data.decode("latin-1")):  # a character for each byte
@@ -49,7 +49,8 @@ def redacted_body(body: bytes) -> bytes:
     return bytes(masked)
 
 
-def _is_json(data: bytes) -> bool:
+def is_json(data: bytes) -> bool:
+    """`data` is a JSON document, as Python reads it."""
     try:
         json.loads(data)
     except (ValueError, RecursionError):
@@ -57,39 +58,48 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-class _Piece:
-    """A JSON string that stands somewhere in the body, from the byte `start` on."""
+class Piece:
+    """A JSON string that stands somewhere in the body, from the byte `start` on.
+
+    Raises:
+        ValueError: It is no JSON string.
+    """
 
     __slots__ = ("_bounds", "_raw", "start", "text")
 
     def __init__(self, start: int, raw: bytes) -> None:
         self.start = start
-        self._raw = raw.decode()
+        self._raw = raw.decode(errors="surrogateescape")  # a byte that is not UTF-8 stands for a character
         self.text: str = json.loads(f'"{self._raw}"') if "\\" in self._raw else self._raw
         self._bounds: list[int] = []
 
+    def places(self, start: int, end: int) -> tuple[int, int]:
+        """The bytes of the body that the characters from `start` to `end` of the text take."""
+        if not self._bounds:
+            sizes = (len(written.encode(errors="surrogateescape")) for written in _CHARACTER.findall(self._raw))
+            self._bounds = list(accumulate(sizes, initial=self.start))
+        return self._bounds[max(start, 0)], self._bounds[min(end, len(self.text))]
+
     def mask(self, masked: bytearray, start: int, end: int, fill: str = "*") -> None:
         """Mask the characters from `start` to `end` of the text; in the body, all bytes that they take."""
-        if not self._bounds:
-            sizes = (len(written.encode()) for written in _CHARACTER.findall(self._raw))
-            self._bounds = list(accumulate(sizes, initial=self.start))
-        first, last = self._bounds[max(start, 0)], self._bounds[min(end, len(self.text))]
+        first, last = self.places(start, end)
         masked[first:last] = fill.encode() * (last - first)
 
 
-def _piece(start: int, raw: bytes) -> _Piece | None:
+def piece_at(start: int, raw: bytes) -> Piece | None:
+    """The string with these bytes between its quotes, of which the first stands at `start`; None where it is none."""
     try:
-        return _Piece(start, raw)
+        return Piece(start, raw)
     except ValueError:
-        return None  # not UTF-8, or no JSON string
+        return None
 
 
 # --- what a reply writes in pieces ------------------------------------------------------------------------------------
 
 
-def _texts(body: bytes) -> list[list[_Piece]]:
+def _texts(body: bytes) -> list[list[Piece]]:
     """The texts of a reply, each in its pieces."""
-    texts: dict[tuple[int, int, str], list[_Piece]] = {}
+    texts: dict[tuple[int, int, str], list[Piece]] = {}
     message = 0
     for found in _DATA.finditer(body):
         try:
@@ -104,18 +114,18 @@ def _texts(body: bytes) -> list[list[_Piece]]:
     return list(texts.values())
 
 
-def _written(event: WireEvent, line: bytes, start: int) -> Iterator[tuple[str, _Piece]]:
+def _written(event: WireEvent, line: bytes, start: int) -> Iterator[tuple[str, Piece]]:
     """What the model wrote in an event, and where it stands in the body."""
     delta = event.get("delta")
     name = TEXT_FIELDS.get(str(delta.get("type"))) if isinstance(delta, dict) else None
     if name is not None:
         for found in re.finditer(rb'"%b"[ \t]*+:[ \t]*+%b' % (name.encode(), _STRING), line):
-            piece = _piece(start + found.start(1), found[1])
+            piece = piece_at(start + found.start(1), found[1])
             if piece is not None:
                 yield name, piece
 
 
-def _mask_pieces(masked: bytearray, pieces: Sequence[_Piece]) -> None:
+def _mask_pieces(masked: bytearray, pieces: Sequence[Piece]) -> None:
     spans = iter(secret_spans("".join(piece.text for piece in pieces)))
     span: SecretSpan | None = next(spans, None)
     offset = 0
@@ -149,7 +159,7 @@ def _mask_json(masked: bytearray, start: int, data: bytes, *, known: set[int]) -
             if is_secret_name(key):
                 masked[start + found.start(3) : start + found.end(3)] = b"9" * len(number)
             continue
-        piece = None if start + found.start(1) in known else _piece(start + found.start(1), string)
+        piece = None if start + found.start(1) in known else piece_at(start + found.start(1), string)
         if piece is None:
             continue
         if not colon and is_secret_name(key):

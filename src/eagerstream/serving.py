@@ -60,6 +60,7 @@ class ThreadedServer:
         port: 0 takes a free one.
         max_connections: More at a time are cut: they take the program's files. None for any number.
         idle_s: A connection without a whole request for so long is cut; up to twice as long where it had others.
+        date_header: Each response gets a `Date`; False where the application has one to pass on.
 
     Raises:
         UsageError: A port that does not exist, or no host.
@@ -74,6 +75,7 @@ class ThreadedServer:
         port: int,
         max_connections: int | None = None,
         idle_s: float = _IDLE_S,
+        date_header: bool = True,
     ) -> None:
         if not host:
             raise UsageError("a host is needed to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for everybody")
@@ -85,6 +87,7 @@ class ThreadedServer:
         self._port = port
         self._max_connections = max_connections
         self._idle_s = idle_s
+        self._date_header = date_header
         self._lock = threading.Lock()  # one start or close at a time, also where one of them was cancelled
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -124,7 +127,13 @@ class ThreadedServer:
                 raise UsageError(f"the {self._name} is running already")
             ready: Future[None] = Future()
             try:
-                server = _make_server(self._make_application(), ready, self._max_connections, self._idle_s)
+                server = _make_server(
+                    self._make_application(),
+                    ready,
+                    max_connections=self._max_connections,
+                    idle_s=self._idle_s,
+                    date_header=self._date_header,
+                )
             except ModuleNotFoundError as error:
                 raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
             listener = self._listen()
@@ -219,7 +228,12 @@ class ThreadedServer:
 
 
 def _make_server(
-    application: ASGIApplication, ready: Future[None], max_connections: int | None, idle_s: float
+    application: ASGIApplication,
+    ready: Future[None],
+    *,
+    max_connections: int | None,
+    idle_s: float,
+    date_header: bool,
 ) -> _Server:
     """A uvicorn server that reports when it serves, and cuts its connections when it is told to exit.
 
@@ -296,6 +310,7 @@ def _make_server(
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        date_header=date_header,
         # So many are accepted in one go, before the first of them can be cut.
         backlog=2048 if max_connections is None else _BOUNDED_BACKLOG,
         callback_notify=notify,  # called for the first time when the sockets are served

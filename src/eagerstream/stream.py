@@ -12,9 +12,12 @@ import anyio
 
 from .cancellation import raise_if_cancelled
 from .errors import APIError, StreamInterrupted, UsageError
+from .event_buffer import BufferMode, EventBuffer
 from .growing import GrowingInput
-from .handover import BufferMode, EventBuffer, EventFeed, FeedEnd
+from .handover import EventFeed
 from .limits import DEFAULT_LIMITS, Limits
+from .marks import Clock, ReplyMarks
+from .observing import FeedEnd
 from .tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from .transports import Reply, RequestBody, Transport, as_transport
 from .transports.eager_fallback import EagerFallback, EagerForm
@@ -50,6 +53,7 @@ def stream(
     buffer: BufferMode = "merge",
     min_interval_s: float = 0.0,
     min_chars: int = 0,
+    clock: Clock = time.monotonic,
     **parameters: Any,
 ) -> MessageStream:
     """One streaming request to the Messages API, its events while they come, and the message at the end.
@@ -80,6 +84,7 @@ def stream(
         min_interval_s: At most one `InputDelta` of an input in so many seconds; no text is lost, and the last one comes
             before the `InputStop`.
         min_chars: No `InputDelta` of fewer characters, except the last.
+        clock: Tells the time to `MessageStream.marks`.
         parameters: Everything else that the API takes: `system`, `tool_choice`, `thinking`, `betas`, ...
 
     Raises:
@@ -91,7 +96,7 @@ def stream(
         mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
     )
     transport = EagerFallback(as_transport(client), client, eager_fallback)
-    return MessageStream(transport, request, events, limits=limits, parser=parser)
+    return MessageStream(transport, request, events, limits=limits, parser=parser, clock=clock)
 
 
 def checked_messages(messages: object) -> list[Mapping[str, Any]]:
@@ -168,6 +173,7 @@ class MessageStream(EventFeed[StreamEvent]):
         *,
         limits: Limits,
         parser: ParserFactory,
+        clock: Clock,
     ) -> None:
         super().__init__(events)
         self.request_id: str | None = None
@@ -176,6 +182,13 @@ class MessageStream(EventFeed[StreamEvent]):
         self._request = request
         self._limits = limits
         self._assembler = MessageAssembler(parser=parser, limits=limits, input_type=GrowingInput)
+        self.marks = ReplyMarks(self._assembler, clock)
+        """What of the reply came when."""
+
+    @property
+    def client(self) -> object:
+        """What the requests are sent with, as it was given."""
+        return self._transport.client
 
     @property
     def model(self) -> str:
@@ -211,7 +224,7 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._assembler.inputs
 
     async def _read(self) -> None:
-        await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits)
+        await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits, marks=self.marks)
 
     def _how_it_ended(self) -> FeedEnd:
         usage = self.message.get("usage") or {}
@@ -219,6 +232,10 @@ class MessageStream(EventFeed[StreamEvent]):
             error = {"type": type(self._failure).__name__, "text": str(self._failure)}
             return FeedEnd("error", 0, usage, error)
         return FeedEnd("completed" if self.is_whole else "cancelled", int(self.is_whole), usage, None)
+
+    def sending(self, request: RequestBody) -> None:
+        """See `Sink.sending`."""
+        self.show_sending(request)
 
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""
@@ -246,6 +263,10 @@ class Sink(Protocol):
         """It has a use for `InputDelta`s: else none are made."""
         ...
 
+    def sending(self, request: RequestBody) -> None:
+        """The request is about to be sent, by the task that this is called in."""
+        ...
+
     def opened(self, reply: Reply) -> None:
         """The reply has begun."""
         ...
@@ -262,6 +283,7 @@ async def read_reply(
     sink: Sink,
     *,
     limits: Limits,
+    marks: ReplyMarks,
     one_message: bool = False,
     scope: anyio.CancelScope | None = None,
 ) -> None:
@@ -275,6 +297,7 @@ async def read_reply(
         assembler: Puts the message together.
         sink: Takes the events.
         limits: Bounds on what is taken in, and on the time.
+        marks: Told what comes when.
         one_message: Stop after the first message.
         scope: Not entered yet; who cancels it ends the reading, which counts as an interruption.
 
@@ -284,14 +307,18 @@ async def read_reply(
     silence = _Silence(limits, scope, opening_s=transport.opening_timeout_s(limits))
     request_id: str | None = None
     is_read = False
+    sink.sending(request)
+    marks.sending()
     try:
         with silence.scope:
             async with transport.open(request, limits) as reply:
+                marks.opened()
                 request_id = reply.request_id
                 sink.opened(reply)
                 silence.begin()
                 while (batch := await reply.receive()) is not None:
-                    has_events = _take_batch(batch, assembler, sink, reply, one_message=one_message)
+                    marks.arrive()
+                    has_events = _take_batch(batch, assembler, sink, reply, marks, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
                         silence.end_soon()
                         if one_message:
@@ -324,6 +351,7 @@ async def read_reply(
             error.message = assembler.message
         raise
     finally:
+        marks.end()
         assembler.close(cleanly=False)
 
 
@@ -332,6 +360,7 @@ def _take_batch(
     assembler: MessageAssembler[GrowingInput],
     sink: Sink,
     reply: Reply,
+    marks: ReplyMarks,
     *,
     one_message: bool,
 ) -> bool:
@@ -343,10 +372,12 @@ def _take_batch(
         while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:
             if type(wire_event) is dict and wire_event["type"] == "error":
                 raise event_error(wire_event, reply.request_id)
+            marks.take(wire_event)
             events += assembler.feed(wire_event)
             if one_message and assembler.state is MessageState.STOPPED:
                 break
     finally:
+        marks.catch_up()
         if events:
             sink.take(events)  # also what came before an event that raised
     return bool(events)

@@ -10,6 +10,7 @@ from .targets import SHARES, check_of
 from .with_hypothesis import drive
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", SHARES)
 def test_the_promises_hold(target: str) -> None:
     """A target that is broken, by a change of the code or of its own, is seen before anybody fuzzes for minutes."""

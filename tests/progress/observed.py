@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eagerstream.growing import GrowingInput
-from eagerstream.handover import FeedEnd
+from eagerstream.observing import FeedEnd
 from eagerstream.progress.record import Record
 from eagerstream.progress.recorder import RunRecorder
 from eagerstream.run import RunEvent, TurnStart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eagerstream.errors import StreamInterrupted
-from eagerstream.handover import FeedEnd
+from eagerstream.observing import FeedEnd
 from eagerstream.progress.plain_lines import PlainLines
 from eagerstream.progress.record import Record
 from eagerstream.progress.recorder import RunRecorder

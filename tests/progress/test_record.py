@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from eagerstream.growing import GrowingInput
-from eagerstream.handover import FeedEnd
+from eagerstream.observing import FeedEnd
 from eagerstream.progress.record import Record, record_adapter, record_schema
 from eagerstream.progress.recorder import RunRecorder
 from eagerstream.progress.view import CallPhase, RunView

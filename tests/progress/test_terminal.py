@@ -91,6 +91,10 @@ class Terminal:
         assert self.output.count(HIDE_CURSOR) == self.output.count(SHOW_CURSOR) == 1
         assert self.output.endswith(f"\x1b[?7h\n{SHOW_CURSOR}")
         assert self.output.count("\x1b[?7l") == self.output.count("\x1b[?7h")
+        # Another progress of this process, in a thread that is late on a busy machine, may have it for a moment.
+        late_at = time.monotonic() + 5
+        while type(sys.stdout).__module__.startswith("rich") and time.monotonic() < late_at:
+            time.sleep(0.01)
         assert not type(sys.stdout).__module__.startswith("rich")
         assert self.console.is_terminal
 
@@ -342,6 +346,17 @@ async def test_it_is_entered_once() -> None:
         pass
     with pytest.raises(UsageError, match="once"):
         await progress.__aenter__()
+
+
+async def test_nothing_begins_after_the_end() -> None:
+    """A thread that nobody waits for any more may be late: it must not take the terminal once it was given back."""
+    terminal = Terminal()
+    progress = terminal_progress(console=terminal.console)
+    async with progress:
+        pass
+    progress._has_begun = False
+    progress._guarded(progress._begin)
+    terminal.check_restored()
 
 
 @pytest.mark.parametrize("is_pipe", [False, True])

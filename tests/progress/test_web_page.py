@@ -10,7 +10,6 @@ import json
 import os
 import random
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -35,6 +33,7 @@ from eagerstream.progress.log import RunLog
 from eagerstream.progress.view import RunView
 from eagerstream.progress.web import new_token, serve
 from eagerstream.wire.patch import PatchMaker
+from tests.browser import chromium
 from tests.clients import installed_file
 from tests.progress.made_log import MadeCall, add, hub_of, made_log
 from tests.support import MESSAGE_STOP, REQUEST, LocalAPI, message_delta, message_start, text_delta, whole_call
@@ -44,20 +43,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parent.parent.parent
 PICTURES = ROOT / "build" / "screenshots"
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>&lt;b&gt;"
-_OPTIONS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--force-color-profile=srgb",
-    "--hide-scrollbars",
-    "--lang=en-US",
-)
 
 
 class Page:
@@ -89,6 +74,10 @@ class Page:
     def text(self, selector: str) -> str:
         """All text of the first such element, also what is scrolled away; empty where there is none."""
         return str(self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector))
+
+    def items(self, selector: str) -> int:
+        """How many items it tells of. It grows: any one number may be there for less time than it takes to look."""
+        return max(map(int, re.findall(r"(\d+) items", self.text(selector))), default=0)
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
@@ -158,17 +147,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    browser, control = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or control is None:
-        if os.environ.get("CI"):
-            pytest.fail("needs chromium and chromedriver")
-        pytest.skip("needs chromium and chromedriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for option in (*_OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(option)
-    with webdriver.Chrome(options=options, service=Service(control)) as chrome:
+    with chromium(tmp_path_factory.mktemp("profile")) as chrome:
         yield chrome
 
 
@@ -218,7 +197,7 @@ def test_a_run_from_its_beginning_to_its_end(page: Page, portal: BlockingPortal)
         assert page.one(overlap).size["width"] > 100
         page.click(f"{make_file} .inspect")
         page.run("scrollTo(0, 0)")
-        page.wait(lambda: "17 items" in page.text(f"{make_file} .fields"))
+        page.wait(lambda: page.items(f"{make_file} .fields") >= 17)
         page.picture("watch.png")
 
         page.driver.refresh()
@@ -273,7 +252,7 @@ def test_on_a_phone_in_the_dark(page: Page, portal: BlockingPortal) -> None:
         page.wait(lambda: "newest" in page.text(make_file))
         ground = page.run("return getComputedStyle(document.body).backgroundColor")
         assert max(map(int, re.findall(r"\d+", ground)[:3])) < 40
-        page.wait(lambda: "20 items" in page.text(make_file))
+        page.wait(lambda: page.items(make_file) >= 20)
         page.picture("watch-phone-growing.png")
         page.look(width=320, height=640)
         page.click(f"{make_file} .inspect")

@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from eagerstream.event_buffer import EventBuffer
 from eagerstream.growing import GrowingInput
-from eagerstream.handover import EventBuffer
 from eagerstream.run import Conversation, Run, RunResult, Turn
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.wire import MessageAssembler, PartialJSON

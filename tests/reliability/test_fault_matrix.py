@@ -20,6 +20,7 @@ README = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf
 BACKENDS = ["asyncio", "trio"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 def test_some_places(backend: str) -> None:
     """Every kind of fault, at some places; and each way in which a run can go on is there."""

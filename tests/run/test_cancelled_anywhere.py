@@ -189,6 +189,7 @@ def _check_log(log: RunLog, result: eagerstream.RunResult) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", WAYS)
 async def test_at_every_step(way: str, anyio_backend_name: str) -> None:
     """From the first step to the last, one conversation for each."""

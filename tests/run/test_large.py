@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 import eagerstream
-from eagerstream.handover import BufferMode
+from eagerstream.event_buffer import BufferMode
 from eagerstream.limits import Limits
 from eagerstream.replay import reply, tool_use
 from eagerstream.run import RunStatus, ToolProgress, ToolStop

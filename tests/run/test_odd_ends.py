@@ -304,6 +304,7 @@ async def test_each_turn_has_its_retry() -> None:
     assert run.result.status is RunStatus.COMPLETED
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_thousand_restarts() -> None:
     """A night without a network is an error at its end, and no overflow."""

@@ -318,7 +318,7 @@ def _body(draw: st.DrawFn, turn: int) -> list[Piece]:
     return pieces
 
 
-_SCRIPTS = st.builds(
+SCRIPTS = st.builds(
     Script,
     bodies=st.integers(1, 4).flatmap(lambda count: st.tuples(*map(_body, range(count))).map(list)),
     options=st.fixed_dictionaries(
@@ -420,9 +420,9 @@ async def converse(script: Script) -> Ledger:
     return ledger
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 @settings(max_examples=200)
-@given(script=_SCRIPTS)
+@given(script=SCRIPTS)
 def test_the_law(backend: str, script: Script) -> None:
     """Any replies, any tools, any consumer: lawful histories, and nothing runs twice or on a guess."""
     anyio.run(converse, script, backend=backend)
@@ -431,7 +431,7 @@ def test_the_law(backend: str, script: Script) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @settings(max_examples=3000)
-@given(script=_SCRIPTS)
+@given(script=SCRIPTS)
 def test_the_law_at_length(backend: str, script: Script) -> None:
     """The same, for a long time."""
     anyio.run(converse, script, backend=backend)

@@ -66,6 +66,27 @@ def test_eager(eager: bool | None, expected: set[bool]) -> None:
     assert {definition[key] for key in definition if key == "eager_input_streaming"} == expected
 
 
+@pytest.mark.parametrize("eager", [True, False, None])
+def test_a_copy_with_another_eager(eager: bool | None) -> None:
+    """The tool itself stays as it is; the copy is the same tool in everything else."""
+    before = get_weather.to_dict()
+    for made in (get_weather, Tool(lambda given: given, definition=before)):
+        changed = made.with_options(eager=eager)
+        assert changed.eager is eager
+        assert changed.to_dict().get("eager_input_streaming") is eager
+        assert ("eager_input_streaming" in changed.to_dict()) is (eager is not None)
+        assert changed.with_options(eager=True).to_dict() == made.to_dict() == before
+        assert type(changed) is type(made)
+        assert changed.is_streaming is made.is_streaming
+
+
+def test_no_eager_for_tools_of_the_api() -> None:
+    """It refuses the field there."""
+    bash = Tool(lambda given: given, definition={"type": "bash_20250124", "name": "bash"})
+    with pytest.raises(UsageError, match="only user-defined tools take eager_input_streaming, not bash_20250124"):
+        bash.with_options(eager=True)
+
+
 def test_without_parameters() -> None:
     """A schema is an object even where there is nothing in it."""
 

@@ -1021,6 +1021,7 @@ async def test_a_thread_that_is_given_up_keeps_its_group() -> None:
     assert contents([first, second])[0].startswith("TimeoutError")
 
 
+@pytest.mark.slow
 def test_a_thread_that_outlives_its_event_loop() -> None:
     """It tells nobody any more, and holds up nothing: the process ends when the thread does."""
     program = """

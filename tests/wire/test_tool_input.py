@@ -149,6 +149,7 @@ def test_an_input_must_be_an_object_however_much_is_blank(before: str, fault: in
         assert tool_input.error.message == "a tool's input must be an object"
 
 
+@pytest.mark.slow
 def test_a_long_input_takes_little_more_room_than_its_text_and_its_value() -> None:
     """A string of eight characters takes sixty bytes: as fragments the text would take eight times its size."""
     text = json.dumps({"text": "The sea sends the parts. " * 40_000})

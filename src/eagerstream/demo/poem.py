@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import anyio
 
+from ..recording import Recording
 from ..replay.buffering import buffered
 from ..replay.scenario import Scenario
 from ..replay.scripted import reply, text, tool_use
@@ -106,20 +107,23 @@ def tools(folder: Path, *, eager: bool) -> list[Tool]:
 
 def scenario(*, eager: bool) -> Scenario:
     """Two turns: three calls, and a closing word; with simulated timing, eager or buffered."""
-    first = retime(
+    first, second = replies()
+    first = retime(first, _TIMING)
+    second = retime(second, Timing(first_byte_s=0.2, tokens_per_second=120))
+    return Scenario(first if eager else buffered(first), second)
+
+
+def replies() -> tuple[Recording, Recording]:
+    """The same two turns without times."""
+    return (
         reply(
             text("I'll look at the sea and write it down."),
             tool_use("get_weather", {"city": "Lisbon"}),
             tool_use("get_tide", {"harbour": "Lisbon"}),
             tool_use("make_file", {"filename": "poem.txt", "lines_of_text": POEM}),
         ),
-        _TIMING,
-    )
-    second = retime(
         reply(text("The poem is in poem.txt. It is 17 degrees in Lisbon, and the tide is rising.")),
-        Timing(first_byte_s=0.2, tokens_per_second=120),
     )
-    return Scenario(first if eager else buffered(first), second)
 
 
 def request(*, model: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ What does reach a run: what a person decides about a call (`Hub.approve`), and, 
 the run and leaves, or stops it.
 """
 
-from ..handover import FeedEnd, Observer
+from ..observing import FeedEnd, Observer
 from .hub import Hub
 from .log import Batch, RunLog, Watcher, WatcherDropped
 from .record import Record, record_schema

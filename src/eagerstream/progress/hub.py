@@ -12,7 +12,8 @@ from uuid import uuid4
 import anyio
 
 from ..errors import UsageError
-from ..handover import EventFeed, FeedEnd, on_feed
+from ..handover import EventFeed
+from ..observing import FeedEnd, on_feed
 from ..run import RunEvent
 from ..tools import ToolCall
 from .bell import Bell

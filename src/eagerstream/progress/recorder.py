@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from ..growing import GrowingInput
-from ..handover import FeedEnd
+from ..observing import FeedEnd
 from ..run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from ..tools import ToolCall
 from ..wire import (

@@ -14,6 +14,7 @@ from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
 from ..redaction import redact, redact_text
 from ..replay.timing import check_speed
+from ..whole_file import replacing
 from ..wire.patch import PatchMaker, apply_patch
 from ..wire.values import is_deeper
 from .log import RunLog
@@ -39,10 +40,8 @@ def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) 
     Raises:
         OSError: It cannot be written.
     """
-    beside = path.with_name(f"{path.name}.part")
-    with beside.open("w", encoding="ascii") as file:
+    with replacing(path) as beside, beside.open("w", encoding="ascii") as file:
         file.write(_lines(records, redact=redact))
-    beside.replace(path)
 
 
 async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:

@@ -120,7 +120,7 @@ class TerminalProgress(AsyncContextDecorator):
                 await self._act(self._begin)  # from here on what is printed stands above
         except BaseException:
             with anyio.move_on_after(_LAST_S, shield=True):
-                await self._act(self._output.give_up)
+                await self._act(self._give_up)
             raise
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -160,6 +160,12 @@ class TerminalProgress(AsyncContextDecorator):
                 run.catch_up()
         finally:
             self._output.end()
+            self._works = False  # a thread that is not waited for any more must not begin it anew
+
+    def _give_up(self) -> None:
+        """As `_end`, of what may not have begun."""
+        self._works = False
+        self._output.give_up()
 
     def _states(self) -> list[RunState]:
         return [RunState(run.view, run.elapsed_s) for run in self._runs.values()]
@@ -226,11 +232,10 @@ class TerminalProgress(AsyncContextDecorator):
         try:
             return action()
         except (Exception, SystemExit) as error:  # `rich` exits where a pipe is closed
-            self._works = False
             # Its text may quote what a model wrote, which does not belong in a log.
             level = logging.INFO if isinstance(error, OSError | SystemExit) else logging.WARNING
             _log.log(level, "the progress in the terminal ends: %s", type(error).__name__)
-            self._output.give_up()
+            self._give_up()
             return None
 
 

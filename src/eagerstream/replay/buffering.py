@@ -12,6 +12,9 @@ from ..wire import PartialJSON, WireEvent
 from .body import body_events, is_fragment, model_text, noted
 from .scripted import encode_event
 
+BUFFERED_NOTE: Final = "simulated buffering"
+"""In the note of a recording whose inputs are held back."""
+
 # Events after which no block is open.
 _ENDS_OF_ALL: Final = frozenset({"message_start", "message_delta", "message_stop", "error"})
 
@@ -53,7 +56,7 @@ def buffered(recording: Recording) -> Recording:
     for item in sent:
         at_s = max(at_s, item.at_s)
         chunks.append(Chunk(at_s, item.data))
-    return replace(recording, chunks=tuple(chunks), note=noted(recording.note, "simulated buffering"))
+    return replace(recording, chunks=tuple(chunks), note=noted(recording.note, BUFFERED_NOTE))
 
 
 @dataclass(eq=False)

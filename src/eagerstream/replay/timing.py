@@ -20,6 +20,9 @@ from .body import body_events, model_text, noted
 TOKEN_CHARS: Final = 4
 """Characters of model text that count as one token here. A rule of thumb, not the tokenizer."""
 
+TIMED_NOTE: Final = "simulated timing"
+"""In the note of a recording whose times are made."""
+
 _LARGEST_RANDOM_CHUNK: Final = 256  # bytes; about two events of ordinary streams, so that cuts fall everywhere
 
 
@@ -103,7 +106,7 @@ def retime(recording: Recording, timing: Timing) -> Recording:
     ends = [event.end for event in events]
     bounds = _bounds(timing, body, ends)
     chunks = tuple(Chunk(times[bisect_left(ends, end)], body[start:end]) for start, end in bounds)
-    return replace(recording, chunks=chunks, note=noted(recording.note, "simulated timing"))
+    return replace(recording, chunks=chunks, note=noted(recording.note, TIMED_NOTE))
 
 
 def at_speed(recording: Recording, speed: float) -> Recording:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from .conversation import Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from .latency import CallLatency, Gaps, RequestLatency, RunLatency
 from .loop import Run, run
 from .policy import OnInterrupt, OnTruncated
 from .result import RunResult, RunStatus
 from .turn import Turn
 
 __all__ = [
+    "CallLatency",
     "Conversation",
+    "Gaps",
     "OnInterrupt",
     "OnTruncated",
+    "RequestLatency",
     "Restarted",
     "Run",
     "RunEvent",
+    "RunLatency",
     "RunResult",
     "RunStatus",
     "ToolProgress",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import anyio
 
 from ..errors import EagerStreamError
+from ..event_buffer import BufferMode, EventBuffer
 from ..growing import GrowingInput
-from ..handover import BufferMode, EventBuffer, EventFeed, FeedEnd
+from ..handover import EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
+from ..marks import Clock
+from ..observing import FeedEnd
 from ..tools.call import ToolCall
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
@@ -22,6 +26,8 @@ from ..wire import Outcome, ParserFactory, PartialJSON
 from ..wire.events import Message
 from .conversation import MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from .latency import RunLatency
+from .marks import RunMarks
 from .policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins, OnInterrupt, OnTruncated
 from .reply import IncomingReply
 from .result import RunResult, RunStatus
@@ -53,6 +59,7 @@ def run(
     buffer: BufferMode = "merge",
     min_interval_s: float = 0.0,
     min_chars: int = 0,
+    clock: Clock = time.monotonic,
     **parameters: Any,
 ) -> Run:
     """Run a conversation until the model stops asking for tools.
@@ -95,6 +102,7 @@ def run(
             of it by chance, and added to what the peer asks for (`retry-after`, up to `Limits.max_retry_after_s`).
         cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four.
         max_concurrency: Tools that run at once.
+        clock: Tells the time to `Run.latency`, in seconds; never falling.
         limits, parser, buffer, min_interval_s, min_chars, parameters: As for `stream`.
 
     Raises:
@@ -125,7 +133,8 @@ def run(
         mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
     )
     transport = EagerFallback(as_transport(client), client, eager_fallback)
-    return Run(transport, conversation, events, limits=limits, parser=parser)
+    marks = RunMarks(clock=clock, max_concurrency=max_concurrency)
+    return Run(transport, conversation, events, limits=limits, parser=parser, marks=marks)
 
 
 _LAST_WORDS_S: Final = 5.0
@@ -149,12 +158,14 @@ class Run(EventFeed[RunEvent]):
         *,
         limits: Limits,
         parser: ParserFactory,
+        marks: RunMarks,
     ) -> None:
         super().__init__(events)
         self._transport = transport
         self._conversation = conversation
         self._limits = limits
         self._parser = parser
+        self._marks = marks
         self._turn: Turn | None = None
         self._reply: IncomingReply | None = None
         self._pause: anyio.CancelScope | None = None  # before a request is sent again
@@ -170,6 +181,11 @@ class Run(EventFeed[RunEvent]):
         return self._conversation.result
 
     @property
+    def client(self) -> object:
+        """What the requests are sent with, as it was given."""
+        return self._transport.client
+
+    @property
     def model(self) -> str:
         """The model that is asked."""
         return self._conversation.model
@@ -183,6 +199,16 @@ class Run(EventFeed[RunEvent]):
     def eager(self) -> EagerForm | None:
         """As `MessageStream.eager`, of the last request that was accepted."""
         return self._transport.eager
+
+    @property
+    def marks(self) -> RunMarks:
+        """When what happened, as it is taken down; see `latency` for what follows from it."""
+        return self._marks
+
+    @property
+    def latency(self) -> RunLatency:
+        """When what happened, as of now: times to the first fragment, field and tool, gaps, what was won, JSON."""
+        return RunLatency(self._marks, model=self.model, eager=self.eager, status=self.result.status.value)
 
     def cancel(self) -> None:
         """End the run: status `CANCELLED`, nothing is raised, and what is left of it still comes as events.
@@ -252,7 +278,9 @@ class Run(EventFeed[RunEvent]):
             give_up=self._give_up,
             parser=self._parser,
             limits=self._limits,
+            clock=self._marks.clock,
         )
+        self._marks.begin(turn.number, reply.marks)
         error = await reply.read(self._transport, request)
         delay_s = 0.0
         if self._is_cancelled and not reply.is_whole:
@@ -263,10 +291,13 @@ class Run(EventFeed[RunEvent]):
         else:
             conversation.end(turn, reply.message, CUT_BY_GUARD if reply.is_cut else None)
         if turn.is_discarded:
+            self._marks.discard()
             self._give_up(turn.calls)
             self.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
             return
         await self._wait_for_calls(turn, reply.held)
+        assert turn.ending is not None
+        self._marks.settle(runs_held=turn.ending.begins is Begins.ALL and not self._is_cancelled)
         conversation.close_turn()
         for call in turn.calls:
             self._tell_stop(call)  # also of those that never began
@@ -335,6 +366,7 @@ class Run(EventFeed[RunEvent]):
     def _admit(self, call: ToolCall) -> None:
         call.on_start = self._on_start
         call.on_progress = self._on_progress
+        self._marks.admit(call, self._conversation.tools.find(call.block))
         self._conversation.executor.admit(call)
         if call.input in self._expected:
             self._expected[call.input] = call
@@ -343,9 +375,11 @@ class Run(EventFeed[RunEvent]):
             self._tasks.start_soon(self._execute, call)
 
     def _on_start(self, call: ToolCall) -> None:
+        self._marks.start(call)
         self.put(ToolStart(call))
 
     def _on_progress(self, call: ToolCall, value: Any) -> None:
+        self._marks.progress(call)
         self.put(ToolProgress(call, value))
 
     async def _execute(self, call: ToolCall) -> None:
@@ -365,4 +399,5 @@ class Run(EventFeed[RunEvent]):
     def _tell_stop(self, call: ToolCall) -> None:
         if call not in self._stopped:
             self._stopped.add(call)
+            self._marks.end(call)
             self.put(ToolStop(call))

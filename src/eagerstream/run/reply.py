@@ -12,10 +12,11 @@ from ..errors import APIError, ProtocolError, StreamInterrupted
 from ..growing import GrowingInput
 from ..handover import EventFeed
 from ..limits import Limits
+from ..marks import Clock, ReplyMarks
 from ..stream import StreamEvent, read_reply
 from ..tools.call import ToolCall
 from ..tools.definition import Tool
-from ..transports import Reply, Transport
+from ..transports import Reply, RequestBody, Transport
 from ..wire import (
     BlockStart,
     InputDelta,
@@ -54,8 +55,10 @@ class IncomingReply:
         admit: Told each call that may begin.
         give_up: Told the calls whose results nobody wants any more.
         parser, limits: As for `MessageAssembler`.
+        clock: Tells the time to the marks.
 
     Attributes:
+        marks: What of it came when.
         held: Calls that wait for the end of the message.
         is_cut: The rest of it is not wanted: a guard says so, or it was begun anew after something of it had run.
     """
@@ -71,6 +74,7 @@ class IncomingReply:
         give_up: Callable[[Iterable[ToolCall]], object],
         parser: ParserFactory,
         limits: Limits,
+        clock: Clock,
     ) -> None:
         self.held: list[ToolCall] = []
         self.is_cut = False
@@ -82,6 +86,7 @@ class IncomingReply:
         self._give_up = give_up
         self._limits = limits
         self._assembler = MessageAssembler(parser=parser, limits=limits, input_type=GrowingInput)
+        self.marks = ReplyMarks(self._assembler, clock)
         self._scope = anyio.CancelScope()
         self._reply: Reply | None = None  # once it has begun to come
         self._is_stopped = False
@@ -116,7 +121,14 @@ class IncomingReply:
         """
         try:
             await read_reply(
-                transport, request, self._assembler, self, limits=self._limits, one_message=True, scope=self._scope
+                transport,
+                request,
+                self._assembler,
+                self,
+                limits=self._limits,
+                marks=self.marks,
+                one_message=True,
+                scope=self._scope,
             )
         except _Unwanted:
             if self._voided is not None:
@@ -152,6 +164,10 @@ class IncomingReply:
         """See `Sink.wants_deltas`."""
         return self._feed.wants_deltas or self._has_guards
 
+    def sending(self, request: RequestBody) -> None:
+        """See `Sink.sending`."""
+        self._feed.show_sending(request)
+
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""
         self._reply = reply
@@ -170,6 +186,7 @@ class IncomingReply:
                 # What it calls from here on would be what has begun already, under other names.
                 self.is_cut = True
                 self._voided = event.voided
+                self.marks.return_to(self._turn.calls[0].input)
                 continue
             self._feed.put(event)
             if type(event) is InputDelta:  # nearly every event of a stream

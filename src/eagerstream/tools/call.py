@@ -210,7 +210,7 @@ class ToolCall:
 
     def withdraw(self, text: str) -> None:
         """The reply ended in a way in which the call may not begin any more."""
-        self.withdrawn = self.result is None
+        self.withdrawn = self.withdrawn or self.result is None
         self.refuse(text)
 
     def refuse_invalid(self) -> None:

@@ -251,6 +251,21 @@ class Tool:
             return f"Error: Parameter {name!r} was written twice, and the tool had begun with an earlier value"
         return None
 
+    def with_options(self, *, eager: bool | None) -> Self:
+        """A copy whose input comes as it is written (`eager=True`), or buffered (False); None leaves it to the API.
+
+        Raises:
+            UsageError: It is no user-defined tool: of others the API decides.
+        """
+        if (kind := tool_kind(self._definition)) != USER_DEFINED:
+            raise UsageError(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
+        definition = {name: value for name, value in self._definition.items() if name != EAGER_FIELD}
+        if eager is not None:
+            definition[EAGER_FIELD] = eager
+        changed = copy(self)
+        changed.__dict__.update(eager=eager, _definition=definition)
+        return changed
+
     def to_dict(self) -> dict[str, Any]:
         """The definition as the API takes it, in a copy of its own."""
         definition = copy_json(self._definition)

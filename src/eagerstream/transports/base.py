@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -73,7 +73,14 @@ class Transport(ABC):
 
 
 class StreamedReply:
-    """A reply whose body is a stream of events, from any source of bytes."""
+    """A reply whose body is a stream of events, from any source of bytes. Its HTTP status is 200.
+
+    Attributes:
+        request_id: What to quote to support; None where the peer gave none.
+        headers: Those of the response.
+        tap: Called with each chunk as it comes, before anything is made of it; None where nobody wants them.
+        ended: True once the body has ended, False once the connection is lost, None before.
+    """
 
     def __init__(
         self,
@@ -82,8 +89,12 @@ class StreamedReply:
         request_id: str | None,
         limits: Limits,
         decoder: type[Decoder[Any]],
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.request_id = request_id
+        self.headers: Mapping[str, str] = headers if headers is not None else {}
+        self.tap: Callable[[bytes], object] | None = None
+        self.ended: bool | None = None
         self._next_chunk = chunks.__anext__  # `anext` with a default wraps each of its awaitables
         self._decoder = decoder(max_event_bytes=limits.max_event_bytes)
         self._max_bytes = limits.max_reply_bytes
@@ -106,10 +117,14 @@ class StreamedReply:
         except StopAsyncIteration:
             pass  # the end, which is no context for what is wrong with it
         except Exception as error:
+            self.ended = False
             raise_as(interruption(error, self.request_id), error)
         if chunk is None:
+            self.ended = True
             self._decoder.close()
             return None
+        if self.tap is not None:
+            self.tap(chunk)
         self._bytes += len(chunk)
         if self._bytes > self._max_bytes:
             raise LimitError("max_reply_bytes", self._max_bytes, "the reply")
@@ -182,7 +197,8 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
         raise ProtocolError(f"the reply is not a stream of events but {told}")
     chunks = _chunks_of(response)
     try:
-        yield StreamedReply(chunks, request_id=request_id_of(response.headers), limits=limits, decoder=decoder)
+        request_id = request_id_of(response.headers)
+        yield StreamedReply(chunks, request_id=request_id, limits=limits, decoder=decoder, headers=response.headers)
     finally:
         await unwind(chunks)
 

@@ -103,12 +103,14 @@ class EagerFallback(Transport):
     Attributes:
         eager: What the last accepted request had of what its tools ask for; None before, where no tool asks, and where
             all that asks was refused.
+        client: What the user gave.
     """
 
     def __init__(self, transport: Transport, client: object, option: Literal["auto"] | None) -> None:
         if option not in (None, "auto"):
             raise UsageError(f'eager_fallback must be "auto" or None, not {option!r}')
         self.eager: EagerForm | None = None
+        self.client = client
         self._transport = transport
         self._falls_back = option is not None
         self._memory = _memory_of(client)

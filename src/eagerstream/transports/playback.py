@@ -35,7 +35,8 @@ class PlaybackTransport(Transport):
         chunks = self._chunks()
         try:
             decoder = DECODERS.get(recording.media_type, FragmentDecoder)  # one made by hand may not say what it is
-            yield StreamedReply(chunks, request_id=request_id_of(headers), limits=limits, decoder=decoder)
+            request_id = request_id_of(headers)
+            yield StreamedReply(chunks, request_id=request_id, limits=limits, decoder=decoder, headers=headers)
         finally:
             await chunks.aclose()
 

@@ -109,6 +109,7 @@ class ToolInput:
         self._blocks_chars = 0
         self._raw: str | None = None  # once it is settled, and was asked for
         self._tail: list[str] = []
+        self._fragments = 0  # those of the blocks
         self._parsed = 0  # fragments of the tail that the parser has read
         self._due_chars = _BLOCK_CHARS  # from so many characters on there is more to do than to keep a fragment
         self._fault: ParseFault | None = None
@@ -143,6 +144,11 @@ class ToolInput:
     def chars(self) -> int:
         """Characters written so far; O(1)."""
         return self._chars
+
+    @property
+    def fragments(self) -> int:
+        """Pieces in which it came so far, empty ones not counted; O(1)."""
+        return self._fragments + len(self._tail)
 
     @property
     def partial(self) -> JSONObject:
@@ -265,6 +271,7 @@ class ToolInput:
         if room > 0:
             self._blocks.append("".join(self._tail)[:room].encode("utf-8", "surrogatepass"))
         self._blocks_chars = self._chars
+        self._fragments += len(self._tail)
         self._tail.clear()
         self._parsed = 0
 
