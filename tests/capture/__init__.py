@@ -1,0 +1,1 @@
+"""Traffic becomes recordings: folders, transports, the proxy, the command."""
