@@ -1,0 +1,146 @@
+"""The matrix: every combination, in a fair order, and nothing that cannot be measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eagerstream.errors import UsageError
+from eagerstream.latency.kinds import TransportName
+from eagerstream.latency.matrix import Case, Matrix, cross
+from eagerstream.latency.sources import Source, of_prompt, of_recordings, poem_tools, the_poem
+from eagerstream.replay import Timing, buffered, reply, retime, text, tool_use
+
+CALL = reply(tool_use("look", {"place": "sea"}))
+END = reply(text("Done."))
+AXES: dict[str, Any] = {
+    "sources": [the_poem()],
+    "streamings": ["eager", "buffered"],
+    "models": ["m"],
+    "transports": [TransportName.ANTHROPIC],
+    "live": False,
+}
+
+
+def recorded(folder: Path, *turns: Any, name: str = "turn") -> Source:
+    paths = []
+    for number, turn in enumerate(turns):
+        paths.append(folder / f"{name}{number}.jsonl")
+        turn.save(paths[-1])
+    return of_recordings(paths)
+
+
+def matrix(cases: tuple[Case, ...], **settings: int) -> Matrix:
+    return Matrix(cases=cases, **{"repetitions": 4, "warmup": 2, "seed": 1} | settings)
+
+
+def test_every_combination() -> None:
+    """Each axis with each other one, and each case with an id of its own."""
+    sources = [the_poem(), of_prompt("What?")]
+    cases = cross(**AXES | {"sources": sources, "models": ["a", "b/c"], "transports": [*TransportName]})
+    assert len(cases) == 2 * 2 * 2 * 3
+    assert len({case.id for case in cases}) == len(cases)
+    assert "poem/poem/eager/b-c/httpx2" in {case.id for case in cases}
+
+
+def test_interleaved() -> None:
+    """In each round every case comes once, and not always in the same order; the warm-up rounds come first."""
+    made = matrix(cross(**AXES | {"models": ["a", "b", "c"]}), repetitions=6)
+    steps = list(made.schedule())
+    assert len(steps) == made.steps == 6 * (6 + 2)
+    rounds = [steps[at : at + 6] for at in range(0, len(steps), 6)]
+    assert [{step.repetition for step in round_} for round_ in rounds] == [{number} for number in range(-2, 6)]
+    assert all(Counter(step.case.id for step in round_).most_common(1)[0][1] == 1 for round_ in rounds)
+    assert len({tuple(step.case.id for step in round_) for round_ in rounds}) > 4
+    assert [step.order for step in steps] == list(range(-12, 36))
+    assert [step.case.id for step in steps] == [step.case.id for step in made.schedule()]
+    other = matrix(made.cases, repetitions=6, seed=2)
+    assert [step.case.id for step in steps] != [step.case.id for step in other.schedule()]
+
+
+@pytest.mark.parametrize("repetitions", [5, 8])
+def test_no_case_is_always_the_first(repetitions: int) -> None:
+    """Of two cases each is the first one in half of the rounds, at every seed: what comes first may have it harder."""
+    cases = cross(**AXES)
+    for seed in range(50):
+        made = matrix(cases, repetitions=repetitions, warmup=1, seed=seed)
+        first = [step.case.streaming for step in made.schedule() if step.order >= 0][::2]
+        assert abs(first.count("eager") - first.count("buffered")) == repetitions % 2
+
+
+def test_pairs() -> None:
+    """Compared are cases that differ in one thing: with what was named first, and eager with buffered."""
+    cases = cross(**AXES | {"models": ["a", "b", "c"]})
+    pairs = {(base.id.split("/", 2)[2], other.id.split("/", 2)[2]) for base, other in matrix(cases).pairs()}
+    assert pairs == {
+        *((f"buffered/{model}/anthropic", f"eager/{model}/anthropic") for model in "abc"),
+        *((f"{way}/a/anthropic", f"{way}/{model}/anthropic") for model in "bc" for way in ("eager", "buffered")),
+    }
+
+
+def test_labels() -> None:
+    """A label has what tells cases apart, and a single one has one, too."""
+    cases = cross(**AXES | {"models": ["a", "b"]})
+    assert list(matrix(cases).labels().values()) == ["eager, a", "buffered, a", "eager, b", "buffered, b"]
+    assert list(matrix(cases[:1]).labels().values()) == ["eager"]
+
+
+@pytest.mark.parametrize("axis", ["sources", "streamings", "models", "transports"])
+def test_an_empty_axis(axis: str) -> None:
+    """Without a value on it nothing would be measured."""
+    with pytest.raises(UsageError, match="at least one"):
+        cross(**AXES | {axis: []})
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [({"repetitions": 0}, "repetitions"), ({"warmup": -1}, "warm-up"), ({"repetitions": 10**6}, "10,000")],
+)
+def test_counts_out_of_range(settings: dict[str, int], told: str) -> None:
+    """A benchmark has an end, and something in it."""
+    with pytest.raises(UsageError, match=told):
+        matrix(cross(**AXES), **settings)
+
+
+def test_the_same_twice() -> None:
+    """Two cases of one id could not be told apart in the results."""
+    with pytest.raises(UsageError, match="two cases"):
+        matrix(cross(**AXES | {"models": ["a", "a"]}))
+    with pytest.raises(UsageError, match="nothing"):
+        matrix(())
+    with pytest.raises(UsageError, match="more than"):
+        matrix(cross(**AXES) * 501)
+    with pytest.raises(UsageError, match="model"):
+        cross(**AXES | {"models": [" "]})
+
+
+def test_a_recording_on_the_api(tmp_path: Path) -> None:
+    """It cannot be played there."""
+    source = recorded(tmp_path, END)
+    with pytest.raises(UsageError, match="live"):
+        cross(**AXES | {"sources": [source], "live": True})
+    assert cross(**AXES | {"live": True})
+
+
+def test_a_recording_that_was_held_back(tmp_path: Path) -> None:
+    """What was buffered can be played as it is, and never eagerly."""
+    source = recorded(tmp_path, buffered(retime(CALL, Timing())), END)
+    with pytest.raises(UsageError, match="eagerly"):
+        cross(**AXES | {"sources": [source]})
+    assert cross(**AXES | {"sources": [source], "streamings": ["buffered"]})
+
+
+def test_tools_that_do_not_fit(tmp_path: Path) -> None:
+    """Calls of a recording without a tool would be measured as errors."""
+    with pytest.raises(UsageError, match="calls look"):
+        cross(**AXES | {"sources": [recorded(tmp_path, CALL, END)], "tools": [poem_tools()]})
+
+
+def test_tools_of_a_recording_have_no_script(tmp_path: Path) -> None:
+    """They are for that recording, and not for a prompt."""
+    source = recorded(tmp_path, CALL, END)
+    with pytest.raises(UsageError, match="no reply to a prompt"):
+        cross(**AXES | {"tools": [source.tools]})

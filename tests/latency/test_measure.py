@@ -1,0 +1,249 @@
+"""Measuring, over real sockets, with the real clients: what is told of runs, also of those that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream.errors import UsageError
+from eagerstream.latency.analysis import assemble
+from eagerstream.latency.embedded import EmbeddedServer, ServerLost, Simulation
+from eagerstream.latency.kinds import TransportName
+from eagerstream.latency.matrix import Matrix
+from eagerstream.latency.measure import Measured, measure
+from eagerstream.latency.metrics import METRICS, large_parameter_s
+from eagerstream.latency.profiles import DOCUMENTED
+from eagerstream.latency.sources import of_recordings
+from eagerstream.recording import Recording
+from eagerstream.replay import Timing, error_event, reply, retime, text, tool_use
+from eagerstream.run.latency import RunLatency
+from tests.latency.lab import SETTINGS, conditions, large_source, poem_cases
+
+DATA = Path(__file__).parent.parent / "data"
+# Each starts a server process, which takes a second: the quick tests do it once.
+BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
+
+
+@pytest.mark.anyio
+@BOTH
+async def test_eager_beside_buffered() -> None:
+    """Every run is told, in order, with every metric and all that is behind it."""
+    matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=2, warmup=1, seed=3)
+    told: list[Measured] = []
+    await measure(matrix, conditions(speed=300), told.append)
+    assert [one.step for one in told] == list(matrix.schedule())
+    assert {(one.run["status"], one.failure) for one in told} == {("completed", None)}
+    found = assemble(matrix, told, settings={**SETTINGS, "repetitions": 2}, simulated=True)
+    assert {comparison["difference"]["n"] for comparison in found["comparisons"]} == {2}
+    for case, asked in zip(found["cases"], ("field", None), strict=True):
+        assert set(case["metrics"]) == set(METRICS)
+        assert {run["latency"]["eager"] for run in case["runs"]} == {asked}
+    first = found["cases"][0]["runs"][0]["latency"]
+    assert len(first["requests"]) == 2
+    assert all(block["arrivals"] for block in first["requests"][0]["blocks"])
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+async def test_the_verdict() -> None:
+    """What is held back comes later, by a fifth of a second here, and the verdict says so."""
+    matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=5, warmup=1, seed=3)
+    told: list[Measured] = []
+    await measure(matrix, conditions(speed=50), told.append)
+    found = assemble(matrix, told, settings={**SETTINGS, "repetitions": 5}, simulated=True)
+    verdicts = {comparison["metric"]: comparison["verdict"] for comparison in found["comparisons"]}
+    assert verdicts["large_parameter_s"] == verdicts["longest_gap_s"] == "lower"
+
+
+@pytest.mark.anyio
+@BOTH
+async def test_failing_runs(tmp_path: Path) -> None:
+    """They are told with the class of their error, and the others are measured all the same."""
+    paths = [tmp_path / "broken.jsonl", tmp_path / "fine.jsonl"]
+    reply(tool_use("f", {"x": 1}, closed=False), error_event("overloaded_error", "private words")).save(paths[0])
+    reply(tool_use("f", {"x": "some text"})).save(paths[1])
+    cases = poem_cases(
+        sources=[of_recordings([path]) for path in paths],
+        streamings=["eager"],
+        transports=[TransportName.HTTPX2],
+    )
+    told: list[Measured] = []
+    await measure(Matrix(cases=cases, repetitions=1, warmup=0, seed=1), conditions(), told.append)
+    by_source: dict[str, set[tuple[str, str | None]]] = {}
+    for one in told:
+        by_source.setdefault(one.step.case.source.name, set()).add((one.run["status"], one.run["error"]))
+        assert bool(one.figures) is (one.failure is None)
+    assert by_source == {
+        "broken": {("error", "APIError")},
+        "fine": {("limit", None)},  # the recording has no turn after its calls
+    }
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+async def test_a_server_that_dies() -> None:
+    """Every run after that fails as such; nothing hangs."""
+    matrix = Matrix(cases=poem_cases(), repetitions=2, warmup=0, seed=1)
+    told: list[Measured] = []
+
+    def tell(one: Measured) -> None:
+        told.append(one)
+        import multiprocessing
+
+        (server,) = multiprocessing.active_children()
+        server.kill()
+        server.join()
+
+    with pytest.raises(ValueError, match="unpack"):  # of the second call: there is no server left to kill
+        await measure(matrix, conditions(), tell)
+    assert [one.run["error"] for one in told] == [None, "ServerLost"]
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+async def test_a_run_that_takes_too_long(tmp_path: Path) -> None:
+    """Its time is limited, and the next one is measured all the same."""
+    paths = [tmp_path / "slow.jsonl", tmp_path / "fine.jsonl"]
+    retime(reply(text("words " * 1000)), Timing(tokens_per_second=1)).save(paths[0])
+    reply(text("Done.")).save(paths[1])
+    cases = poem_cases(sources=[of_recordings([path]) for path in paths], streamings=["eager"])
+    told: list[Measured] = []
+    await measure(Matrix(cases=cases, repetitions=1, warmup=0, seed=1), conditions(timeout_s=3), told.append)
+    found = {one.step.case.source.name: (one.run["status"], one.run["error"]) for one in told}
+    assert found == {"slow": ("cancelled", "TimeoutError"), "fine": ("completed", None)}
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+async def test_every_transport() -> None:
+    """They measure the same, and are compared with one another."""
+    cases = poem_cases(sources=[large_source()], streamings=["eager"], transports=[*TransportName])
+    matrix = Matrix(cases=cases, repetitions=2, warmup=1, seed=1)
+    told: list[Measured] = []
+    await measure(matrix, conditions(), told.append)
+    assert {one.failure for one in told} == {None}
+    chars = {one.step.case.transport: one.run["latency"]["chars"] for one in told}
+    assert set(chars) == set(TransportName)
+    assert len(set(chars.values())) == 1
+    assert len(matrix.pairs()) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+async def test_cancelled() -> None:
+    """What was told stays, and nothing is left behind."""
+    matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=50, warmup=0, seed=1)
+    told: list[Measured] = []
+    with anyio.CancelScope() as scope:
+
+        def tell(one: Measured) -> None:
+            told.append(one)
+            scope.cancel()
+
+        await measure(matrix, conditions(), tell)
+    assert scope.cancelled_caught
+    assert len(told) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.sse")), ids=lambda path: path.stem)
+async def test_recordings(path: Path) -> None:
+    """Each of them can be measured, with tools that were made for it; only those that break off fail."""
+    cases = poem_cases(sources=[of_recordings([path])])
+    told: list[Measured] = []
+    await measure(Matrix(cases=cases, repetitions=1, warmup=0, seed=1), conditions(speed=1000), told.append)
+    breaks_off = path.stem in ("cut_mid_event", "error_mid_stream")
+    assert [one.failure is not None for one in told] == [breaks_off] * 2
+
+
+# --- the server -------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_server_answers() -> None:
+    """In a repetition all cases are drawn alike, in another one otherwise; times of a recording stay its own."""
+    simulation = Simulation(profile=DOCUMENTED, speed=10, seed=1)
+    eager, buffered = poem_cases()
+    first, again, later = (simulation.replies(eager, repetition) for repetition in (0, 0, 1))
+    assert first == again != later
+    assert [turn.duration_s for turn in first] != [turn.duration_s for turn in simulation.replies(buffered, 0)]
+    assert first[0].duration_s == pytest.approx(1.6, abs=0.2)
+    timed = retime(reply(text("words " * 20)), Timing(first_byte_s=1))
+    own = replace(eager, source=replace(eager.source, recordings=(timed,)))
+    assert simulation.replies(own, 0)[0].duration_s == pytest.approx(timed.duration_s / 10)
+    assert simulation.times(eager)
+    assert not simulation.times(own)
+    with pytest.raises(UsageError, match="speed"):
+        replace(simulation, speed=0)
+
+
+@pytest.mark.slow
+def test_the_server_ends_with_its_block() -> None:
+    """Ctrl-C does not reach it, leaving the block does; a dead one is told of."""
+    with EmbeddedServer() as server:
+        process = server._process
+        assert process is not None
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGINT)
+        server.play([Recording.load(DATA / "text.sse")])
+        assert process.is_alive()
+        process.kill()
+        process.join()
+        with pytest.raises(ServerLost):
+            server.play([Recording.load(DATA / "text.sse")])
+
+
+# --- the metric that is not one of a run --------------------------------------------------------------------------------
+
+
+async def latency_of(raw: str, *, fragment_chars: int = 5) -> RunLatency:
+    """Of a run with this input, played back by a clock that ticks at every reading of it."""
+    ticks = iter(range(10**6))
+
+    async def look(_: dict[str, Any]) -> str:
+        return "ok"
+
+    tool = eagerstream.Tool(look, definition={"name": "look", "input_schema": {"type": "object"}})
+    recording = reply(tool_use("look", raw, fragment_chars=fragment_chars))
+    cut = retime(recording, Timing.instant())
+    async with eagerstream.run(
+        cut,
+        model="m",
+        max_tokens=9,
+        max_turns=1,
+        tools=[tool],
+        messages=[{"role": "user", "content": "Go."}],
+        clock=lambda: float(next(ticks)),
+    ) as run:
+        await run.finish()
+    return run.latency
+
+
+@pytest.mark.anyio
+async def test_the_start_of_the_largest_parameter() -> None:
+    """It is the fragment with the first character of its value, whatever comes before it and around it."""
+    raw = '{ "small" : [1, {"a": "}"}], "large":\n"' + "x" * 50 + '", "end": null }'
+    latency = await latency_of(raw)
+    (call,) = latency.calls
+    arrivals = [arrival.at_s for arrival in call.block.arrivals()]
+    value_at = raw.index('"xxx') // 5
+    at_s = large_parameter_s(latency)
+    assert at_s is not None
+    assert call.first_fragment_s is not None
+    assert at_s - call.first_fragment_s == arrivals[value_at] - arrivals[0] > 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("raw", ["{}", '{"a": 1', "[1]", '{"a" 1}', '{"a": 1, }', "x", '{"a": tru}'])
+async def test_inputs_without_a_largest_parameter(raw: str) -> None:
+    """Where the input is none, or empty, there is nothing to tell."""
+    assert large_parameter_s(await latency_of(raw)) is None

@@ -1,0 +1,281 @@
+"""What the report is made of: the choice of runs, the words, and that a bar lies where its times are."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf, nan
+
+import anyio
+import numpy as np
+import pytest
+
+from eagerstream.demo import poem
+from eagerstream.latency import waterfall as module
+from eagerstream.latency.drawing import ARRIVAL, BLOCK, FAINT, INK, TOOL, matplotlib_settings, new_figure, svg_of
+from eagerstream.latency.html import Markup, element, ends, joined, plain
+from eagerstream.latency.metrics import METRICS, Unit
+from eagerstream.latency.results import ComparisonData, Estimate, MeasuredRun, Results, Verdict
+from eagerstream.latency.selection import gaps_s, median_run, pairs, scales_s, shown_runs
+from eagerstream.latency.waterfall import Panel, hidden_rows
+from eagerstream.latency.wording import (
+    Names,
+    Scale,
+    listed,
+    metric_name,
+    moment,
+    no_verdict_reason,
+    ratio_words,
+    verdict_interval,
+    verdict_words,
+)
+from eagerstream.run.latency_data import LatencyData
+from tests.latency import made_results as made
+from tests.latency.made_results import (
+    block_of,
+    call_block,
+    estimate,
+    latency_of,
+    made_case,
+    made_results,
+    made_run,
+    poem_results,
+    request_of,
+)
+
+# --- a bar lies where its times are -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real_run() -> LatencyData:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(poem, "_TOOL_S", 0.02)
+        results: Results = anyio.run(partial(poem_results, repetitions=1, speed=100))
+    return results["cases"][1]["runs"][0]["latency"]
+
+
+def _paths(latency: LatencyData, end_s: float) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """(face, edge) to where its subpaths begin and end across."""
+    from matplotlib.colors import to_hex
+    from matplotlib.patches import PathPatch
+
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    with matplotlib_settings():
+        axes = new_figure(9.5, 4).add_axes((0, 0, 1, 1))
+        rows = module._rows(latency, 60)
+        module._draw(axes, Panel("title", latency), rows, rows[-1].top + rows[-1].height, end_s)
+        for patch in axes.patches:
+            if isinstance(patch, PathPatch):
+                face, edge = (
+                    "none" if colour.endswith("00") else colour[:7]
+                    for colour in (to_hex(patch.get_facecolor(), True), to_hex(patch.get_edgecolor(), True))
+                )
+                spans = found.setdefault((face, edge), [])
+                for polygon in patch.get_path().to_polygons(closed_only=False):
+                    across = np.asarray(polygon)[:, 0]
+                    spans.append((float(across.min()), float(across.max())))
+    return found
+
+
+def test_bars_lie_where_their_times_are(real_run: LatencyData) -> None:
+    """Of a run on a socket: each block, each tool, each arrival and field of the input, each mark of the request."""
+    paths = _paths(real_run, 2.0)
+    blocks = [block for request in real_run["requests"] for block in request["blocks"]]
+    calls = [call for block in blocks if (call := block["call"])]
+    assert paths[BLOCK, "none"] == [(block["first_fragment_s"], block["last_fragment_s"]) for block in blocks]
+    assert paths[TOOL, TOOL] == [(call["start_s"], call["end_s"]) for call in calls]
+    assert paths["none", TOOL] == [(call["admitted_s"], call["start_s"]) for call in calls]
+    wholes = [span for span in paths["none", ARRIVAL] if span[0] != span[1]]
+    assert wholes == [(block["start_s"], block["stop_s"]) for block in blocks]
+    arrivals = [at_s for at_s, end_s in paths["none", ARRIVAL] if at_s == end_s]
+    assert arrivals == [at_s for block in blocks for at_s, _, _ in block["arrivals"]]
+    ticks = {at_s for at_s, _ in paths["none", INK]}
+    assert {field["at_s"] for block in blocks for field in block["fields"]} <= ticks
+    for request in real_run["requests"]:
+        assert {request["sent_s"], request["headers_s"], request["first_byte_s"], request["message_stop_s"]} <= ticks
+    first, last = real_run["requests"][0]["sent_s"], real_run["requests"][0]["next_request_s"]
+    assert (first, last) in paths["none", FAINT], "the line of the first request"
+
+
+def test_labels_that_would_lie_on_each_other_become_one() -> None:
+    """With the times from the first to the last of them, as far as those differ."""
+    marks = [(0.0, "sent"), (1.0, "headers"), (1.0001, "first byte"), (9.5, "message_stop"), (9.9, "all results")]
+    labels = module._labels(marks, 10.0, 10 / 7.5)
+    assert [words for _, words, _ in labels] == [
+        "sent",
+        "headers, first byte 1.00\u00a0s",
+        "message_stop, all results 9.50\u20139.90\u00a0s",
+    ]
+    assert labels[-1][2] == "right"
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def _lasting(*durations: float | None, error: str | None = None) -> list[MeasuredRun]:
+    return [
+        made_run(latency_of(duration_s=duration), repetition=number, order=number, error=error)
+        for number, duration in enumerate(durations)
+    ]
+
+
+def test_the_run_in_the_middle() -> None:
+    """Nearest to the median of the durations; of those that are known, and did not fail."""
+    case = made_case(_lasting(5.0, 1.0, 3.1, None, nan, 3.0, 9.0), streaming="eager")
+    assert (run := median_run(case)) is not None
+    assert run["latency"]["duration_s"] == 3.1
+    assert [run["repetition"] for run in shown_runs(case, 1)] == [2, 0, 1, 3, 4, 5, 6]
+    assert [run["repetition"] for run in shown_runs(case, 100)] == [2, 0]
+    many = made_case(_lasting(*range(30)), streaming="eager")
+    assert len(shown_runs(many, 1)) == 20
+    assert median_run(made_case([], streaming="eager")) is None
+    failed = made_case(_lasting(1.0, 2.0, error="E"), streaming="eager")
+    assert median_run(failed) is None
+    assert len(shown_runs(failed, 1)) == 2
+
+
+def test_pairs_differ_in_streaming_only() -> None:
+    """One of other tools or another source is no partner."""
+    cases = [
+        made_case([], streaming="eager", source="a"),
+        made_case([], streaming="buffered", source="b"),
+        made_case([], streaming="buffered", source="a", model="other"),
+        made_case([], streaming="buffered", source="a"),
+        made_case([], streaming="eager", source="b"),
+    ]
+    results = made_results(cases)
+    assert [(pair.eager["source"], pair.buffered["id"]) for pair in pairs(results)] == [
+        ("a", cases[3]["id"]),
+        ("b", cases[1]["id"]),
+    ]
+    names = Names(results)
+    assert names[cases[0]["id"]] == cases[0]["id"], "labels that are alike are not enough"
+    assert names["unknown"] == "unknown"
+    assert names.shared(cases[0]) == "a / claude-opus-4-7"
+
+
+def test_gaps_are_those_of_inputs() -> None:
+    """Of all runs that did not fail; fragments that came together have none between them. Without inputs: of all blocks."""
+    text = block_of(kind="text", arrivals=[(0.0, 1, 1), (5.0, 1, 1)])
+    input = block_of(outcome="valid", arrivals=[(0.0, 3, 9), (1.0, 1, 3), (3.0, 1, 3)])
+    both, alone = latency_of(request_of(text, input)), latency_of(request_of(text), request_of(input, discarded=True))
+    case = made_case([made_run(both), made_run(both, error="E"), made_run(both)], streaming="eager")
+    assert sorted(gaps_s(case)) == [0.0] * 4 + [1.0] * 2 + [2.0] * 2
+    assert gaps_s(made_case([made_run(alone)], streaming="eager")) == [5.0]
+
+
+def test_one_scale_for_a_source() -> None:
+    """The longest run that did not fail sets it; where all failed, the longest."""
+    late = latency_of(request_of(call_block("a", 5.0)), duration_s=1.0)
+    cases = [
+        made_case([*_lasting(2.0, inf), made_run(late, error="E")], streaming="eager", source="a"),
+        made_case(_lasting(3.0), streaming="buffered", source="a"),
+        made_case([made_run(late, error="E")], streaming="eager", source="b"),
+        made_case([], streaming="eager", source="c"),
+    ]
+    assert scales_s(made_results(cases)) == {"a": 3.0, "b": 7.0, "c": 1.0}
+    assert hidden_rows(late, 1) == 1
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [
+        ("s", 12.345, "12.3\u00a0s"),
+        ("s", 1.0, "1.00\u00a0s"),
+        ("s", 0.2814, "281\u00a0ms"),
+        ("s", 0.0003, "0.30\u00a0ms"),
+        ("s", 0.0, "0.00\u00a0s"),
+        ("s", -0.5, "\u2212500\u00a0ms"),
+        ("s", 1e12, "1.00e+12\u00a0s"),
+        ("s", nan, "unknown"),
+        ("share", 0.998, "99.8\u00a0%"),
+        ("/s", 1046.2, "1,046/s"),
+        ("", 3.0, "3.00"),
+    ],
+)
+def test_quantities(unit: Unit, value: float, text: str) -> None:
+    """Three digits or so, in a unit that needs no zeros."""
+    assert Scale.of(unit, value).text(value).removesuffix("\u00a0s" if text == "unknown" else "\0") == text
+
+
+def _comparison(metric: str, *differences: float, ratio: Estimate | None = None) -> ComparisonData:
+    found = estimate(differences)
+    verdict: Verdict = "lower" if found["high"] < 0 else "higher" if found["low"] > 0 else "undecided"
+    return {
+        "metric": metric,
+        "base": "a",
+        "other": "b",
+        "difference": found,
+        "ratio": ratio,
+        "verdict": verdict,
+    }
+
+
+def test_verdicts() -> None:
+    """An amount and a direction, the interval as that of the amount; what is no time has other words."""
+    earlier = _comparison("first_field_s", *[-12.0] * 5, ratio=estimate([0.2]))
+    assert verdict_words(earlier) == "12.0\u00a0s earlier"
+    assert verdict_interval(earlier) == "[12.0, 12.0]\u00a0s"
+    assert ratio_words(earlier) == ", 0.2 times as much"
+    assert verdict_interval(_comparison("duration_s", -1.0, -3.0)) == "[1.00, 3.00]\u00a0s"
+    assert verdict_words(_comparison("longest_gap_s", 2.0)) == "2.00\u00a0s longer"
+    assert verdict_words(_comparison("hidden_share", 0.25)) == "25.0\u00a0points more"
+    assert verdict_words(_comparison("chars_per_s", -30)) == "30.0/s fewer"
+    assert verdict_words(_comparison("won_s", 30)) == "30.0\u00a0s more"
+    assert ratio_words(_comparison("duration_s", 1.0, ratio=estimate([1.01]))) == ""
+    assert ratio_words(_comparison("duration_s", 1.0, ratio=estimate([55.2]))) == ", 55 times as much"
+    undecided = _comparison("duration_s", -1.0, 1.0)
+    assert (
+        no_verdict_reason(undecided, needed=2) == "the interval of the difference, [\u22121.00, 1.00]\u00a0s, holds 0"
+    )
+    few = _comparison("duration_s", 1.0, 2.0)
+    assert no_verdict_reason(few, needed=5) == "2 of 5 pairs that it takes"
+
+
+def test_names() -> None:
+    """Of figures, as the benchmark has them, and of one that is not known; lists; times."""
+    assert metric_name("first_field_s") == "First finished field"
+    assert [metric_name(name).lower() for name in METRICS] == [metric.label.lower() for metric in METRICS.values()]
+    assert set(made.METRICS) < set(METRICS)
+    assert metric_name("cars_per_s") == "Cars_per_s"
+    assert verdict_words(_comparison("cars", -3.0)) == "3.00 lower"
+    assert [listed(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+    assert moment("2026-05-04T12:30:00+00:00") == "4 May 2026, 12:30 UTC"
+    assert moment("2026-05-04T12:30:00") == "4 May 2026, 12:30"
+    assert moment("<yesterday>") == "<yesterday>"
+
+
+# --- HTML and SVG -----------------------------------------------------------------------------------------------------
+
+
+def test_only_markup_is_markup() -> None:
+    """Texts and values of attributes are escaped, whatever they hold; None and False are nothing."""
+    made = element("p", "<b>&", Markup("<i>x</i>"), None, title='"<\x00>"', class_="a", hidden=False, open=True)
+    assert made == '<p title="&quot;&lt;&gt;&quot;" class="a" open>&lt;b&gt;&amp;<i>x</i></p>'
+    assert isinstance(made, Markup)
+    assert joined("a\nb", made).startswith("a b<p")
+    assert plain("abcdef", 4) == "abc…"
+    assert ends("abcdefghij", 10) == "abcdefghij"
+    assert ends("abcdefghij", 7) == "ab…ghij"
+    assert plain("\ud800\ufffe\x9b1mx") == "\ufffd\ufffdx"
+
+
+def test_two_figures_share_no_id() -> None:
+    """What Matplotlib names alike has a name for each figure, and leads there; its rules for all elements are gone."""
+    made = []
+    for prefix in ("f1-", "f2-"):
+        with matplotlib_settings():
+            figure = new_figure(4, 2)
+            axes = figure.add_axes((0.1, 0.2, 0.8, 0.7))
+            axes.plot([1, 2], [3, 4], "o-", color=TOOL)
+            axes.text(1, 3, "url(#x) #1d1d24 <&>")
+            made.append(svg_of(figure, prefix=prefix, label="a <line>"))
+    assert made[0] != made[1]
+    assert made[0].replace("f1-", "f2-") == made[1]
+    assert "<style" not in made[0]
+    assert "font-family" not in made[0]
+    assert 'aria-label="a &lt;line&gt;"' in made[0]
+    assert ">url(#x) #1d1d24 &lt;&amp;&gt;</text>" in made[0]
+    assert "stroke: var(--tool)" in made[0]
