@@ -1,0 +1,110 @@
+"""With which packages it works, and how it is found: nothing is imported that is not asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eagerstream.integrations.otel import instrumentation
+from tests.integrations.collected import DONE, Collected, finished
+from tests.support import LocalAPI
+
+
+def _python(script: str, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter."""
+    done = subprocess.run(
+        [*(command or (sys.executable,)), "-c", script],
+        env={**os.environ, **environment},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_it_is_imported_on_demand() -> None:
+    """A program that traces nothing loads nothing of OpenTelemetry: not for runs, nor for streams."""
+    script = "import sys, eagerstream\neagerstream.run\neagerstream.stream\neagerstream.Recording\n"
+    assert _python(f"{script}print('opentelemetry' in sys.modules)").stdout == "False\n"
+
+
+def test_without_the_package() -> None:
+    """Who asks for traces is told what to install."""
+    script = (
+        "import sys\n"
+        "sys.modules['opentelemetry'] = None\n"
+        "from eagerstream.errors import MissingExtraError\n"
+        "try:\n"
+        "    import eagerstream.integrations.otel\n"
+        "except MissingExtraError as error:\n"
+        "    print(error)\n"
+    )
+    assert "eagerstream[otel]" in _python(script).stdout
+
+
+# The agent is ended when the program leaves it; the exporters write when it ends.
+_PROGRAM = """
+import anyio, eagerstream
+from eagerstream.replay import reply, text
+async def main():
+    async with eagerstream.run(reply(text("Done.")), model="m", max_tokens=9, messages=[{"role": "user", "content": "Go"}]) as run:
+        await run.finish()
+anyio.run(main)
+"""
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path: Path) -> None:
+    """`opentelemetry-instrument` finds the entry point, and a program that knows nothing of it is traced."""
+    found = tmp_path / "eagerstream_entry_point-0.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: eagerstream-entry-point\nVersion: 0\n")
+    (found / "entry_points.txt").write_text(
+        "[opentelemetry_instrumentor]\n"
+        "eagerstream = eagerstream.integrations.otel.instrumentor:EagerStreamInstrumentor\n"
+    )
+    pytest.importorskip("opentelemetry.distro", reason="opentelemetry-distro sets up the SDK of the command")
+    command = Path(sys.executable).with_name("opentelemetry-instrument")
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])  # what is being tested, wherever it is
+    exporters = ("--traces_exporter", "console", "--metrics_exporter", "console", "--logs_exporter", "none")
+    output = _python(_PROGRAM, str(command), *exporters, sys.executable, PYTHONPATH=path).stdout
+    assert '"name": "invoke_agent"' in output
+    assert '"name": "chat m"' in output
+    assert '"gen_ai.client.operation.duration"' in output
+
+
+@pytest.mark.slow
+def test_the_example() -> None:
+    """It prints the tree of a run: three calls that run at the same time, one of them with an error."""
+    example = Path(__file__).parent.parent.parent / "examples" / "trace_runs.py"
+    done = subprocess.run([sys.executable, example], check=True, capture_output=True, text=True, timeout=50)
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("invoke_agent ")
+    assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == ["chat", *["execute_tool"] * 3, "chat"]
+    assert sum("look it up" in line for line in lines) == 3
+    assert next(line for line in lines if "LookupError" in line).startswith("  execute_tool get_weather")
+    assert done.stderr == ""
+
+
+@pytest.mark.anyio
+async def test_the_instrumentor(collected: Collected) -> None:
+    """It does what `instrument` does, and undoes it."""
+    from eagerstream.integrations.otel.instrumentor import EagerStreamInstrumentor
+
+    instrumentor = EagerStreamInstrumentor()
+    instrumentor.instrument(tracer_provider=collected.tracer_provider, something_else=1)
+    try:
+        assert instrumentation._active
+        await finished(LocalAPI([DONE]).transport())
+    finally:
+        instrumentor.uninstrument()
+    assert not instrumentation._active
+    await finished(LocalAPI([DONE]).transport())
+    assert [span.name for span in collected.spans()] == ["invoke_agent", "chat claude-made-1"]
