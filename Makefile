@@ -39,7 +39,7 @@ format: $(READY)
 	$(BIN)/ruff format
 
 bench: $(READY)  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[peers]'
 	$(BIN)/python -m benchmarks
 
 bench-check: $(READY)  ## whether the hot path costs more than it did, or more with size; instructions, where there is valgrind
@@ -57,8 +57,8 @@ schema: $(READY)  ## the JSON Schema of the records of runs, written anew
 	$(BIN)/python -c 'import json; from eagerstream.progress import record_schema; print(json.dumps(record_schema(), indent=2))' > $(SCHEMA).part
 	mv $(SCHEMA).part $(SCHEMA)
 
-screenshots: $(READY)  ## the pictures of the web page in the README, taken anew; needs Chromium and its driver
-	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m slow tests/progress/test_web_page.py -k from_its_beginning
+screenshots: $(READY)  ## the pictures of pages in the README, taken anew; needs Chromium and its driver
+	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m slow tests/progress/test_web_page.py tests/latency/test_report_page.py -k 'from_its_beginning or picture'
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*

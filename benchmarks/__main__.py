@@ -26,6 +26,9 @@ BENCHMARKS = (
     "hand_off",
     "many_inputs",
     "watchers",
+    "latency_marks",
+    "capture",
+    "tracing",
     "memory",
     "blocking",
     "startup",
@@ -85,7 +88,7 @@ def _run(name: str, title: str, *, quick: bool) -> results.Section:
     except Exception as exception:
         if isinstance(exception, ModuleNotFoundError) and exception.name in results.OPTIONAL:
             figures = results.left_out(name, exception.name)
-            console.print(f"{exception.name} is not installed: pip install 'eagerstream[bench]'")
+            console.print(f"{exception.name} is not installed: pip install 'eagerstream[peers]'")
         else:
             traceback.print_exc()
             error = f"{type(exception).__name__}: {exception}"

@@ -81,6 +81,7 @@ def test_a_recording_that_does_not_parse(broken_recording: Path) -> None:
     assert_one_line(eagerstream("serve", str(broken_recording), "--port", "0"), 2, "broken.jsonl, line 2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -201,6 +202,7 @@ def test_the_demo_into_a_pipe_that_closes() -> None:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_the_demo_interrupted() -> None:
     """Ctrl-C in the middle closes servers and connections, and is no traceback."""
     with subprocess.Popen(

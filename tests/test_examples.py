@@ -119,6 +119,7 @@ def test_make_file_stays_in_its_folder(tmp_path: Path) -> None:
     assert result["is_error"] is True
 
 
+@pytest.mark.slow
 def test_get_weather(tmp_path: Path) -> None:
     """A single request: the input is shown while it grows, and printed when it is whole."""
     scenario = Scenario(reply(text("I'll look."), tool_use("get_weather", {"city": "Paris"})))
@@ -135,6 +136,7 @@ def test_get_weather_says_what_is_wrong_with_an_input(tmp_path: Path) -> None:
     assert "INVALID_JSON" in output
 
 
+@pytest.mark.slow
 def test_accumulate_yourself(tmp_path: Path) -> None:
     """The accumulator alone, fed with the event objects of the synchronous client."""
     output, _ = run_example("accumulate_yourself.py", Scenario(reply(MAKE_FILE)), tmp_path)
@@ -152,6 +154,7 @@ def test_watch_in_terminal(tmp_path: Path) -> None:
     assert "completed · 2 turns" in output.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_step_by_step(tmp_path: Path) -> None:
     """What the user allows is run, what not is answered as refused, and the conversation goes on to its end."""
     (tmp_path / "poem.txt").touch()

@@ -52,6 +52,28 @@ def test_type_checkers_see_the_public_names() -> None:
     assert set(eagerstream.__all__) <= set(dir(eagerstream))
 
 
+_ROOMS = (
+    *("cli", "commands", "integrations", "capture", "latency", "demo", "progress", "replay", "run", "tools", "stream"),
+    *("transports", "recording", "wire"),
+)
+
+
+def test_rooms_import_downwards() -> None:
+    """Nothing imports a room above it; what all share (errors, limits, redaction, ...) is beneath them."""
+    root = _SOURCE.parent
+    for file in root.rglob("*.py"):
+        *folders, module = file.relative_to(root).with_suffix("").parts
+        own = (*folders, module)[0]
+        if own not in _ROOMS:
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                place = [*folders[: len(folders) - node.level + 1], *(node.module or "").split(".")]
+                names = [place[0]] if place[0] else [alias.name for alias in node.names]
+                for room in set(names) & set(_ROOMS):
+                    assert _ROOMS.index(own) <= _ROOMS.index(room), f"{file}: imports {room}"
+
+
 @pytest.mark.parametrize("name", eagerstream.__all__)
 def test_public_names(name: str) -> None:
     """Each is there, in the module that type checkers take it from, and says what it is."""

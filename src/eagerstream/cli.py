@@ -50,5 +50,6 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise
-        raise MissingExtraError("cli", error.name or "typer") from error
+        extra = "bench" if sys.argv[1:2] == ["bench"] else "cli"  # which is in it
+        raise MissingExtraError(extra, error.name or "typer") from error
     app()

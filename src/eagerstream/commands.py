@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from .errors import UsageError
+from .latency.command import bench_app
 from .recording import Recording
 from .tool_kind import EagerSupport
 
@@ -29,6 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(bench_app, name="bench")
 
 
 @app.command()
@@ -104,6 +106,52 @@ def serve(
             typer.echo(f"  {platform:<14} {server.url_of(platform)}")
 
     server.run(on_start=tell)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def record(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="What to run, with its arguments: -- python agent.py", show_default=False)
+    ] = None,
+    *,
+    proxy: Annotated[bool, typer.Option("--proxy", help="Run no command: record any client, until Ctrl-C.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder for the recordings.", file_okay=False)] = Path("recordings"),
+    redact_contents: Annotated[
+        bool, typer.Option("--redact-contents", help="Mask what the model wrote, too: as many bytes of filler.")
+    ] = False,
+    keep_secrets: Annotated[
+        bool, typer.Option("--keep-secrets", help="Keep keys, tokens and the like that are in replies.")
+    ] = False,
+    upstream: Annotated[
+        str | None,
+        typer.Option(help="Where requests go; else where ANTHROPIC_BASE_URL points, else the API.", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; anybody who reaches it can connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 0,
+) -> None:
+    """Record the replies of the API to a command's requests, or to any client's, with the times of their chunks.
+
+    They go through a proxy on this machine, which changes nothing. What was recorded is played by `eagerstream serve`.
+    """
+    from .capture import RecordingFolder, RecordingProxy
+    from .capture.command import BASE_URL, Report, default_upstream, run_recorded, run_until_told
+
+    if proxy == bool(command):
+        raise UsageError("record takes a command (record -- python agent.py), or --proxy to record any client")
+    report = Report(lambda line: typer.echo(line, err=True))
+    folder = RecordingFolder(out, keep_secrets=keep_secrets, redact_contents=redact_contents, on_saved=report.take)
+    recording = RecordingProxy(upstream or default_upstream(os.environ), folder, host=host, port=port)
+
+    def tell(recording: RecordingProxy) -> None:
+        typer.echo(f"recording what goes to {recording.upstream.host} in {out}; point clients here:")
+        typer.echo(f"{BASE_URL}={recording.base_url}")
+
+    if command:
+        code = run_recorded(command, recording)
+        report.close(folder)
+        raise typer.Exit(code)
+    run_until_told(recording, tell)
+    report.close(folder)
 
 
 @app.command()
