@@ -1,0 +1,1 @@
+"""Tools that come with the library: ready to be given to `run`."""

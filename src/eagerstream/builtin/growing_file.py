@@ -1,0 +1,107 @@
+"""`GrowingFile`: a file that is written piece by piece inside an open folder, and ends whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from typing import Final
+
+from ..errors import ToolError
+
+MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+"""A file that is read or written whole; more is refused."""
+
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+
+Check = Callable[[os.stat_result | None], object]
+"""Told what is in a file's place just before it is taken, None where nothing is; raises where that must not be."""
+
+
+class GrowingFile:
+    """A file that is being written; made by `Jail.create` and `Jail.replace`. All of it blocks.
+
+    It ends with `commit`, or with `discard`, after which nothing of it is left; once it ended, neither does anything.
+
+    Args:
+        folder: A handle of the folder that it is in; the file keeps one of its own.
+        name: Its name there.
+        shown: What it is called towards the model.
+        check: With it, the file is written beside its place, under a name that nobody knows, and takes its place when
+            it is committed; without, it stands in its place from the beginning, where nothing may be yet.
+
+    Raises:
+        FileExistsError: Something is in its place.
+    """
+
+    def __init__(self, folder: int, name: str, *, shown: str, check: Check | None = None) -> None:
+        self._name = name
+        self._shown = shown
+        self._check = check
+        self._grows_as = name if check is None else f".{secrets.token_hex(12)}.part"
+        self._size = 0
+        self._folder = os.dup(folder)
+        self._handle: int | None = None
+        try:
+            self._handle = os.open(self._grows_as, _CREATE, 0o666, dir_fd=folder)
+        finally:
+            if self._handle is None:
+                os.close(self._folder)
+
+    def write(self, content: bytes) -> None:
+        """Append.
+
+        Raises:
+            ToolError: The file would be larger than `MAX_FILE_BYTES`.
+        """
+        assert self._handle is not None, "the file has ended"
+        self._size += len(content)
+        if self._size > MAX_FILE_BYTES:
+            raise ToolError(f"Error: {self._shown} would be larger than {MAX_FILE_BYTES:,} bytes")
+        left = memoryview(content)
+        while left:
+            left = left[os.write(self._handle, left) :]
+
+    def commit(self) -> os.stat_result:
+        """The file is whole, and takes its place. Gives what it is like there.
+
+        Raises:
+            OSError, ToolError: It cannot; `discard` it.
+        """
+        assert self._handle is not None, "the file has ended"
+        if self._check is not None:
+            before = found_at(self._name, self._folder)
+            self._check(before)
+            if before is not None:
+                os.fchmod(self._handle, stat.S_IMODE(before.st_mode) & 0o777)
+            os.fsync(self._handle)
+            os.replace(self._grows_as, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        written = os.fstat(self._handle)
+        self._close()
+        return written
+
+    def discard(self) -> None:
+        """Nothing of it is to stay."""
+        if self._handle is None:
+            return
+        try:
+            found = found_at(self._grows_as, self._folder)
+            if found is not None and os.path.samestat(found, os.fstat(self._handle)):  # nobody put another in its place
+                os.unlink(self._grows_as, dir_fd=self._folder)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            os.close(self._folder)
+            self._handle = None
+
+
+def found_at(name: str, folder: int) -> os.stat_result | None:
+    """What stands in an open folder under a name, a symbolic link as itself; None where nothing does."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
