@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     )
     from .tools import (
         CallState as CallState,
+        CircuitBreaker as CircuitBreaker,
+        CircuitStatus as CircuitStatus,
         Executor as Executor,
         Group as Group,
         HistoryFault as HistoryFault,
@@ -134,6 +136,8 @@ _MODULES = {
     ),
     "tools": (
         "CallState",
+        "CircuitBreaker",
+        "CircuitStatus",
         "Executor",
         "Group",
         "HistoryFault",

@@ -25,6 +25,7 @@ from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageErr
 from ..growing import GrowingInput
 from ..limits import DEFAULT_LIMITS, Limits
 from ..stream import MessageStream, checked_messages, request_parameters
+from ..tools.breaker import CircuitBreaker
 from ..tools.call import ToolCall
 from ..tools.executor import Executor, InProcessExecutor
 from ..tools.foreign import ForeignTool, as_tool
@@ -65,7 +66,7 @@ class Conversation:
         max_restarts: How often in a row; after one more, the error is raised.
         restart_delay_s: The pause before the first of them, in seconds; each further one is twice as long, up to 30 s.
         cache: `"auto"` places cache breakpoints that move along with the history, as far as the API's four reach.
-        limits, max_concurrency: For the executor in this process.
+        limits, max_concurrency, circuit_breaker: For the executor in this process.
         parameters: Everything else that the API takes.
 
     Raises:
@@ -95,6 +96,7 @@ class Conversation:
         cache: Literal["auto"] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         max_concurrency: int = 16,
+        circuit_breaker: CircuitBreaker | None = None,
         **parameters: Any,
     ) -> None:
         if misplaced := sorted({"buffer", "eager_fallback", "parser", "min_interval_s", "min_chars"} & set(parameters)):
@@ -121,8 +123,10 @@ class Conversation:
             raise UsageError(f'cache must be "auto" or None, not {cache!r}')
         # What runs here is looked at whatever executor there is: a tool that nothing could run is a mistake.
         self.tools = Toolbox(found for found in map(as_tool, tools) if found is not None)
+        if executor is not None and circuit_breaker is not None:
+            raise UsageError("an executor of your own has to ask the circuit_breaker itself")
         self.executor: Executor = executor or InProcessExecutor(
-            self.tools, limits=limits, max_concurrency=max_concurrency
+            self.tools, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
         )
         if not getattr(self.executor, "asks_approval", False) and (asking := self.tools.asking_approval()):
             raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")

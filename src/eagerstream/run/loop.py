@@ -16,6 +16,7 @@ from ..handover import EventFeed
 from ..limits import DEFAULT_LIMITS, Limits
 from ..marks import Clock
 from ..observing import FeedEnd
+from ..tools.breaker import CircuitBreaker
 from ..tools.call import ToolCall
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
@@ -54,6 +55,7 @@ def run(
     restart_delay_s: float = RESTART_DELAY_S,
     cache: Literal["auto"] | None = None,
     max_concurrency: int = 16,
+    circuit_breaker: CircuitBreaker | None = None,
     limits: Limits = DEFAULT_LIMITS,
     parser: ParserFactory = PartialJSON,
     buffer: BufferMode = "merge",
@@ -102,6 +104,8 @@ def run(
             of it by chance, and added to what the peer asks for (`retry-after`, up to `Limits.max_retry_after_s`).
         cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four.
         max_concurrency: Tools that run at once.
+        circuit_breaker: Leaves tools alone for a while that fail again and again; it can be asked how each tool is. A
+            call of such a tool is answered with an error at once. None for none.
         clock: Tells the time to `Run.latency`, in seconds; never falling.
         limits, parser, buffer, min_interval_s, min_chars, parameters: As for `stream`.
 
@@ -127,6 +131,7 @@ def run(
         cache=cache,
         limits=limits,
         max_concurrency=max_concurrency,
+        circuit_breaker=circuit_breaker,
         **parameters,
     )
     events: EventBuffer[RunEvent] = EventBuffer(

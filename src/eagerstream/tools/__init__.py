@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .breaker import CircuitBreaker, CircuitStatus
 from .call import CallState, ToolCall
 from .content import document_bytes, document_text, image_bytes, text_block
 from .definition import Tool, tool
@@ -15,6 +16,8 @@ from .toolbox import Toolbox
 
 __all__ = [
     "CallState",
+    "CircuitBreaker",
+    "CircuitStatus",
     "Executor",
     "ForeignTool",
     "Group",

@@ -15,6 +15,7 @@ from ..cancellation import raise_if_cancelled
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..wire import JSONObject, Outcome
+from .breaker import CircuitBreaker
 from .call import CallState, ToolCall
 from .definition import Tool
 from .faults import InputError
@@ -82,6 +83,7 @@ class InProcessExecutor:
         tools: Each with a name of its own.
         limits: `tool_timeout_s` bounds each call, unless its tool says otherwise.
         max_concurrency: Tools that run at once; further calls wait their turn, in the order of `admit`.
+        circuit_breaker: Says which tools have failed too often to be called; none by default.
 
     Raises:
         UsageError: Two tools share a name, or `max_concurrency` is less than 1.
@@ -90,12 +92,18 @@ class InProcessExecutor:
     asks_approval: Final = True
 
     def __init__(
-        self, tools: Toolbox | Iterable[Tool] = (), *, limits: Limits = DEFAULT_LIMITS, max_concurrency: int = 16
+        self,
+        tools: Toolbox | Iterable[Tool] = (),
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        max_concurrency: int = 16,
+        circuit_breaker: CircuitBreaker | None = None,
     ) -> None:
         if type(max_concurrency) is not int or max_concurrency < 1:
             raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency!r}")
         self._tools = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         self._limits = limits
+        self._breaker = circuit_breaker
         self._slots = Slots(max_concurrency)
         self._groups: dict[str, Slots] = {}
         self._admissions: dict[ToolCall, _Admission] = {}
@@ -106,6 +114,7 @@ class InProcessExecutor:
 
     def _admission(self, call: ToolCall) -> _Admission:
         tool = self._tools.find(call.block)
+        self._refuse_if_open(call, tool)
         arguments = None
         if call.result is None and call.input.outcome is not None and call.input.chars <= _QUICK_CHARS:
             arguments = self._arguments(call, tool)
@@ -147,6 +156,7 @@ class InProcessExecutor:
             call.fail(error)  # the tool came by it on its own: a failure like any other
         finally:
             call.given_up = call.result is None
+            self._record(call, admission.tool)
             place.leave_slot()
             if admission.group:
                 _note_failure(call, admission.group)
@@ -168,6 +178,7 @@ class InProcessExecutor:
         if not is_early and admission.arguments is None:
             await call.input.settled()
             arguments = await self._arguments_in_time(call, tool)
+        self._refuse_if_open(call, tool)
         if arguments is None or tool is None or call.result is not None:
             return
         if tool.approve is not None and not await _approved(call, tool, tool.approve):
@@ -176,6 +187,7 @@ class InProcessExecutor:
         if is_early and call.input.outcome is not None:  # it was whole before its turn came: nothing need be risked
             is_early = False
             arguments = await self._arguments_in_time(call, tool)
+        self._refuse_if_open(call, tool)
         if arguments is None or call.result is not None:
             return
         shield = tool.on_cancel == "finish"  # its time limit bounds it
@@ -264,6 +276,19 @@ class InProcessExecutor:
                 )
             raise
         _end_early(call, tool, response, raised=raised, fault=fault)
+
+    def _refuse_if_open(self, call: ToolCall, tool: Tool | None) -> None:
+        """Answer a call whose tool is to be left alone. Asked anew after each wait: others may have failed."""
+        refusal = self._breaker.refusal(tool.name) if self._breaker and tool and call.result is None else None
+        if refusal is not None:
+            call.settle(refusal)
+
+    def _record(self, call: ToolCall, tool: Tool | None) -> None:
+        """Count what the tool itself did, and nothing that its input, a guard or a cancellation did."""
+        if self._breaker is None or tool is None or not call.ran or call.response is None or call.rejected is not None:
+            return
+        if call.input.outcome is Outcome.VALID or tool.accepts_invalid_input:
+            self._breaker.record(tool.name, call.response)
 
     def _timeout_s(self, tool: Tool) -> float:
         return self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
