@@ -466,8 +466,12 @@ class Stopped(Written):
 
 
 async def test_a_terminal_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run goes on beside it, to its end and its history; only the last frame is waited for, for a moment."""
+    """The run goes on beside it, to its end and its history; only the last frame is waited for, for a moment.
+
+    Once the terminal goes on, it is what it was before, and so is the standard output.
+    """
     monkeypatch.setattr("eagerstream.progress.terminal._LAST_S", 0.1)
+    before = sys.stdout
     file = Stopped()
     console = Console(file=file, force_terminal=True, width=80, height=24)
     try:
@@ -478,6 +482,9 @@ async def test_a_terminal_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> No
         assert not file.goes_on.is_set()
     finally:
         file.goes_on.set()
+    with anyio.fail_after(10):
+        while sys.stdout is not before or not file.getvalue().endswith(SHOW_CURSOR):
+            await anyio.sleep(0.01)
 
 
 class Drawings:

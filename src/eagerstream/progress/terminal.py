@@ -119,8 +119,7 @@ class TerminalProgress(AsyncContextDecorator):
             with anyio.move_on_after(_FIRST_S):
                 await self._act(self._begin)  # from here on what is printed stands above
         except BaseException:
-            with anyio.move_on_after(_LAST_S, shield=True):
-                await self._act(self._give_up)
+            await self._leave(self._give_up)
             raise
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -147,10 +146,16 @@ class TerminalProgress(AsyncContextDecorator):
                 raise
             raise KeyboardInterrupt from None
         finally:
-            with anyio.move_on_after(_LAST_S, shield=True) as scope:
-                await self._act(self._end)
-            if scope.cancelled_caught:
-                _log.info("the terminal takes nothing: the progress ends without its last frame")
+            await self._leave(self._end)
+
+    async def _leave(self, action: Callable[[], object]) -> None:
+        """Do the last thing with the output; where the terminal takes nothing, as soon as it takes something again."""
+        with anyio.move_on_after(_LAST_S, shield=True) as scope:
+            await self._act(action)
+        if scope.cancelled_caught:
+            _log.info("the terminal takes nothing: the progress ends without its last frame")
+            # Behind the thread that is stuck there, and whether or not the event loop is still there then.
+            threading.Thread(target=self._in_turn, args=(action,), daemon=True).start()
 
     def _end(self) -> None:
         self._begin()
@@ -218,12 +223,12 @@ class TerminalProgress(AsyncContextDecorator):
 
         A terminal takes its time, and may take nothing for as long as it likes: Ctrl-S stops it.
         """
-
-        def act() -> Any:
-            with self._lock:
-                return self._guarded(action)
-
+        act = partial(self._in_turn, action)
         return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._thread)
+
+    def _in_turn(self, action: Callable[[], Any]) -> Any:
+        with self._lock:
+            return self._guarded(action)
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         """Do something with the output, unless it has failed before: an observer is never felt."""
