@@ -465,6 +465,15 @@ class Stopped(Written):
         return super().write(text)
 
 
+async def _soon(is_so: Callable[[], bool]) -> bool:
+    """Whether something is so that a thread is at, within ten seconds."""
+    for _ in range(1000):
+        if is_so():
+            return True
+        await anyio.sleep(0.01)
+    return False
+
+
 async def test_a_terminal_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on beside it, to its end and its history; only the last frame is waited for, for a moment.
 
@@ -482,9 +491,7 @@ async def test_a_terminal_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> No
         assert not file.goes_on.is_set()
     finally:
         file.goes_on.set()
-    with anyio.fail_after(10):
-        while sys.stdout is not before or not file.getvalue().endswith(SHOW_CURSOR):
-            await anyio.sleep(0.01)
+    assert await _soon(lambda: sys.stdout is before and file.getvalue().endswith(SHOW_CURSOR))
 
 
 class Drawings:
