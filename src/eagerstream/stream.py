@@ -181,7 +181,9 @@ class MessageStream(EventFeed[StreamEvent]):
         self._transport = transport
         self._request = request
         self._limits = limits
-        self._assembler = MessageAssembler(parser=parser, limits=limits, input_type=GrowingInput)
+        self._assembler = MessageAssembler(
+            parser=parser, limits=limits, input_type=GrowingInput, messages=request["messages"]
+        )
         self.marks = ReplyMarks(self._assembler, clock)
         """What of the reply came when."""
 

@@ -85,7 +85,9 @@ class IncomingReply:
         self._admit = admit
         self._give_up = give_up
         self._limits = limits
-        self._assembler = MessageAssembler(parser=parser, limits=limits, input_type=GrowingInput)
+        self._assembler = MessageAssembler(
+            parser=parser, limits=limits, input_type=GrowingInput, messages=conversation.result.messages
+        )
         self.marks = ReplyMarks(self._assembler, clock)
         self._scope = anyio.CancelScope()
         self._reply: Reply | None = None  # once it has begun to come

@@ -11,6 +11,7 @@ from ..tools.results import CANCELLED, NOT_RUN
 from ..wire import Outcome, encodable
 from ..wire.accumulator import TOOL_BLOCKS
 from ..wire.events import Block, Message
+from ..wire.server_tools import SERVER_CALLS
 from .policy import Keeps
 
 
@@ -159,7 +160,7 @@ def _without_result(content: Sequence[Block]) -> set[object]:
     results = {str(block.get("tool_use_id")) for block in content}
     callers = [block.get("caller") for block in content if block.get("type") == "tool_use"]
     needed = {str(caller.get("tool_id")) for caller in callers if isinstance(caller, dict)}
-    calls = {block["id"] for block in content if block["type"] in ("server_tool_use", "mcp_tool_use")}
+    calls = {block["id"] for block in content if block["type"] in SERVER_CALLS}
     return calls - results - needed
 
 

@@ -22,6 +22,8 @@ from .events import (
     MessageStart,
     MessageStartData,
     MessageStop,
+    ServerToolResult,
+    ServerToolUse,
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
@@ -29,6 +31,7 @@ from .events import (
 )
 from .message import MessageAssembler, MessageState
 from .partial_json import ParseFault, PartialJSON
+from .server_tools import ServerToolErrorCode
 from .sse import ServerSentEvent, SSEDecoder
 from .tolerant_json import TolerantJSON
 from .tool_input import INVALID_JSON, Outcome, Parser, ParserFactory, ToolInput
@@ -67,6 +70,9 @@ __all__ = [
     "Path",
     "SSEDecoder",
     "ServerSentEvent",
+    "ServerToolErrorCode",
+    "ServerToolResult",
+    "ServerToolUse",
     "TextDelta",
     "ThinkingDelta",
     "TolerantJSON",

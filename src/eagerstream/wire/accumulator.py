@@ -12,13 +12,14 @@ from typing import Any, Final, Generic
 from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
 from .decoding import to_wire_event
-from .events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, WireEvent
+from .events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, ServerToolUse, WireEvent
 from .mypyc import mypyc_attr
 from .partial_json import PartialJSON
-from .tool_input import ParserFactory, ToolInput
+from .server_tools import SERVER_CALLS
+from .tool_input import Outcome, ParserFactory, ToolInput
 from .type_variables import InputT
 
-TOOL_BLOCKS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")  # not a set: a peer may send what has no hash
+TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send what has no hash
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
 
 _ENDED_BY_THE_MODEL: Final = ("tool_use", "end_turn", "pause_turn")
@@ -223,7 +224,8 @@ class InputAccumulator(Generic[InputT]):
 
     def _settle(self, input: InputT, *, whole: bool) -> InputEvent[InputT]:
         input._settle(whole=whole)
-        return InputStop(input)
+        is_made = input.kind in SERVER_CALLS and input.outcome is not Outcome.INCOMPLETE
+        return ServerToolUse(input) if is_made else InputStop(input)
 
     def _note(self, violation: str) -> None:
         if len(self.violations) < _MAX_VIOLATIONS:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict
 
+from .server_tools import ServerToolErrorCode, error_code_of, is_error_result
 from .type_variables import InputT_co
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
@@ -158,6 +159,42 @@ class BlockStop:
 
 
 @dataclass(slots=True)
+class ServerToolResult(BlockStop):
+    """What came back of a tool that the API ran, or had an MCP server run: nobody here has anything to answer.
+
+    It is the `BlockStop` of its block: where both are matched on, this goes first.
+
+    Attributes:
+        call: The block that it answers (`{"type": "server_tool_use", "id": ..., "name": ..., "input": ...}`), which may
+            be of an earlier reply; None where no such call is known.
+    """
+
+    call: Mapping[str, Any] | None
+
+    @property
+    def tool_use_id(self) -> str:
+        """The id of the call; empty where the peer gave none."""
+        id = self.block.get("tool_use_id")
+        return id if isinstance(id, str) else ""
+
+    @property
+    def is_error(self) -> bool:
+        """The call failed."""
+        return is_error_result(self.block)
+
+    @property
+    def error_code(self) -> ServerToolErrorCode | str | None:
+        """Why, in the API's word for it, which need not be among those that are known here.
+
+        None where nothing failed, and of MCP servers, whose `block["content"]` says it in words of their own.
+        """
+        return error_code_of(self.block)
+
+    def __repr__(self) -> str:
+        return f"ServerToolResult(index={self.index}, type={_kind(self.block)}, is_error={self.is_error})"
+
+
+@dataclass(slots=True)
 class InputStart(Generic[InputT_co]):
     """A tool call opens; its input is about to be written."""
 
@@ -188,6 +225,15 @@ class InputStop(Generic[InputT_co]):
 
 
 @dataclass(slots=True)
+class ServerToolUse(InputStop[InputT_co]):
+    """The model has called a tool that the API runs, or has an MCP server run; `input` is what it is called with.
+
+    It is the `InputStop` of its input: where both are matched on, this goes first. A call that was cut off has none.
+    Its `ServerToolResult` has its id, and may come in a later reply, where the turn was paused or calls other tools.
+    """
+
+
+@dataclass(slots=True)
 class MessageStop:
     """The reply is whole.
 
@@ -213,13 +259,14 @@ class UnknownEvent:
         return f"UnknownEvent(type={_kind(self.data)})"
 
 
-InputEvent: TypeAlias = InputStart[InputT_co] | InputDelta[InputT_co] | InputStop[InputT_co]
+InputEvent: TypeAlias = InputStart[InputT_co] | InputDelta[InputT_co] | InputStop[InputT_co] | ServerToolUse[InputT_co]
 MessageEvent: TypeAlias = (
     MessageStart
     | BlockStart
     | TextDelta
     | ThinkingDelta
     | BlockStop
+    | ServerToolResult
     | InputEvent[InputT_co]
     | MessageStop
     | UnknownEvent

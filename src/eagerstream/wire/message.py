@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Generic
 
@@ -18,12 +18,14 @@ from .events import (
     MessageEvent,
     MessageStart,
     MessageStop,
+    ServerToolResult,
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
 )
 from .mypyc import mypyc_attr
 from .partial_json import PartialJSON
+from .server_tools import SERVER_CALLS, is_server_result, server_calls
 from .tool_input import ParserFactory, ToolInput
 from .type_variables import InputT
 
@@ -96,6 +98,8 @@ class MessageAssembler(Generic[InputT]):
 
     Args:
         parser, limits, input_type: As for `InputAccumulator`.
+        messages: What was sent. A call in there that the API was to run may have its result in the reply, see
+            `ServerToolResult.call`.
 
     Attributes:
         state: Where in its life the message is.
@@ -109,6 +113,7 @@ class MessageAssembler(Generic[InputT]):
         parser: ParserFactory = PartialJSON,
         limits: Limits = DEFAULT_LIMITS,
         input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
+        messages: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.state = MessageState.WAITING
         self.stop_reason: str | None = None
@@ -119,6 +124,9 @@ class MessageAssembler(Generic[InputT]):
         self._usage: dict[str, Any] = {}
         self._blocks: list[_OpenBlock] = []
         self._open: dict[int, _OpenBlock] = {}
+        self._server_calls: dict[str, _OpenBlock] = {}  # of the message under way, by id
+        self._messages = messages
+        self._earlier_calls: dict[str, Mapping[str, Any]] | None = None  # of `messages`, once one was looked for
 
     @property
     def inputs(self) -> dict[int, InputT]:
@@ -201,6 +209,7 @@ class MessageAssembler(Generic[InputT]):
         self._fields = fields
         self._usage = dict(usage) if isinstance(usage, Mapping) else {}
         self._blocks = []
+        self._server_calls = {}
         self.stop_reason = None
         events.append(MessageStart(self.message, voided))
         self.state = MessageState.OPEN
@@ -208,8 +217,10 @@ class MessageAssembler(Generic[InputT]):
         events += self._accumulator.feed(data)
         for index, block in enumerate(content):
             if isinstance(block, Mapping):
-                self._open_block(index, block)
+                whole = self._open_block(index, block)
                 del self._open[index]
+                if is_server_result(block.get("type")):
+                    events.append(self._stopped(whole))
         return events
 
     def _begin_unannounced(self) -> list[MessageEvent[InputT]]:
@@ -224,7 +235,7 @@ class MessageAssembler(Generic[InputT]):
         if type(index) is int and isinstance(block, Mapping) and index in self._open:
             replaced = self._open.pop(index)
             if replaced.input is None:
-                events.append(BlockStop(index, replaced.assembled()))
+                events.append(self._stopped(replaced))
         events += self._accumulator.feed(data)
         if type(index) is int and isinstance(block, Mapping):
             opened = self._open_block(index, block)
@@ -236,6 +247,8 @@ class MessageAssembler(Generic[InputT]):
         opened = _OpenBlock(index, block)
         if block.get("type") in TOOL_BLOCKS:
             opened.input = self.inputs[index]
+            if block["type"] in SERVER_CALLS:
+                self._server_calls[str(block.get("id", ""))] = opened
         self._open[index] = opened
         self._blocks.append(opened)
         return opened
@@ -272,7 +285,7 @@ class MessageAssembler(Generic[InputT]):
         index: Any = data.get("index")
         stopped = self._open.pop(index, None) if type(index) is int else None
         if stopped is not None and stopped.input is None:
-            events.append(BlockStop(stopped.index, stopped.assembled()))
+            events.append(self._stopped(stopped))
         return events
 
     def _feed_message_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
@@ -300,4 +313,20 @@ class MessageAssembler(Generic[InputT]):
         """Blocks whose `content_block_stop` never came still stop for those who watch them."""
         left = [block for block in self._open.values() if block.input is None]
         self._open = {}
-        return [BlockStop(block.index, block.assembled()) for block in left]
+        return [self._stopped(block) for block in left]
+
+    def _stopped(self, block: _OpenBlock) -> BlockStop:
+        whole = block.assembled()
+        if not is_server_result(whole.get("type")):
+            return BlockStop(block.index, whole)
+        id = whole.get("tool_use_id")
+        return ServerToolResult(block.index, whole, self._server_call(id) if isinstance(id, str) else None)
+
+    def _server_call(self, id: str) -> Mapping[str, Any] | None:
+        """The call with this id that the API was to run; None where there is none."""
+        opened = self._server_calls.get(id)
+        if opened is not None:
+            return opened.assembled()
+        if self._earlier_calls is None:
+            self._earlier_calls = server_calls(self._messages)
+        return self._earlier_calls.get(id)

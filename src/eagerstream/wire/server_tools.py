@@ -1,0 +1,76 @@
+"""Calls that the API runs itself, and their results: which blocks are such, and what a result says.
+
+A result names its call by `tool_use_id`. The two are usually in one reply; where a reply is paused, or also calls tools
+of the client, the result may begin the next one.
+
+Sources: the API's guides to server tools and to the MCP connector, and the anthropic package's types of blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")  # not a set: a peer may send what has no hash
+"""The block types of calls that the API runs, or has an MCP server run. The client never answers them."""
+
+ServerToolErrorCode: TypeAlias = Literal[
+    "content_too_large",
+    "execution_time_exceeded",
+    "file_not_found",
+    "invalid_input",  # an older spelling of the next one
+    "invalid_tool_input",
+    "max_uses_exceeded",
+    "model_not_found",
+    "output_file_too_large",
+    "overloaded",
+    "prompt_too_long",
+    "query_too_long",
+    "request_too_large",
+    "too_many_requests",
+    "unavailable",
+    "unsupported_content_type",
+    "url_not_accessible",
+    "url_not_allowed",
+    "url_not_in_prior_context",
+    "url_too_long",
+]
+"""What is known to go wrong with server tools, all of them together; the API may send others."""
+
+
+def is_server_result(kind: object) -> bool:
+    """A block of this type is the result of a call that the API ran; kinds that are not known here included."""
+    return isinstance(kind, str) and kind.endswith("_tool_result")
+
+
+def is_error_result(block: Mapping[str, Any]) -> bool:
+    """The result says that the call failed: by `is_error` (MCP), or by an error as its content (all others)."""
+    content = block.get("content")
+    kind = content.get("type") if isinstance(content, Mapping) else None
+    return block.get("is_error") is True or (isinstance(kind, str) and kind.endswith("_error"))
+
+
+def error_code_of(block: Mapping[str, Any]) -> str | None:
+    """The `error_code` of a result that failed; None where it did not, and of MCP servers, which tell it in words."""
+    content = block.get("content")
+    code = content.get("error_code") if isinstance(content, Mapping) and is_error_result(block) else None
+    return code if isinstance(code, str) else None
+
+
+def server_calls(messages: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The calls in a history that the API runs, by their ids."""
+    return {
+        str(block.get("id", "")): block
+        for message in messages
+        for block in _blocks(message)
+        if block.get("type") in SERVER_CALLS
+    }
+
+
+def _blocks(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    content = message.get("content")
+    for block in content if isinstance(content, list | tuple) else ():
+        dump = getattr(block, "model_dump", None)  # a block of the anthropic package's own types
+        found = block if isinstance(block, Mapping) or dump is None else dump(mode="json", exclude_unset=True)
+        if isinstance(found, Mapping):
+            yield found
