@@ -1,7 +1,8 @@
-"""Of which kind a tool is, by its definition, and so what the definition may carry."""
+"""Of which kind a tool is, by its definition: where its calls run, and what the definition may carry."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,7 +18,52 @@ LEGACY_BETA: Final = "fine-grained-tool-streaming-2025-05-14"
 EagerSupport: TypeAlias = Literal["any", "field", "header", "none"]
 """Which ways to ask for eager input streaming a model takes: the field on a tool, the header with the legacy beta."""
 
+ToolClass: TypeAlias = Literal["user", "anthropic_client", "server", "opaque"]
+"""Where the calls of a tool run.
+
+`"user"`: here, by a schema of the user's own. `"anthropic_client"`: here, by a schema that the API brings. `"server"`:
+at the API, or at an MCP server that it asks. `"opaque"`: not known.
+"""
+
+_CLASSES: Final[Mapping[str, ToolClass]] = {
+    USER_DEFINED: "user",
+    "bash": "anthropic_client",
+    "browser_toolset": "anthropic_client",
+    "computer": "anthropic_client",
+    "computer_toolset": "anthropic_client",
+    "memory": "anthropic_client",
+    "text_editor": "anthropic_client",
+    "advisor": "server",
+    "code_execution": "server",
+    "mcp_toolset": "server",
+    "tool_search_tool_bm25": "server",
+    "tool_search_tool_regex": "server",
+    "web_fetch": "server",
+    "web_search": "server",
+}
+"""By family: the kind without its date."""
+
+_DATE: Final = re.compile(r"_[0-9]{8}$")
+
 
 def tool_kind(definition: Mapping[str, Any]) -> str:
     """The `type` of a definition; `USER_DEFINED` where it has none."""
     return str(definition.get("type") or USER_DEFINED)
+
+
+def tool_family(definition: Mapping[str, Any]) -> str:
+    """The `type` of a definition without the date of its version, `"web_search"` for example."""
+    return _DATE.sub("", tool_kind(definition))
+
+
+def classify(definition: Mapping[str, Any]) -> ToolClass:
+    """Where the calls of a tool run, by the `type` of its definition.
+
+    The date is not looked at: a version that is newer than this library, or none (`"tool_search_tool_regex"`), belongs
+    where its family does. The API has never moved a family from one side to the other, and a new version that was taken
+    for unknown would go unanswered, or be refused, for nothing.
+
+    Args:
+        definition: As the API takes it; one without a `type`, or with `"custom"`, is a user's.
+    """
+    return _CLASSES.get(tool_family(definition), "opaque")

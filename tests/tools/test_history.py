@@ -438,6 +438,10 @@ WRONG_TOOLS: dict[str, tuple[list[Any], str]] = {
         [custom(defer_loading=True)],
         "At least one tool must have defer_loading=false. All tools cannot be deferred.",
     ),
+    "a deferred search": (
+        [custom(), {"type": "tool_search_tool_bm25", "name": "tool_search_tool_bm25", "defer_loading": True}],
+        "tools.1.tool_search_tool_bm25.defer_loading: the tool that finds deferred tools cannot be deferred itself",
+    ),
     "an eager server tool": (
         [WEB_FETCH | {"eager_input_streaming": True}],
         "tools.0.web_fetch_20250910.eager_input_streaming: Extra inputs are not permitted",

@@ -55,7 +55,8 @@ class Conversation:
         messages: As in the API, or the result of an earlier run, to go on from.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`), and
             definitions of tools that the API itself runs.
-        executor: What runs the calls; the tools in this process where it is None.
+        executor: What runs the calls; the tools in this process where it is None. Bare definitions of tools whose
+            schema the API brings need one.
         max_turns: Replies at most. The calls of the last one still run and are answered in the history; status `LIMIT`.
         max_continuations: How often in a row a reply that was paused, or cut and reported, is gone on from.
         max_consecutive_tool_errors: Turns in a row in which every call failed; after so many the run ends, status
@@ -122,9 +123,10 @@ class Conversation:
         if cache not in (None, "auto"):
             raise UsageError(f'cache must be "auto" or None, not {cache!r}')
         # What runs here is looked at whatever executor there is: a tool that nothing could run is a mistake.
-        self.tools = Toolbox(found for found in map(as_tool, tools) if found is not None)
         if executor is not None and circuit_breaker is not None:
             raise UsageError("an executor of your own has to ask the circuit_breaker itself")
+        found = [as_tool(tool, runs_elsewhere=executor is not None) for tool in tools]
+        self.tools = Toolbox(tool for tool in found if tool is not None)
         self.executor: Executor = executor or InProcessExecutor(
             self.tools, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
         )

@@ -80,9 +80,11 @@ def run(
         model, max_tokens: As in the API.
         messages: As in the API, or the result of an earlier run, to go on from: its history and its container.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
-            of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs.
+            of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, see
+            `eagerstream.builtin.server_tools`.
         eager_fallback: As for `stream`, for each request; `Run.eager` tells.
-        executor: What runs the calls; the tools in this process where it is None.
+        executor: What runs the calls; the tools in this process where it is None. With one, tools whose schema the API
+            brings (`bash_20250124`) may be bare definitions: it is to know them.
         max_turns: Replies at most. The calls of the last turn still run and are answered in the history; status
             `LIMIT`. None for no bound.
         max_continuations: How often in a row a reply is gone on from that was paused (status `PAUSED` beyond it), or

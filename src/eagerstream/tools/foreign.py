@@ -6,12 +6,16 @@ The anthropic package's `beta_async_tool` and `beta_tool`, its builtin tools and
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import UsageError
-from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+from ..tool_kind import EAGER_FIELD, classify, tool_kind
 from .definition import Tool
+
+_log = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -28,11 +32,16 @@ class ForeignTool(Protocol):
         ...
 
 
-def as_tool(tool: object) -> Tool | None:
-    """What runs `tool`; None for a definition of a tool that the API itself runs.
+def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:
+    """What runs `tool`; None for a definition of a tool that nothing here is to run.
 
-    The definition of a foreign tool is sent as it is, `eager_input_streaming` included or not; its inputs are checked
-    against its schema before it is called, so that the model is told what is wrong.
+    That is one that the API itself runs, and one of a kind that is not known: it is sent, never run, and warned of in
+    the log, once. The definition of a foreign tool is sent as it is, `eager_input_streaming` included or not; its
+    inputs are checked against its schema before it is called, so that the model is told what is wrong.
+
+    Args:
+        tool: What was given to `run`.
+        runs_elsewhere: An executor of the user's own may know how to run a tool whose schema the API brings.
 
     Raises:
         UsageError: Nothing could run it.
@@ -44,9 +53,7 @@ def as_tool(tool: object) -> Tool | None:
     if inspect.isclass(tool):
         raise UsageError(f"{tool.__name__} is a class: make an object of it")
     if isinstance(tool, Mapping):
-        if tool_kind(tool) == USER_DEFINED:
-            name = tool.get("name")
-            raise UsageError(f"nothing runs the tool {name!r}: give it a function, tool(function, definition=...)")
+        _check_definition(tool, runs_elsewhere=runs_elsewhere)
         return None
     if isinstance(tool, ForeignTool):
         definition = dict(tool.to_dict())
@@ -54,3 +61,27 @@ def as_tool(tool: object) -> Tool | None:
         return Tool(tool.call, definition=definition, eager=definition.get(EAGER_FIELD))
     name = getattr(tool, "__name__", type(tool).__name__)
     raise UsageError(f"{name} cannot be run: decorate a function with @eagerstream.tool")
+
+
+def _check_definition(definition: Mapping[str, Any], *, runs_elsewhere: bool) -> None:
+    """A definition without anything that runs it is right for some kinds only."""
+    kind = tool_kind(definition)
+    match classify(definition):
+        case "user":
+            name = definition.get("name")
+            raise UsageError(f"nothing runs the tool {name!r}: give it a function, tool(function, definition=...)")
+        case "anthropic_client" if not runs_elsewhere:
+            raise UsageError(
+                f"nothing runs {kind}: the API brings only its schema. Instead of the definition, give the tool "
+                "of eagerstream.builtin or a function, tool(function, definition=...), or give run an executor for it"
+            )
+        case "opaque":
+            _warn_of_unknown(kind)
+        case _:
+            pass
+
+
+@lru_cache(maxsize=64)
+def _warn_of_unknown(kind: str) -> None:
+    """Once for each kind."""
+    _log.warning("%.80r is no kind of tool that is known here: it is sent, and calls of it are not run", kind)

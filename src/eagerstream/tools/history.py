@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
+from ..wire.server_tools import SERVER_CALLS, is_server_result
 
 _ROLES_OF_OTHERS: Final = frozenset({"tool", "function", "tool_inputs", "tool_outputs"})
 _THINKING: Final = ("thinking", "redacted_thinking")
-_SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
 _MAX_NAME_CHARS: Final = 128
 API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
@@ -252,9 +252,9 @@ class _Pairing:
                     self._fault(index, f".content.{number}", "`tool_use` ids must be unique")
                 self._seen.add(id)
                 calls[id] = block
-            elif kind in _SERVER_CALLS and isinstance(id, str):
+            elif kind in SERVER_CALLS and isinstance(id, str):
                 self._server_calls[id] = (index, "mcp" if kind == "mcp_tool_use" else str(block.get("name")))
-            elif kind.endswith("_tool_result"):
+            elif is_server_result(kind):
                 self._server_calls.pop(str(block.get("tool_use_id")), None)
         if calls:
             self._calls, self._calls_at, self._answered = calls, index, set()
@@ -335,6 +335,8 @@ class _Pairing:
 # Calls that are not named like the tool that brings them.
 _OF_OTHER_NAMES: Final = frozenset({"bash_code_execution", "text_editor_code_execution", "mcp"})
 
+_SEARCHES: Final = ("tool_search_tool_bm25", "tool_search_tool_regex")
+
 
 def tool_faults(tools: Sequence[object]) -> list[str]:
     """What the API would refuse in definitions of tools, in its words."""
@@ -354,6 +356,8 @@ def tool_faults(tools: Sequence[object]) -> list[str]:
         if kind != USER_DEFINED:
             if EAGER_FIELD in tool:
                 faults.append(f"{place}.{EAGER_FIELD}: Extra inputs are not permitted")
+            if tool_family(tool) in _SEARCHES and tool.get("defer_loading") is True:
+                faults.append(f"{place}.defer_loading: the tool that finds deferred tools cannot be deferred itself")
             continue
         if not isinstance(name, str):
             faults.append(f"{place}.name: Field required")
