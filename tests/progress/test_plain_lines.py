@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eagerstream.errors import StreamInterrupted
+from eagerstream.growing import GrowingInput
 from eagerstream.observing import FeedEnd
 from eagerstream.progress.plain_lines import PlainLines
 from eagerstream.progress.record import Record
@@ -12,8 +13,9 @@ from eagerstream.progress.recorder import RunRecorder
 from eagerstream.progress.view import RunView
 from eagerstream.run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop
 from eagerstream.tools.call import ToolCall
-from eagerstream.wire import InputStop, MessageStart, TextDelta
+from eagerstream.wire import InputStop, MessageAssembler, MessageStart, TextDelta
 from tests.progress.observed import Clock, events_of
+from tests.support import block_start, block_stop, input_delta, message_start, tool_start
 
 
 def told(events: Iterable[RunEvent], title: str = "", *, step_s: float = 0.5, end: FeedEnd | None = None) -> list[str]:
@@ -58,6 +60,21 @@ def test_tools_and_the_end() -> None:
     assert [line.split("  ")[-1] for line in lines[4:]] == [
         *("running", "▸ 0", "▸ 2", "done: did it", "error: no more"),
         "error · 1 turn · 5.5 s · 10 tokens in · 2 out · claude-made-1",
+    ]
+
+
+def test_a_tool_that_the_api_runs() -> None:
+    """Its result is a line as that of any other tool."""
+    assembler = MessageAssembler(input_type=GrowingInput)
+    search = [tool_start(0, "search", kind="server_tool_use"), input_delta(0, '{"a": 1}'), block_stop(0)]
+    failed = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
+    found = [block_start(1, "web_search_tool_result", tool_use_id="toolu_0", content=failed), block_stop(1)]
+    lines = told(event for wire in [message_start(), *search, *found] for event in assembler.feed(wire))
+    assert [line.split("bytes")[-1].strip() for line in lines[1:]] == [
+        "writing",
+        "✓ a",
+        "running",
+        "failed: unavailable",
     ]
 
 

@@ -283,6 +283,42 @@ def test_phases_from_records() -> None:
     assert view.calls[0].result_text == "yes"
 
 
+_FOUND = {"type": "web_search_tool_result", "content": [{"type": "web_search_result", "url": "https://a.example"}]}
+_REFUSED = {
+    "type": "web_fetch_tool_result",
+    "content": {"type": "web_fetch_tool_result_error", "error_code": "url_not_allowed"},
+}
+_READ = {"type": "mcp_tool_result", "is_error": True, "content": [{"type": "text", "text": "no such page"}]}
+_RAN = {"type": "code_execution_tool_result", "content": {"type": "code_execution_result", "stdout": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("result", "phase", "text"),
+    [
+        pytest.param(_FOUND, CallPhase.DONE, "[web_search_result]", id="a search"),
+        pytest.param(_REFUSED, CallPhase.FAILED, "url_not_allowed", id="an error"),
+        pytest.param(_READ, CallPhase.FAILED, "no such page", id="an error of an MCP server"),
+        pytest.param(_RAN, CallPhase.DONE, "[code_execution_result]", id="code"),
+        pytest.param(None, CallPhase.CUT, "", id="no result"),
+        pytest.param(_FOUND | {"tool_use_id": "srvtoolu_2"}, CallPhase.CUT, "", id="the result of another call"),
+    ],
+)
+def test_a_call_that_the_api_runs(result: dict[str, Any] | None, phase: CallPhase, text: str) -> None:
+    """It runs from the end of its input until its result comes, which may be in a later reply."""
+    call = [tool_start(0, "search", kind="server_tool_use", id="srvtoolu_1"), input_delta(0, "{}"), block_stop(0)]
+    came = {"tool_use_id": "srvtoolu_1", **(result or {"type": "text", "text": ""})}
+    block = [{"type": "content_block_start", "index": 0, "content_block": came}, block_stop(0)]
+    paused = [message_delta("pause_turn"), MESSAGE_STOP]
+    records, _ = recorded_body([[message_start(), *call, *paused], [message_start(), *block]])
+    view = RunView()
+    phases = []
+    for record in records:
+        view.feed(record)
+        phases += [shown.phase for shown in view.calls if shown.phase not in phases]
+    assert phases == [CallPhase.WRITING, CallPhase.RUNNING, phase]
+    assert view.calls[0].result_text == text
+
+
 @pytest.mark.parametrize("kind", ["text", "thinking"])
 def test_what_a_block_begins_with(kind: str) -> None:
     """Some peers put the first words into the start of their block; nothing of them is lost."""

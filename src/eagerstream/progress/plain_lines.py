@@ -49,6 +49,8 @@ class PlainLines:
                 self._text.append(rest)
             case "block_stop" | "message_stop":
                 self._end_line(at_s)
+                if call is not None:  # the result of a call that the API ran
+                    self._tell(call, at_s)
             case "restarted":
                 self._end_line(at_s)
                 self._say(at_s, f"turn {record['turn']} begins anew: {record['reason']}")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, cast
 
 from ..wire.patch import apply_patch
-from .record import (
-    InputDeltaRecord,
-    Record,
-    ToolStopRecord,
-)
+from ..wire.server_tools import error_code_of, is_error_result, is_server_result
+from .record import InputDeltaRecord, Record
 
 
 class CallPhase(Enum):
@@ -43,7 +41,7 @@ class CallView:
         block: Its number in the run.
         id: The API's id.
         name: The tool.
-        kind: As `ToolInput.kind`; calls other than `tool_use` are run by the API, and have no result here.
+        kind: As `ToolInput.kind`; calls other than `tool_use` are run by the API, from the end of their input on.
         turn: Which turn it belongs to.
         phase: Where the call is.
         partial: The best-effort input; grows in place.
@@ -153,6 +151,7 @@ class RunView:
         self.at_s = 0.0
         self.calls: list[CallView] = []
         self._by_block: dict[int, CallView] = {}
+        self._of_server: dict[str, CallView] = {}  # by id: calls that the API runs, and that have no result yet
         self._text = ""  # of the turns before this one
         self._turn_text: list[str] = []
         self._turn_calls = 0  # how many calls there were before this turn
@@ -201,7 +200,11 @@ class RunView:
                 call.partial = record["input"] or {}
                 self.calls.append(call)
                 self._by_block[call.block] = call
+                if call.kind != "tool_use":
+                    self._of_server[call.id] = call
                 return call
+            case "block_stop" if is_server_result(record["content"].get("type")):
+                return self._answer(record["content"], record["at_s"])
             case _:
                 known = self._by_block.get(cast("dict[str, Any]", record).get("block", 0))
                 if known is not None:
@@ -209,10 +212,21 @@ class RunView:
                 return known
         return None
 
+    def _answer(self, result: Mapping[str, Any], at_s: float) -> CallView | None:
+        """The result of a call that the API ran; the call, where it is known."""
+        call = self._of_server.pop(str(result.get("tool_use_id")), None)
+        if call is not None:
+            call.tool_stop_s = at_s
+            call.phase = CallPhase.FAILED if is_error_result(result) else CallPhase.DONE
+            call.result_text = error_code_of(result) or _result_text(result.get("content"))
+        return call
+
     def _forget_turn(self) -> None:
         self._turn_text.clear()
         for call in self.calls[self._turn_calls :]:
             del self._by_block[call.block]
+            if self._of_server.get(call.id) is call:
+                del self._of_server[call.id]
         del self.calls[self._turn_calls :]
 
 
@@ -228,7 +242,8 @@ def _feed_call(call: CallView, record: Record) -> None:
             if call.tool_start_s is None and call.tool_stop_s is None:  # a streaming tool runs already
                 call.phase = _AFTER_INPUT[record["outcome"]]
             if call.phase is CallPhase.WAITING and call.kind != "tool_use":
-                call.phase = CallPhase.DONE  # nobody here runs it
+                call.tool_start_s = at_s  # nobody here runs it: the API begins at once
+                call.phase = CallPhase.RUNNING
         case "approval_start":
             call.phase = CallPhase.APPROVAL
         case "approval_stop":
@@ -240,16 +255,16 @@ def _feed_call(call: CallView, record: Record) -> None:
             call.progress = record["value"]
         case "tool_stop":
             call.tool_stop_s = at_s
-            call.result_text = _result_text(record)
+            call.result_text = _result_text(record["content"])
             if call.phase is not CallPhase.INVALID:
                 call.phase = CallPhase.FAILED if record["is_error"] else CallPhase.DONE
         case _:
             pass
 
 
-def _result_text(record: ToolStopRecord) -> str:
-    content = record["content"]
+def _result_text(content: object) -> str:
     if isinstance(content, str):
         return content
-    texts = [str(block.get("text")) if block.get("type") == "text" else f"[{block.get('type')}]" for block in content]
+    blocks = [block for block in (content if isinstance(content, list) else [content]) if isinstance(block, Mapping)]
+    texts = [str(block.get("text")) if block.get("type") == "text" else f"[{block.get('type')}]" for block in blocks]
     return "\n".join(texts)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ...tools.results import NOT_RUN
+from ...wire.server_tools import is_error_result
 from ..record import Fault, Record
 from .content import MAX_EVENT_CHARS, Pieces, to_parts
 from .fields import METADATA_KEY, bounded, omission, public_error, token_usage, with_metadata
@@ -401,8 +402,7 @@ class AGUIEncoder:
     def _answer_server_side(self, call: Call, block: int, content: Mapping[str, Any]) -> None:
         inner = content.get("content", "")
         text = inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
-        is_error = bool(content.get("is_error")) or (isinstance(inner, Mapping) and "error_code" in inner)
-        self._answer(call, self._message_id(block, "result"), text, is_error=is_error)
+        self._answer(call, self._message_id(block, "result"), text, is_error=is_error_result(content))
 
     # --- what is void -------------------------------------------------------------------------------------------------
 

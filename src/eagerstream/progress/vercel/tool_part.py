@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from ...wire import INVALID_JSON, JSON
+from ...wire.server_tools import is_error_result
 from .values import MAX_DEPTH, DepthGauge, readable
 
 Send: TypeAlias = Callable[..., None]
@@ -158,10 +159,8 @@ class ToolPart:
         """The block itself is the output: with it the history can be sent again."""
         if not self._has_ended:
             self._invalid(_CUT)
-        content = block.get("content")
-        kind = content.get("type") if isinstance(content, Mapping) else None
         output = {name: value for name, value in block.items() if name != "tool_use_id"}
-        if block.get("is_error") is True or str(kind).endswith("_error"):
+        if is_error_result(block):
             self._error(json.dumps(output))
         else:
             self._output(readable(output))
