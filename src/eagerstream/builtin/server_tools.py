@@ -1,0 +1,346 @@
+"""Definitions of tools that the API runs itself: plain dicts for `tools=[...]` of `run` and `stream`.
+
+    async with eagerstream.run(client, tools=[web_search(max_uses=5), get_weather], ...) as run:
+        async for event in run:
+            match event:
+                case ServerToolUse(input=call): print("searches for", call.value)
+                case ServerToolResult(is_error=True, error_code=code): print("in vain:", code)
+
+Nothing here runs anything: their calls and results come in the reply, see `ServerToolUse` and `ServerToolResult`. Each
+function gives the newest version that is known here unless told otherwise by `version=`, its date; a version that is
+newer still can be given as a dict. What is None is left out, and the API's own default holds.
+
+Fields that most of them have: `cache_control` (a cache breakpoint behind the definition), `defer_loading` (the tool is
+found by tool search only), `allowed_callers` (who may call it: `"direct"`, or the `type` of a code execution tool), and
+`strict` (the API holds the model to the schema).
+
+Sources: the API's guides to each tool, and the anthropic package's types of their definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from ..errors import UsageError
+
+Definition: TypeAlias = dict[str, Any]
+"""As the API takes it."""
+
+Inclusion: TypeAlias = Literal["full", "excluded"]
+
+_VERSIONS: Final[Mapping[str, Sequence[str]]] = {
+    "advisor": ("20260301",),
+    "code_execution": ("20250522", "20250825", "20260120", "20260521"),
+    "tool_search_tool_bm25": ("20251119",),
+    "tool_search_tool_regex": ("20251119",),
+    "web_fetch": ("20250910", "20260209", "20260309", "20260318"),
+    "web_search": ("20250305", "20260209", "20260318"),
+}
+_SINCE: Final[Mapping[str, Mapping[str, str]]] = {
+    "web_fetch": {"use_cache": "20260309", "response_inclusion": "20260318"},
+    "web_search": {"response_inclusion": "20260318"},
+}
+"""The version that brought a field, where it was not there from the start."""
+
+_LOCATION: Final = ("city", "country", "region", "timezone")
+_MCP_CONFIG: Final = ("enabled", "defer_loading")
+
+
+def web_search(
+    *,
+    max_uses: int | None = None,
+    allowed_domains: Sequence[str] | None = None,
+    blocked_domains: Sequence[str] | None = None,
+    user_location: Mapping[str, str | None] | None = None,
+    response_inclusion: Inclusion | None = None,
+    allowed_callers: Sequence[str] | None = None,
+    cache_control: Mapping[str, Any] | None = None,
+    defer_loading: bool | None = None,
+    strict: bool | None = None,
+    version: str = "20260318",
+) -> Definition:
+    """The model searches the web. No beta header.
+
+    Args:
+        max_uses: Searches in one request, at most.
+        allowed_domains: Only pages of these are found: `"example.com"`, with a path or without, never with `https://`.
+        blocked_domains: Pages of these are not found; not beside `allowed_domains`.
+        user_location: Where results are wanted for: `{"city": ..., "region": ..., "country": ..., "timezone": ...}`,
+            each of which may be missing.
+        response_inclusion: `"excluded"` leaves results out of the reply that code at the API has used up.
+        allowed_callers, cache_control, defer_loading, strict: See above.
+        version: From `"20260209"` on, the model may filter what it finds by code that the API runs, which is for Claude
+            4.6 and later; older models take `"20250305"`.
+
+    Raises:
+        UsageError: A value is out of range, both lists of domains are given, or the version has no such field.
+    """
+    _check_domains(allowed_domains, blocked_domains)
+    location = None
+    if user_location is not None:
+        if unknown := sorted(set(user_location) - {"type", *_LOCATION}):
+            raise UsageError(f"user_location has no {', '.join(map(repr, unknown))}, only {', '.join(_LOCATION)}")
+        location = {"type": "approximate", **user_location}
+    return _definition(
+        "web_search",
+        version,
+        max_uses=_checked_count("max_uses", max_uses),
+        allowed_domains=_listed("allowed_domains", allowed_domains),
+        blocked_domains=_listed("blocked_domains", blocked_domains),
+        user_location=location,
+        response_inclusion=_checked_inclusion(response_inclusion),
+        allowed_callers=_listed("allowed_callers", allowed_callers),
+        cache_control=cache_control,
+        defer_loading=defer_loading,
+        strict=strict,
+    )
+
+
+def web_fetch(
+    *,
+    max_uses: int | None = None,
+    allowed_domains: Sequence[str] | None = None,
+    blocked_domains: Sequence[str] | None = None,
+    citations: bool | None = None,
+    max_content_tokens: int | None = None,
+    url_sources: Mapping[str, Any] | None = None,
+    use_cache: bool | None = None,
+    response_inclusion: Inclusion | None = None,
+    allowed_callers: Sequence[str] | None = None,
+    cache_control: Mapping[str, Any] | None = None,
+    defer_loading: bool | None = None,
+    strict: bool | None = None,
+    version: str = "20260318",
+) -> Definition:
+    """The model reads web pages and PDFs whose addresses are in the conversation. No beta header.
+
+    Args:
+        max_uses: Pages in one request, at most.
+        allowed_domains, blocked_domains: As for `web_search`.
+        citations: Text of the reply cites the pages; it does not by default.
+        max_content_tokens: About how much of the text of one page is read.
+        url_sources: From where addresses are taken, for example `{"user_input": {"type": "none"}}`; from everywhere by
+            default.
+        use_cache: False fetches pages anew; from version `"20260309"` on.
+        response_inclusion: As for `web_search`.
+        allowed_callers, cache_control, defer_loading, strict: See above.
+        version: From `"20260209"` on, the model may filter what it reads by code that the API runs, which is for Claude
+            4.6 and later; older models take `"20250910"`.
+
+    Raises:
+        UsageError: As `web_search`.
+    """
+    _check_domains(allowed_domains, blocked_domains)
+    return _definition(
+        "web_fetch",
+        version,
+        max_uses=_checked_count("max_uses", max_uses),
+        allowed_domains=_listed("allowed_domains", allowed_domains),
+        blocked_domains=_listed("blocked_domains", blocked_domains),
+        citations=None if citations is None else {"enabled": citations},
+        max_content_tokens=_checked_count("max_content_tokens", max_content_tokens),
+        url_sources=url_sources,
+        use_cache=use_cache,
+        response_inclusion=_checked_inclusion(response_inclusion),
+        allowed_callers=_listed("allowed_callers", allowed_callers),
+        cache_control=cache_control,
+        defer_loading=defer_loading,
+        strict=strict,
+    )
+
+
+def code_execution(
+    *,
+    allowed_callers: Sequence[str] | None = None,
+    cache_control: Mapping[str, Any] | None = None,
+    defer_loading: bool | None = None,
+    strict: bool | None = None,
+    version: str = "20260521",
+) -> Definition:
+    """The model runs code in a container at the API. No beta header; files to and from it need that of the Files API.
+
+    A tool of your own that this code may call says so with `allowed_callers=[code_execution()["type"]]`. The calls come
+    as any others do, and the container's id goes along with the requests of a run by itself.
+
+    Args:
+        allowed_callers, cache_control, defer_loading, strict: See above.
+        version: `"20250522"` runs Python alone, `"20250825"` also Bash and edits of files; where code calls tools, the
+            later ones keep what it has defined from request to request.
+
+    Raises:
+        UsageError: There is no such version.
+    """
+    return _definition(
+        "code_execution",
+        version,
+        allowed_callers=_listed("allowed_callers", allowed_callers),
+        cache_control=cache_control,
+        defer_loading=defer_loading,
+        strict=strict,
+    )
+
+
+def tool_search_regex(
+    *,
+    allowed_callers: Sequence[str] | None = None,
+    cache_control: Mapping[str, Any] | None = None,
+    strict: bool | None = None,
+    version: str = "20251119",
+) -> Definition:
+    """The model finds tools with `defer_loading` by regular expressions. No beta header.
+
+    It is never deferred itself. All definitions are sent with each request; what is deferred costs no tokens until it
+    is found, and at least one tool must not be deferred.
+
+    Args:
+        allowed_callers, cache_control, strict: See above.
+        version: Its date.
+
+    Raises:
+        UsageError: There is no such version.
+    """
+    return _definition(
+        "tool_search_tool_regex",
+        version,
+        allowed_callers=_listed("allowed_callers", allowed_callers),
+        cache_control=cache_control,
+        strict=strict,
+    )
+
+
+def tool_search_bm25(
+    *,
+    allowed_callers: Sequence[str] | None = None,
+    cache_control: Mapping[str, Any] | None = None,
+    strict: bool | None = None,
+    version: str = "20251119",
+) -> Definition:
+    """The model finds tools with `defer_loading` by words. No beta header; otherwise as `tool_search_regex`."""
+    return _definition(
+        "tool_search_tool_bm25",
+        version,
+        allowed_callers=_listed("allowed_callers", allowed_callers),
+        cache_control=cache_control,
+        strict=strict,
+    )
+
+
+def mcp_toolset(
+    mcp_server_name: str,
+    *,
+    default_config: Mapping[str, bool] | None = None,
+    configs: Mapping[str, Mapping[str, bool]] | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    cache_control: Mapping[str, Any] | None = None,
+) -> Definition:
+    """The tools of an MCP server that the API connects to.
+
+    Needs a beta header, and the server itself: `run(..., betas=["mcp-client-2025-11-20"], mcp_servers=[{"type": "url",
+    "url": "https://...", "name": mcp_server_name}])`.
+
+    Args:
+        mcp_server_name: As in `mcp_servers`.
+        default_config: For all its tools: `{"enabled": bool, "defer_loading": bool}`, each of which may be missing.
+        configs: The same for single tools, by name.
+        tools: The server's tools as the `mcp_tool_listing` block of an earlier reply has them: it is not asked again.
+            Needs `betas=["mcp-client-2026-09-15"]`.
+        cache_control: See above.
+
+    Raises:
+        UsageError: The name is empty, or a configuration has something else in it.
+    """
+    _check_text("mcp_server_name", mcp_server_name)
+    for config in ([default_config] if default_config else []) + list((configs or {}).values()):
+        if wrong := [name for name in config if name not in _MCP_CONFIG or not isinstance(config[name], bool)]:
+            raise UsageError(f"a configuration has {' and '.join(_MCP_CONFIG)}, True or False, not {wrong[0]!r:.80}")
+    fields: dict[str, Any] = {
+        "default_config": default_config,
+        "configs": configs,
+        "tools": _listed("tools", tools),
+        "cache_control": cache_control,
+    }
+    known = {name: value for name, value in fields.items() if value is not None}
+    return {"type": "mcp_toolset", "mcp_server_name": mcp_server_name, **known}
+
+
+def advisor(
+    model: str,
+    *,
+    max_uses: int | None = None,
+    max_tokens: int | None = None,
+    caching: Mapping[str, Any] | None = None,
+    allowed_callers: Sequence[str] | None = None,
+    cache_control: Mapping[str, Any] | None = None,
+    defer_loading: bool | None = None,
+    strict: bool | None = None,
+    version: str = "20260301",
+) -> Definition:
+    """The model asks a stronger one for advice. Needs `betas=["advisor-tool-2026-03-01"]`.
+
+    Args:
+        model: Who gives the advice.
+        max_uses: How often in one request, at most.
+        max_tokens: Of one piece of advice, thinking included.
+        caching: A cache entry of the adviser's own, for example `{"type": "ephemeral", "ttl": "5m"}`.
+        allowed_callers, cache_control, defer_loading, strict: See above.
+        version: Its date.
+
+    Raises:
+        UsageError: A value is out of range, or there is no such version.
+    """
+    _check_text("model", model)
+    return _definition(
+        "advisor",
+        version,
+        model=model,
+        max_uses=_checked_count("max_uses", max_uses),
+        max_tokens=_checked_count("max_tokens", max_tokens),
+        caching=caching,
+        allowed_callers=_listed("allowed_callers", allowed_callers),
+        cache_control=cache_control,
+        defer_loading=defer_loading,
+        strict=strict,
+    )
+
+
+def _definition(name: str, version: str, /, **fields: Any) -> Definition:
+    versions = _VERSIONS[name]
+    if version not in versions:
+        raise UsageError(f"{name} has the versions {', '.join(versions)}, not {version!r:.80}; give another as a dict")
+    known = {field: value for field, value in fields.items() if value is not None}
+    for field, since in _SINCE.get(name, {}).items():
+        if field in known and version < since:
+            raise UsageError(f"{name} has {field} since version {since}, not in {version}")
+    return {"type": f"{name}_{version}", "name": name, **known}
+
+
+def _listed(name: str, values: Sequence[Any] | None) -> list[Any] | None:
+    if isinstance(values, str):
+        raise UsageError(f"{name} must be a list, not {values!r:.80}")
+    return None if values is None else list(values)
+
+
+def _checked_inclusion(inclusion: Inclusion | None) -> Inclusion | None:
+    if inclusion is not None and inclusion not in get_args(Inclusion):
+        raise UsageError(f"response_inclusion must be one of {', '.join(get_args(Inclusion))}, not {inclusion!r:.80}")
+    return inclusion
+
+
+def _checked_count(name: str, count: int | None) -> int | None:
+    if count is not None and (type(count) is not int or count < 1):
+        raise UsageError(f"{name} must be a whole number, at least 1, not {count!r:.80}")
+    return count
+
+
+def _check_text(name: str, text: object) -> None:
+    if not isinstance(text, str) or not text:
+        raise UsageError(f"{name} must be a text that is not empty, not {text!r:.80}")
+
+
+def _check_domains(allowed: Sequence[object] | None, blocked: Sequence[object] | None) -> None:
+    if allowed is not None and blocked is not None:
+        raise UsageError("allowed_domains and blocked_domains exclude each other: give one of them")
+    for domain in (*(_listed("allowed_domains", allowed) or ()), *(_listed("blocked_domains", blocked) or ())):
+        if not isinstance(domain, str) or not domain or "://" in domain:
+            raise UsageError(f"a domain is written example.com, without https://, not {domain!r:.80}")
