@@ -53,8 +53,8 @@ def test_type_checkers_see_the_public_names() -> None:
 
 
 _ROOMS = (
-    *("cli", "commands", "integrations", "capture", "latency", "demo", "progress", "replay", "run", "tools", "stream"),
-    *("transports", "recording", "wire"),
+    *("cli", "commands", "integrations", "capture", "latency", "demo", "progress", "replay", "builtin", "run", "tools"),
+    *("stream", "transports", "recording", "wire"),
 )
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         StreamEvent as StreamEvent,
         stream as stream,
     )
+    from .tool_kind import ToolClass as ToolClass, classify as classify
     from .tools import (
         CallState as CallState,
         CircuitBreaker as CircuitBreaker,
@@ -160,6 +161,7 @@ _MODULES = {
         "tool",
         "validate_history",
     ),
+    "tool_kind": ("ToolClass", "classify"),
     "transports": ("HTTPTransport",),
     "wire": (
         "INVALID_JSON",
