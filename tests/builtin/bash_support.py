@@ -1,0 +1,98 @@
+"""What the tests of the `bash` tool share."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from eagerstream.builtin.bash import Bash
+from eagerstream.errors import ToolError
+from eagerstream.tools import ToolResponse
+
+SLOWLY_S = 20
+LATE = "Error: command did not finish within"
+WORD = re.compile(r"[0-9a-f]{32}")
+"""What the random words of a frame look like."""
+
+
+@asynccontextmanager
+async def shell(**settings: Any) -> AsyncIterator[Bash]:
+    """A tool that a test does not wait for in vain."""
+    with anyio.fail_after(SLOWLY_S):
+        async with Bash(**{"timeout_s": float(SLOWLY_S), **settings}) as bash:
+            yield bash
+
+
+async def answer(bash: Bash, command: str) -> ToolResponse:
+    """What the tool says of a command that could be run."""
+    response: ToolResponse = await bash.call({"command": command})
+    return response
+
+
+async def error(bash: Bash, command: str) -> str:
+    """What the tool says of one that could not, or took too long."""
+    try:
+        response = await answer(bash, command)
+    except ToolError as raised:
+        return str(raised)
+    raise AssertionError(f"it went well: {response.text}")
+
+
+async def said(bash: Bash, command: str) -> str:
+    """The text of either."""
+    try:
+        return (await answer(bash, command)).text
+    except ToolError as raised:
+        return str(raised)
+
+
+async def assert_sane(bash: Bash) -> None:
+    """The tool can be used: a command says what it has to, in this shell or in a new one.
+
+    Where the tool's time limit is short, and the machine slow, that may need another try.
+    """
+    text = LATE
+    while text.startswith(LATE):
+        text = await said(bash, "echo ok")
+    assert text == "ok"
+    assert await said(bash, "(exit 7)") == "(exit status 7)"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another process does."""
+    with anyio.fail_after(SLOWLY_S):
+        while not condition():
+            await anyio.sleep(0.005)
+
+
+def is_running(pid: int) -> bool:
+    """There is such a process, and it is no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in ("Z", "X")
+
+
+def children() -> set[int]:
+    """The processes that this one has started, zombies too."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == os.getpid():
+            found.add(int(stat.parent.name))
+    return found
+
+
+def descriptors() -> int:
+    """How many are open."""
+    return len(os.listdir("/proc/self/fd"))
