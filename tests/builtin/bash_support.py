@@ -66,9 +66,11 @@ async def assert_sane(bash: Bash) -> None:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for what another process does."""
-    with anyio.fail_after(SLOWLY_S):
-        while not condition():
-            await anyio.sleep(0.005)
+    for _ in range(SLOWLY_S * 100):
+        if condition():
+            return
+        await anyio.sleep(0.01)
+    raise AssertionError("it did not happen")
 
 
 def is_running(pid: int) -> bool:
@@ -95,4 +97,4 @@ def children() -> set[int]:
 
 def descriptors() -> int:
     """How many are open."""
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ pytestmark = pytest.mark.anyio
         pytest.param("echo 'déjà 日本 😀'", "déjà 日本 😀", 0, id="no ASCII"),
         pytest.param("# nothing\n\n", "", 0, id="a comment"),
         pytest.param("echo a\r", "a\r", 0, id="a carriage return"),
-        pytest.param("cat; read x; echo \"[$x]\"", "[]", 0, id="stdin is empty"),
+        pytest.param('cat; read x; echo "[$x]"', "[]", 0, id="stdin is empty"),
         pytest.param("tty", "not a tty\n(exit status 1)", 1, id="no terminal"),
         pytest.param("echo $TERM $PAGER $GIT_PAGER", "dumb cat cat", 0, id="quiet programs"),
         pytest.param("sleep 1000 & echo started", "started", 0, id="a background job is not waited for"),
@@ -138,7 +137,10 @@ async def test_a_shell_that_ended() -> None:
         ({"command": "ls", "restart": 1}, "Error: restart must be true or false"),
         ({"command": "ls", "timeout": 1}, "Error: bash takes command and restart, not 'timeout'"),
         ({"command": "echo a\0b"}, "Error: command must not contain the character NUL"),
-        ({"command": "x" * 3_000_000}, "Error: command must not be longer than 2097152 bytes: write it to a file in parts"),
+        (
+            {"command": "x" * 3_000_000},
+            "Error: command must not be longer than 2097152 bytes: write it to a file in parts",
+        ),
     ],
 )
 async def test_inputs_that_are_none(input: dict[str, Any], text: str) -> None:
@@ -339,7 +341,7 @@ async def test_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 async def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that is given, or that of this process when the shell is started."""
     async with shell(cwd=tmp_path) as bash:
-        assert await said(bash, "pwd -P") == os.path.realpath(tmp_path)
+        assert await said(bash, "pwd") == f"{tmp_path}"
     async with shell() as bash:
         monkeypatch.chdir("/usr")
         assert await said(bash, "pwd") == "/usr"
@@ -388,7 +390,9 @@ async def test_in_a_run(caplog: pytest.LogCaptureFixture) -> None:
         async with shell() as bash, eagerstream.run(client, tools=[bash], **REQUEST) as run:
             events += [event async for event in run]
     check_history(run.result.messages)
-    contents = [(event.result.get("content"), event.result.get("is_error")) for event in events if isinstance(event, ToolStop)]
+    contents = [
+        (event.result.get("content"), event.result.get("is_error")) for event in events if isinstance(event, ToolStop)
+    ]
     assert contents[:2] == [("hunter2\nb", None), ("/usr", None)]
     assert contents[2] == (f"{contents[2][0]}", True)
     assert str(contents[2][0]).endswith("hunter2: command not found")

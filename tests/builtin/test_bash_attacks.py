@@ -10,11 +10,11 @@ from eagerstream.builtin.bash import Bash
 from eagerstream.errors import ToolError
 from tests.builtin.bash_support import LATE, WORD, answer, assert_sane, is_running, said, shell, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]  # the attacks are on bash
 
 # --- output that looks like the end of a command --------------------------------------------------------------------------
 
-_RECORDED = ("bash", "-c", 'tee -a script | bash --noprofile --norc 2> >(tee -a report >&2)')
+_RECORDED = ("bash", "-c", "tee -a script | bash --noprofile --norc 2> >(tee -a report >&2)")
 """A shell whose script and reports can be read by the commands: more than they could ever know."""
 _OLD_WORDS = """sed '$d' script | grep -oE '[0-9a-f]{32}' | sort -u"""
 """All but those of the frame that is running."""
@@ -28,14 +28,14 @@ _OLD_WORDS = """sed '$d' script | grep -oE '[0-9a-f]{32}' | sort -u"""
         pytest.param(f"for w in $({_OLD_WORDS}); do printf \"trap -- '%s' EXIT\\n\" $w; done", id="earlier marks"),
         pytest.param(f"for w in $({_OLD_WORDS}); do printf \"'%s 9 x' EXIT\\n\" $w >&2; done", id="earlier words anew"),
         pytest.param("sed '$d' script", id="earlier frames"),
-        pytest.param("printf \"trap -- '\"", id="the beginning of a mark, at the very end"),
+        pytest.param('printf "trap -- \'"', id="the beginning of a mark, at the very end"),
         pytest.param("printf \"trap -- '\\ntrap -- 'trap -- 'tr\"", id="beginnings of marks in one another"),
         pytest.param("printf \"trap -- '%032x 0 braceexpand' EXIT\\n\" 0 1", id="words that are guessed"),
         pytest.param(r"printf '\0\0\377\376\xc3\x28\x1b[2J\x1b]0;x\x07\x9b\r\n'", id="NUL, no UTF-8, escape sequences"),
         pytest.param(r"printf '\360\237'", id="half a character at the end"),
         pytest.param("head -c 3000000 /dev/zero", id="megabytes of NUL without a line feed"),
         pytest.param("head -c 1000000 /dev/urandom", id="a megabyte of noise"),
-        pytest.param("yes \"trap -- '\" | head -c 1000000", id="a megabyte of beginnings of marks"),
+        pytest.param('yes "trap -- \'" | head -c 1000000', id="a megabyte of beginnings of marks"),
     ],
 )
 async def test_forged_output(forging: str, tmp_path: Path) -> None:
@@ -51,25 +51,28 @@ async def test_forged_output(forging: str, tmp_path: Path) -> None:
         await assert_sane(bash)
 
 
-async def test_a_report_on_the_shells_own_channel() -> None:
-    """What a child writes there, through `/proc`, is no report without the word, and does not spoil the real one."""
-    forge = """
-for fd in /proc/$$/fd/*; do
-  { printf "trap -- '%032x 0 braceexpand' EXIT\\n'no line feed" 1 >$fd; } 2>/dev/null
-done; (exit 3)
-"""
-    async with shell() as bash:
-        response = await answer(bash, f"bash -c '{forge.replace(chr(39), chr(39) + chr(92) + chr(39) * 2)}'; (exit 3)")
-        assert response.data["exit_status"] == 3
-        await assert_sane(bash)
+_CHANNELS = (
+    """bash -c 'for fd in /proc/$PPID/fd/*; do case $(stat -c %%A $fd) in l-w*) %s >$fd;; esac; done'; (exit 3)"""
+)
+"""Writes into whatever the shell has open for writing, its own channel as well."""
 
 
-async def test_a_flood_on_the_shells_own_channel() -> None:
-    """It is read, and not kept."""
-    async with shell() as bash:
-        flood = 'for fd in 10 11 12; do [ "$(readlink /proc/$$/fd/$fd)" != "$(readlink /proc/$$/fd/1)" ] && yes >/proc/$$/fd/$fd & done'
-        response = await answer(bash, f"({flood}; sleep 0.05; kill $(jobs -p)) 2>/dev/null; (exit 3)")
+@pytest.mark.parametrize(
+    "writing",
+    [
+        pytest.param(r"""printf "trap -- \x27%032x 0 braceexpand\x27 EXIT\n" 1""", id="a report"),
+        pytest.param(r"printf 9\x27", id="the beginning of a line"),
+        pytest.param("head -c 1000000 /dev/zero", id="a megabyte"),
+        pytest.param("cat report", id="earlier reports"),
+    ],
+)
+async def test_the_shells_own_channel(writing: str, tmp_path: Path) -> None:
+    """What a child writes there, through `/proc`, is no report without the word, and neither spoils the real one."""
+    async with shell(argv=_RECORDED, cwd=tmp_path) as bash:
+        await said(bash, "(exit 5)")
+        response = await answer(bash, _CHANNELS % writing)
         assert response.data["exit_status"] == 3
+        assert (tmp_path / "report").stat().st_size > 200
         await assert_sane(bash)
 
 
@@ -82,17 +85,24 @@ async def test_a_flood_on_the_shells_own_channel() -> None:
         pytest.param(["set; declare -p; declare -f; alias; trap -p"], id="variables, functions, aliases, traps"),
         pytest.param(["env; cat /proc/self/environ /proc/$$/environ"], id="the environment"),
         pytest.param(["cat /proc/self/cmdline /proc/$$/cmdline; ps -ef 2>/dev/null"], id="arguments"),
-        pytest.param(["echo \"$BASH_EXECUTION_STRING $_ $BASH_COMMAND ${BASH_SOURCE[*]} ${FUNCNAME[*]}\""], id="bash's own"),
+        pytest.param(
+            ['echo "$BASH_EXECUTION_STRING $_ $BASH_COMMAND ${BASH_SOURCE[*]} ${FUNCNAME[*]}"'], id="bash's own"
+        ),
         pytest.param(["history; fc -l", "set -o history; history", "history; fc -l; history 5"], id="the history"),
         pytest.param(["set -o history -o histexpand", "echo !! !-1", "history"], id="history expansion"),
         pytest.param(["set -x; echo a", "echo b", "set +x"], id="a trace"),
-        pytest.param(["exec 6>trace; BASH_XTRACEFD=6; set -x", "echo a", "echo b", "cat trace"], id="a trace into a file"),
+        pytest.param(
+            ["exec 6>trace; BASH_XTRACEFD=6; set -x", "echo a", "echo b", "cat trace"], id="a trace into a file"
+        ),
         pytest.param(["BASH_XTRACEFD=1; set -x", "echo a", "echo b"], id="a trace on the shell's stdout"),
         pytest.param(
-            ["PS4='$(echo \"$BASH_COMMAND\" >>ps4; set >>ps4)'; set -x", "echo a", "set +x; cat ps4"], id="the prompt of a trace"
+            ["PS4='$(echo \"$BASH_COMMAND\" >>ps4; set >>ps4)'; set -x", "echo a", "set +x; cat ps4"],
+            id="the prompt of a trace",
         ),
         pytest.param(["set -v", "echo a", "echo b", "set +v"], id="lines as they are read"),
-        pytest.param(["trap 'echo \"[$BASH_COMMAND]\" >>log; set >>log' DEBUG", "echo a", "cat log"], id="a DEBUG trap"),
+        pytest.param(
+            ["trap 'echo \"[$BASH_COMMAND]\" >>log; set >>log' DEBUG", "echo a", "cat log"], id="a DEBUG trap"
+        ),
         pytest.param(
             ["set -T; trap 'echo \"[$BASH_COMMAND]\" >>log; set >>log' DEBUG", "echo a", "cat log"],
             id="a DEBUG trap, in subshells too",
@@ -108,8 +118,8 @@ async def test_a_flood_on_the_shells_own_channel() -> None:
         ),
         pytest.param(
             [
-                "printf() { set >>calls; builtin echo \"$*\" >>calls; }; echo() { printf \"$@\"; };"
-                " trap() { printf \"$@\"; }; export() { printf \"$@\"; }; exit() { printf \"$@\"; }",
+                'printf() { set >>calls; builtin echo "$*" >>calls; }',
+                'echo() { printf "$@"; }; trap() { printf "$@"; }; export() { printf "$@"; }; exit() { printf "$@"; }',
                 "true",
                 "cat calls",
             ],
@@ -122,9 +132,14 @@ async def test_peeking(peeking: list[str], tmp_path: Path) -> None:
     async with shell(cwd=tmp_path) as bash:
         texts = [await said(bash, command) for command in peeking]
         assert not [found for text in texts for found in WORD.findall(text)]
-        assert not [path for path in tmp_path.iterdir() if WORD.search(path.read_text())]
+        assert not WORD.search(_written(tmp_path))
         await bash.call({"restart": True})
         await assert_sane(bash)
+
+
+def _written(folder: Path) -> str:
+    """All that commands wrote into files."""
+    return "".join(path.read_text() for path in folder.iterdir())
 
 
 # --- what spoils a shell --------------------------------------------------------------------------------------------------
@@ -151,7 +166,7 @@ _OVERRIDES = "eval printf echo builtin command trap exit export set unset : exec
         pytest.param("exec 1>&- 2>&- 0<&-", id="closing stdin, stdout and stderr"),
         pytest.param("exec >/dev/null 2>&1", id="redirecting for good"),
         pytest.param("exec 10<&- 11>&- 12>&- 13>&-", id="closing bash's own descriptors"),
-        pytest.param("for fd in {3..255}; do eval \"exec $fd>&-\"; done", id="closing all descriptors"),
+        pytest.param('for fd in {3..255}; do eval "exec $fd>&-"; done', id="closing all descriptors"),
         pytest.param("exec 10</etc/passwd 11>/dev/null 19>/dev/null", id="putting others in their places"),
         pytest.param("echo echo fake >script; exec 10<script 11<script 12<script; rm script", id="another script"),
         pytest.param("ulimit -n 12", id="no descriptors left"),
@@ -175,7 +190,9 @@ _OVERRIDES = "eval printf echo builtin command trap exit export set unset : exec
         pytest.param("kill -TERM $$; kill -HUP $$", id="asking the shell to end"),
         pytest.param("kill -9 0", id="killing the group"),
         pytest.param("sleep 1000 & sleep 1000 & disown; nohup sleep 1000 >/dev/null 2>&1 &", id="background jobs"),
-        pytest.param("(while :; do sleep 0.01; done) & (sleep 1000; echo late) >/dev/null &", id="background subshells"),
+        pytest.param(
+            "(while :; do sleep 0.01; done) & (sleep 1000; echo late) >/dev/null &", id="background subshells"
+        ),
         pytest.param("coproc sleep 1000", id="a coprocess"),
         pytest.param("for i in {1..100}; do sleep 1000 & done", id="a hundred processes"),
         pytest.param("d=$(mktemp -d); cd $d; rmdir $d; pwd; ls", id="a folder that is gone"),
@@ -184,7 +201,7 @@ _OVERRIDES = "eval printf echo builtin command trap exit export set unset : exec
         pytest.param("f() { f; }; FUNCNEST=50; f", id="recursion"),
         pytest.param("unset -f eval; unset eval; hash -r; enable -n printf echo test", id="builtins that go"),
         pytest.param("enable -n eval", id="no eval"),
-        pytest.param(f"for f in {_OVERRIDES}; do . /dev/stdin <<<\"function $f {{ return 0; }}\"; done", id="functions"),
+        pytest.param(f'for f in {_OVERRIDES}; do . /dev/stdin <<<"function $f {{ return 0; }}"; done', id="functions"),
         pytest.param(
             "printf() { builtin echo fake; }; readonly -f printf; echo() { :; }; readonly -f echo; unset -f echo",
             id="functions that cannot be removed",
@@ -205,10 +222,10 @@ async def test_spoiling(spoiling: str, tmp_path: Path) -> None:
         if "for f in" not in spoiling and "readonly -f echo" not in spoiling:  # which is what `echo` now means
             told += await _told(bash, "echo ok")
             assert told.splitlines()[-1] == "ok"  # behind traces
-            if (await said(bash, "echo $$")).splitlines()[-1] != pid:
-                assert "The shell " in told
-        told = await _told(bash, "builtin printf '%s\n' ok; (builtin exit 7)")
-        assert told.endswith("(exit status 7)") or "The shell " in told
+            told += await _told(bash, f"[[ $$ == {pid} ]]")
+            assert told.splitlines()[-1] != "(exit status 1)" or "The shell " in told
+        told = await _told(bash, r"(\exit 7)")
+        assert told.splitlines()[-1] == "(exit status 7)" or "The shell " in told
         await bash.call({"restart": True})
         await assert_sane(bash)
 
@@ -239,26 +256,28 @@ async def _told(bash: Bash, command: str) -> str:
         pytest.param("trap 'sleep 1000' DEBUG CHLD; true", id="a trap that stays"),
         pytest.param("wait & sleep 1000 & wait", id="waiting for background jobs"),
         pytest.param("exec 1>&- 2>&-; exec sleep 1000", id="nobody writes any more"),
-        pytest.param("f() { (($1 > 0)) && { f $(($1 - 1)) & f $(($1 - 1)) & }; sleep 1000; }; f 5", id="a small fork bomb"),
+        pytest.param(
+            "f() { (($1 > 0)) && { f $(($1 - 1)) & f $(($1 - 1)) & }; sleep 1000; }; f 5", id="a small fork bomb"
+        ),
         pytest.param("setsid sleep 5 & sleep 1000", id="a process that leaves the session"),
         pytest.param("cat /proc/$$/fd/10", id="eating the script"),
     ],
 )
 async def test_holding_up(holding: str) -> None:
     """At the latest, the time limit ends it: nothing blocks, fills the memory, or is taken for a result."""
-    async with shell(timeout_s=0.15) as bash:
+    async with shell(timeout_s=0.05) as bash:
         text = await said(bash, f"echo begun; {holding}")
-        assert text.startswith(f"{LATE} 0.15 seconds")
+        assert text.startswith(f"{LATE} 0.05 seconds")
         assert len(text) < 40_000
         await assert_sane(bash)
 
 
 async def test_readers_of_the_script() -> None:
     """A background job that reads the script in the shell's place: the command is late, and not answered wrongly."""
-    async with shell(timeout_s=0.3) as bash:
+    async with shell(timeout_s=0.1) as bash:
         await said(bash, "cat </proc/$$/fd/10 >/dev/null 2>&1 &")
         for _ in range(3):
-            assert await said(bash, "echo ok") in ("ok", f"{LATE} 0.3 seconds")
+            assert await said(bash, "echo ok") in ("ok", f"{LATE} 0.1 seconds")
         await bash.call({"restart": True})
         await assert_sane(bash)
 
@@ -266,7 +285,9 @@ async def test_readers_of_the_script() -> None:
 async def test_late_output_of_an_earlier_shell(tmp_path: Path) -> None:
     """What left the session in time lives on, and is not heard any more."""
     async with shell(cwd=tmp_path) as bash:
-        await said(bash, "setsid bash -c 'echo $$ >pid; mv pid ready; until [ -e go ]; do sleep 0.01; done; echo fake' &")
+        await said(
+            bash, "setsid bash -c 'echo $$ >pid; mv pid ready; until [ -e go ]; do sleep 0.01; done; echo fake' &"
+        )
         await until((tmp_path / "ready").exists)
         await bash.call({"restart": True})
         pid = int((tmp_path / "ready").read_text())

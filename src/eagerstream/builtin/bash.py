@@ -17,7 +17,7 @@ from ..tools import Reject, Tool, ToolCall, ToolErrorCode, ToolResponse
 from ..wire import JSONObject
 from .bash_environment import shell_environment
 from .bash_output import Output
-from .bash_session import START_S, BashSession, Ended
+from .bash_session import GONE_S, START_S, BashSession, Ended
 
 DEFAULT_ARGV: Final = ("bash", "--noprofile", "--norc")
 
@@ -143,11 +143,11 @@ class Bash(Tool):
     async def aclose(self) -> None:
         """End the shell and all that runs in it; a command that is running ends with it. A later call starts a new one.
 
-        Cancelling it kills the shell all the same.
+        It waits 2 seconds at most, and in them it cannot be cancelled.
         """
         if self._holder.session is not None:
             self._holder.session.kill()
-        with anyio.CancelScope(shield=True):  # what runs in it has been killed: this is no long wait
+        with anyio.move_on_after(GONE_S, shield=True):
             async with self._lock:
                 await self._end()
 

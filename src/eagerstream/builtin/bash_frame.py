@@ -37,11 +37,12 @@ _REPORT: Final = (
     rf'({_RUN % ":"}) || \trap "{{word}} $POSIXLY_CORRECT unfit" EXIT; '  # where it fails, it ends its subshell
     r"\trap -p EXIT >&2; "
     r'\trap "{mark}" EXIT; \trap -p EXIT; \trap - EXIT; '
-    r'\exit "$POSIXLY_CORRECT")'  # so that the next command finds it in $?
+    # So that the next command finds it in $?. Inside a list of commands, it sets off neither an ERR trap nor `set -e`.
+    r'\exit "$POSIXLY_CORRECT") && ((1))'
 )
 
-_UNFIT: Final = frozenset({"unfit", "history", "histexpand"})
-"""A shell that keeps a history would put the frames into it, where the command could read its own."""
+_UNFIT: Final = frozenset({"unfit", "history", "histexpand", "onecmd"})
+"""A shell that keeps a history would put the frames into it, where the command could read its own; `set -t` ends it."""
 
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "'": r"\'", "\n": r"\n", "\r": r"\r"})
 

@@ -12,7 +12,7 @@ class Output:
     """The output of one command: its beginning and its end, whatever lies between.
 
     Args:
-        max_chars: Characters that are kept; memory is a small multiple of it.
+        max_chars: Characters that are kept, at least 1; memory is a small multiple of it.
 
     Attributes:
         size_bytes: How much has come in all.
@@ -59,7 +59,8 @@ class Output:
         return "\n".join((head, _CUT.format(lines=self.lines), tail))
 
     def end(self, max_chars: int) -> str:
-        """Its last characters."""
+        """Its last characters, no more than are kept."""
+        max_chars = min(max_chars, self._max_chars)
         text = ""
         for piece in (*reversed(self._tail), self._head):
             text = piece + text

@@ -25,7 +25,8 @@ _MAX_DRAINED_BYTES: Final = 1024 * 1024
 """As much as a pipe can hold: what an ended shell has printed. What comes behind it is from somebody else."""
 START_S: Final = 30.0
 """Seconds that a shell may take to start; one in a container takes longer than a plain one."""
-_GONE_S: Final = 2.0
+GONE_S: Final = 2.0
+"""Seconds that a killed shell may take to be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class BashSession:
             process.close()
             raise
         try:
-            ended = await session.run(":", Output(0), timeout_s=START_S)
+            ended = await session.run(":", Output(1), timeout_s=START_S)
         except BaseException:
             session.close()
             raise
@@ -128,12 +129,12 @@ class BashSession:
     async def aclose(self) -> None:
         """`close`, and wait until it is gone; cancelling that ends the waiting only."""
         self.close()
-        await anyio.to_thread.run_sync(self._process.join, _GONE_S, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(self._process.join, GONE_S, abandon_on_cancel=True)
 
     def close_and_wait(self) -> None:
         """`aclose` for where there is no event loop any more."""
         self.close()
-        self._process.join(_GONE_S)
+        self._process.join(GONE_S)
 
     def _exchange(self, exchange: _Exchange, unsent: memoryview) -> memoryview:
         """Read and write what can be, without waiting; what is still to be written."""
