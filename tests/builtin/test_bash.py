@@ -352,14 +352,15 @@ async def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 _RELAY = """
 import subprocess, sys, threading, time
 inner = subprocess.Popen(["bash", "--noprofile", "--norc"], stdin=0, stdout=-1, stderr=-1, bufsize=0)
-def relay(source, target, delay_s):
-    while data := source.read(7):
+def relay(source, target, size, delay_s):
+    while data := source.read(1):
         time.sleep(delay_s)
-        target.write(data)
+        target.write(data + source.read(size))
         target.flush()
-late = threading.Thread(target=relay, args=(inner.stdout, sys.stdout.buffer, 0.002))
+size, delay_s = int(sys.argv[1]), float(sys.argv[2])
+late = threading.Thread(target=relay, args=(inner.stdout, sys.stdout.buffer, size, delay_s))
 late.start()
-relay(inner.stderr, sys.stderr.buffer, 0)
+relay(inner.stderr, sys.stderr.buffer, 10, 0)
 late.join()
 sys.exit(inner.wait())
 """
@@ -367,11 +368,19 @@ sys.exit(inner.wait())
 
 async def test_a_wrapper_whose_streams_come_late() -> None:
     """As a container's: each stream at its own pace, in pieces. The output is whole, and the next one's is its own."""
-    async with shell(argv=(sys.executable, "-c", _RELAY)) as bash:
+    async with shell(argv=(sys.executable, "-c", _RELAY, "7", "0.002")) as bash:
         assert await said(bash, "seq 1 50") == "\n".join(map(str, range(1, 51)))
         assert await said(bash, "echo ok") == "ok"
         assert await said(bash, "seq 1 20; exit 3") == "\n".join([*map(str, range(1, 21)), "(exit status 3)"])
         await assert_sane(bash)
+
+
+async def test_a_wrapper_that_collects() -> None:
+    """What comes behind the mark together with it belongs to the next command."""
+    async with shell(argv=(sys.executable, "-c", _RELAY, "1000", "0.1")) as bash:
+        first = await said(bash, "{ sleep 0.03; echo late; } & echo early")
+        second = await said(bash, "wait")
+        assert f"{first}\n{second}".split() == ["early", "late"]
 
 
 # --- in a run -----------------------------------------------------------------------------------------------------------

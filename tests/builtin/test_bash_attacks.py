@@ -201,6 +201,8 @@ _OVERRIDES = "eval printf echo builtin command trap exit export set unset : exec
         pytest.param("f() { f; }; FUNCNEST=50; f", id="recursion"),
         pytest.param("unset -f eval; unset eval; hash -r; enable -n printf echo test", id="builtins that go"),
         pytest.param("enable -n eval", id="no eval"),
+        pytest.param("eval() { :; }", id="an eval that does nothing"),
+        pytest.param("eval() { echo ok; }; readonly -f eval", id="an eval that fakes"),
         pytest.param(f'for f in {_OVERRIDES}; do . /dev/stdin <<<"function $f {{ return 0; }}"; done', id="functions"),
         pytest.param(
             "printf() { builtin echo fake; }; readonly -f printf; echo() { :; }; readonly -f echo; unset -f echo",
