@@ -24,9 +24,9 @@ import re
 import secrets
 from typing import Final, NamedTuple
 
+# 19: from 10 on bash keeps what it will put back, and scripts like 3 to 9 and 200; little is left to run in where a
+# limit shuts out 19.
 _RUN: Final = r"\eval %s </dev/null 19>&1 >&19 2>&1 19>&-"
-# 19: bash keeps what it puts back from 10 on, and scripts like 3 to 9 and 200; a limit that shuts out 19 leaves no room
-# for bash's own either.
 
 _REPORT: Final = (
     "(POSIXLY_CORRECT=$?; "  # the exit status, kept by what switches to POSIX mode
