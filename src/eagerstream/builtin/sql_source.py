@@ -1,0 +1,221 @@
+"""Which database `SQL` was given, and how its queries are run, whatever it is."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ..errors import UsageError
+from .sql_server import Server, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema
+from .sql_sqlite import (
+    Opener,
+    copy_opener,
+    file_of,
+    path_of_url,
+    path_opener,
+    read_schema,
+    run_query,
+    shared_opener,
+)
+from .sql_stop import Stop, Turn, in_thread
+from .sql_table import RowBounds, Table
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+
+class Source(ABC):
+    """A database, as the tool needs it.
+
+    Attributes:
+        dialect: For the model.
+        is_shared: All queries run on one connection, one after the other.
+    """
+
+    dialect: str
+    is_shared: bool
+
+    @abstractmethod
+    def read_schema(self) -> str:
+        """What tables there are; empty where it cannot be told. It blocks.
+
+        Raises:
+            UsageError: The database cannot be read.
+        """
+
+    @abstractmethod
+    async def run_query(self, sql: str, bounds: RowBounds, *, read_only: bool) -> Table:
+        """Run one statement; cancelling it stops the statement, where the driver can."""
+
+
+def source_of(database: object, dialect: str | None, *, read_only: bool) -> Source:
+    """The source that a database is.
+
+    Raises:
+        UsageError: It is none, or cannot be used so.
+        MissingExtraError: It is not SQLite, and sqlglot is not installed.
+    """
+    if isinstance(database, str | Path):
+        path = database if isinstance(database, Path) else path_of_url(database)
+        return _memory() if path is None else _of_path(path, read_only=read_only)
+    if isinstance(database, sqlite3.Connection):
+        return _of_sqlite(database, read_only=read_only)
+    if type(database).__module__.startswith("sqlalchemy."):
+        return _of_sqlalchemy(database, read_only=read_only)
+    if not all(callable(getattr(database, name, None)) for name in ("cursor", "commit", "rollback")):
+        raise UsageError(f"SQL takes a path, a DB-API connection, or an Engine or Connection, not {type(database)}")
+    named = dialect or type(database).__module__.partition(".")[0].lstrip("_")
+    return _ServerSource(Server(dbapi_sessions(database), named), named, is_shared=True)
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
+
+
+class _SQLiteSource(Source):
+    """SQLite; `opener` is asked for each query, on the thread of the event loop."""
+
+    dialect: str = "SQLite"
+
+    def __init__(self, opener: Callable[[], Opener], *, is_shared: bool) -> None:
+        self._opener = opener
+        self.is_shared = is_shared
+
+    def read_schema(self) -> str:
+        try:
+            return read_schema(self._opener())
+        except sqlite3.Error as error:
+            raise UsageError(f"the database cannot be read: {error}") from error
+
+    async def run_query(self, sql: str, bounds: RowBounds, *, read_only: bool) -> Table:
+        opener = self._opener()
+        return await in_thread(lambda stop: run_query(opener, sql, bounds, stop, read_only=read_only))
+
+
+def _of_path(path: Path, *, read_only: bool) -> Source:
+    if read_only and not path.is_file():
+        raise UsageError(f"there is no database to read: {path}")
+    opener = path_opener(path, read_only=read_only)
+    return _SQLiteSource(lambda: opener, is_shared=False)
+
+
+def _memory() -> Source:
+    """A database of the tool's own, for as long as there is the tool."""
+    opener = shared_opener(sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None))
+    return _SQLiteSource(lambda: opener, is_shared=True)
+
+
+def _of_sqlite(connection: sqlite3.Connection, *, read_only: bool) -> Source:
+    if not _is_bound_to_thread(connection):
+        opener = shared_opener(connection)
+        return _SQLiteSource(lambda: opener, is_shared=True)
+    if (file := file_of(connection)) is not None:
+        return _of_path(file, read_only=read_only)
+    _check_copies_do(read_only=read_only)
+    return _SQLiteSource(partial(copy_opener, connection), is_shared=False)
+
+
+def _is_bound_to_thread(connection: sqlite3.Connection) -> bool:
+    """It was made with `check_same_thread`, of which nothing but a thread can tell."""
+    refused: list[bool] = []
+
+    def look() -> None:
+        try:
+            connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
+        except sqlite3.ProgrammingError:
+            refused.append(True)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    return bool(refused)
+
+
+def _check_copies_do(*, read_only: bool) -> None:
+    if not read_only:
+        raise UsageError(
+            "a database in memory that is bound to its thread can only be read: connect with check_same_thread=False"
+        )
+
+
+# --- SQLAlchemy -------------------------------------------------------------------------------------------------------
+
+
+def _of_sqlalchemy(bind: object, *, read_only: bool) -> Source:
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.exc import SQLAlchemyError
+
+    if not isinstance(bind, Engine | Connection):
+        raise UsageError(f"of SQLAlchemy, SQL takes an Engine or a Connection, not {type(bind).__name__}")
+    name = bind.dialect.name
+    if name == "sqlite":
+        try:
+            found = _of_sqlite_bind(bind, read_only=read_only)
+        except SQLAlchemyError as error:
+            raise UsageError(f"the database cannot be read: {type(error).__name__}") from error
+        if found is not None:
+            return found
+    if name == "duckdb":
+        raise UsageError("give SQL DuckDB's own connection instead: its transactions are begun in another way")
+    sessions = engine_sessions(bind) if isinstance(bind, Engine) else connection_sessions(bind)
+    return _ServerSource(Server(sessions, name), name, bind=bind, is_shared=isinstance(bind, Connection))
+
+
+def _of_sqlite_bind(bind: Engine | Connection, *, read_only: bool) -> Source | None:
+    """None where what is under it is not Python's own sqlite3."""
+    from sqlalchemy import Connection
+
+    if isinstance(bind, Connection):
+        driver = bind.connection.driver_connection
+        return _of_sqlite(driver, read_only=read_only) if isinstance(driver, sqlite3.Connection) else None
+    with closing(bind.raw_connection()) as pooled:
+        driver = pooled.driver_connection
+        if not isinstance(driver, sqlite3.Connection):
+            return None
+        is_bound, file = _is_bound_to_thread(driver), file_of(driver)
+        turn = Turn.on(driver) if file is None else None
+    if is_bound and file is not None:
+        return _of_path(file, read_only=read_only)
+    if is_bound:
+        _check_copies_do(read_only=read_only)
+        return _SQLiteSource(partial(_copy_of_pooled, bind), is_shared=False)
+    opener = _pooled_opener(bind, turn)
+    return _SQLiteSource(lambda: opener, is_shared=file is None)
+
+
+def _copy_of_pooled(engine: Engine) -> Opener:
+    with closing(engine.raw_connection()) as pooled:
+        return copy_opener(cast("sqlite3.Connection", pooled.driver_connection))
+
+
+def _pooled_opener(engine: Engine, turn: Turn | None) -> Opener:
+    """Takes a connection of the pool for each query; where the pool has but one, for one thread at a time."""
+
+    @contextmanager
+    def opened(stop: Stop) -> Iterator[sqlite3.Connection]:
+        with turn.taken(stop) if turn else nullcontext(), closing(engine.raw_connection()) as pooled:
+            yield cast("sqlite3.Connection", pooled.driver_connection)
+
+    return opened
+
+
+# --- other databases --------------------------------------------------------------------------------------------------
+
+
+class _ServerSource(Source):
+    def __init__(self, server: Server, dialect: str, *, bind: Any = None, is_shared: bool) -> None:
+        self._server = server
+        self._bind = bind
+        self.dialect = dialect
+        self.is_shared = is_shared
+
+    def read_schema(self) -> str:
+        return "" if self._bind is None else inspected_schema(self._bind)
+
+    async def run_query(self, sql: str, bounds: RowBounds, *, read_only: bool) -> Table:
+        return await in_thread(lambda stop: self._server.run_query(sql, bounds, stop, read_only=read_only))

@@ -1,0 +1,499 @@
+"""`SQL`: what a query gives, what it costs at most, and that nothing writes unless it may."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import threading
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import sqlalchemy
+from sqlalchemy.pool import StaticPool
+
+import eagerstream
+from eagerstream.builtin.sql import SQL
+from eagerstream.errors import ToolError, UsageError
+from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.tools import ToolResponse
+from tests.support import anthropic_client
+
+FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+MADE = """
+CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT, price REAL, picture BLOB);
+INSERT INTO items VALUES (1, 'tea', 2.5, x'0a1b'), (2, 'a | b
+c', NULL, NULL), (3, 'Käse', 1e999, zeroblob(100));
+CREATE TABLE numbers (n INTEGER);
+INSERT INTO numbers WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i LIMIT 1000) SELECT n FROM i;
+CREATE VIRTUAL TABLE words USING fts5(word);
+INSERT INTO words VALUES ('hello world');
+CREATE VIRTUAL TABLE places USING rtree(id, x0, x1);
+INSERT INTO places VALUES (1, 2, 3);
+CREATE TABLE log (what TEXT);
+CREATE VIEW noted AS SELECT what FROM log;
+CREATE TRIGGER note INSTEAD OF INSERT ON noted BEGIN INSERT INTO log VALUES (new.what); END;
+"""
+
+
+@cache
+def made() -> bytes:
+    """The file of the database, made once: that takes longer than a test."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(MADE)
+        return connection.serialize()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database of a shop."""
+    path = tmp_path / "shop.db"
+    path.write_bytes(made())
+    return path
+
+
+def content(path: Path) -> bytes:
+    """What is in a database's file."""
+    return path.read_bytes()
+
+
+async def ask(tool: SQL, query: str) -> ToolResponse:
+    """What the tool answers to a query."""
+    with anyio.fail_after(20):
+        response = await tool.call({"sql_query": query})
+    assert isinstance(response, ToolResponse)
+    return response
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_rows(path: Path) -> None:
+    """Rows are JSON, one a line: an empty value, a text that says so, and a line break in a cell stay apart."""
+    response = await ask(SQL(path), "SELECT * FROM items ORDER BY id")
+    lines = response.text.splitlines()
+    assert json.loads(lines[0]) == ["id", "name", "price", "picture"]
+    assert [json.loads(line) for line in lines[1:-1]] == response.data["rows"]
+    assert response.data["rows"][0] == [1, "tea", 2.5, "x'0a1b'"]
+    assert response.data["rows"][1][2:] == [None, None]
+    assert response.data["rows"][2] == [3, "Käse", "inf", "<100 bytes>"]
+    assert lines[-1] == "(3 rows)"
+    assert response.data["row_count"] == 3
+    json.dumps(response.data, allow_nan=False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        pytest.param("SELECT count(*) FROM numbers;", [[1000]], id="semicolon"),
+        pytest.param("-- how many?\nSELECT max(n) FROM numbers", [[1000]], id="comment"),
+        pytest.param("SELECT word FROM words WHERE words MATCH 'hello'", [["hello world"]], id="full text"),
+        pytest.param("SELECT id FROM places WHERE x0 < 5", [[1]], id="r-tree"),
+        pytest.param("SELECT value FROM json_each('[1, 2]')", [[1], [2]], id="table-valued function"),
+        pytest.param("SELECT name FROM pragma_table_info('numbers')", [["n"]], id="pragma as a table"),
+        pytest.param("PRAGMA user_version", [[0]], id="pragma that tells"),
+        pytest.param("SELECT name FROM sqlite_master WHERE type = 'view'", [["noted"]], id="schema"),
+        pytest.param("SELECT name FROM items WHERE name LIKE '%e%' AND id = 1", [["tea"]], id="percent"),
+        pytest.param("SELECT ':x', '?'", [[":x", "?"]], id="signs of parameters"),
+        pytest.param("WITH a AS (SELECT 1 AS x) SELECT x FROM a", [[1]], id="with"),
+        pytest.param("VALUES (1, 2)", [[1, 2]], id="values"),
+    ],
+)
+async def test_what_reads(path: Path, query: str, rows: list[Any]) -> None:
+    """What reads is not in the way of what keeps the rest out."""
+    assert (await ask(SQL(path), query)).data["rows"] == rows
+
+
+@pytest.mark.anyio
+async def test_no_rows(path: Path) -> None:
+    """A query that finds nothing says so, with its columns."""
+    response = await ask(SQL(path), "SELECT id FROM items WHERE id > 5")
+    assert (response.status, response.text) == ("success", '["id"]\n(0 rows)')
+
+
+def test_description(path: Path) -> None:
+    """The model is told the dialect and the tables, in words that can be replaced."""
+    definition = SQL(path).to_dict()
+    assert definition["name"] == "sql"
+    assert "can only be read" in definition["description"]
+    assert "The dialect is SQLite." in definition["description"]
+    assert "CREATE TABLE numbers (n INTEGER)" in definition["description"]
+    assert definition["input_schema"]["required"] == ["sql_query"]
+    own = SQL(path, name="shop", description="The shop.", schema="items(id)").to_dict()
+    assert own["name"] == "shop"
+    assert own["description"] == "The shop.\nThe dialect is SQLite.\n<schema>\nitems(id)\n</schema>"
+
+
+def test_description_of_a_large_schema() -> None:
+    """A thousand tables do not fill the context."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript("".join(f"CREATE TABLE t{n} (a, b, c, d, e, f, g, h, i, j);" for n in range(1000)))
+        assert len(SQL(connection).description) < 21_000
+
+
+@pytest.mark.anyio
+async def test_run(path: Path) -> None:
+    """In a run, the model reads the rows; a query that fails is an error with SQLite's own words."""
+    scenario = Scenario(
+        reply(tool_use("sql", {"sql_query": "SELECT 1 AS x"}), tool_use("sql", {"sql_query": "SELECT * FROM missing"})),
+        reply(text("Done.")),
+    )
+    with ReplayServer(scenario, speed=float("inf")) as server:
+        async with anthropic_client(server.base_url) as client:
+            async with eagerstream.run(
+                client, tools=[SQL(path)], model="m", max_tokens=100, messages=[{"role": "user", "content": "Go"}]
+            ) as run:
+                async for _ in run:
+                    pass
+    first, second = run.result.calls
+    assert first.result is not None
+    assert first.result["content"] == '["x"]\n[1]\n(1 row)'
+    assert second.result is not None
+    assert second.result["content"] == "[EXECUTION_ERROR] no such table: missing"
+    assert second.is_error
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_too_many_rows(path: Path) -> None:
+    """The first ones are shown, and the model is told that there are more."""
+    response = await ask(SQL(path, max_rows=3), "SELECT n FROM numbers ORDER BY n")
+    assert (response.status, response.reason) == ("partial", "only the first 3 rows of more are shown")
+    assert response.data == {"columns": ["n"], "rows": [[1], [2], [3]], "row_count": 3, "truncated": True}
+    exact = await ask(SQL(path, max_rows=1000), "SELECT n FROM numbers")
+    assert (exact.status, exact.data["truncated"]) == ("success", False)
+
+
+@pytest.mark.anyio
+async def test_endless_rows(path: Path) -> None:
+    """A result without an end is never read to its end."""
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    assert len((await ask(SQL(path), endless)).data["rows"]) == 100
+
+
+@pytest.mark.anyio
+async def test_long_cells(path: Path) -> None:
+    """A long value is cut, and a result is within its bound whatever its rows are."""
+    tool = SQL(path, max_cell_chars=10, max_result_chars=100)
+    response = await ask(tool, "SELECT printf('%.*c', 1000, 'x') AS x")
+    assert response.data["rows"] == [["x" * 10 + "..."]]
+    assert response.reason == "1 long value cut"
+    response = await ask(tool, "SELECT n, 'abcdefgh' FROM numbers")
+    assert sum(len(json.dumps(row)) for row in response.data["rows"]) <= 100
+    assert response.status == "partial"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param("SELECT " + ", ".join(["randomblob(4000000)"] * 1000), id="wide row"),
+        pytest.param("SELECT randomblob(1000000000)", id="large value"),
+        pytest.param("SELECT replace(hex(zeroblob(1000000)), '0', hex(zeroblob(1000000)))", id="product"),
+        pytest.param("SELECT " + "(" * 5000 + "1" + ")" * 5000, id="nesting"),
+        pytest.param("SELECT 1" + " UNION ALL SELECT 1" * 500, id="compound"),
+        pytest.param("SELECT '" + "x" * 200_000 + "'", id="long statement"),
+    ],
+)
+async def test_memory(path: Path, query: str) -> None:
+    """What would take gigabytes is refused at once, and the tool still works."""
+    tool = SQL(path)
+    assert (await ask(tool, query)).status == "error"
+    assert (await ask(tool, "SELECT 1")).data["rows"] == [[1]]
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def shared(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, check_same_thread=False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_shared", [False, True], ids=["a connection for each call", "one connection"])
+async def test_too_slow(path: Path, is_shared: bool) -> None:
+    """A query without an end is stopped, its thread ends, and the connection can be used afterwards."""
+    with closing(shared(path)) as connection:
+        tool = SQL(connection if is_shared else path, timeout_s=0.05)
+        response = await ask(tool, FOREVER)
+        assert response.code == "TIMEOUT"
+        assert response.text == "The statement did not finish within 0.05 seconds and was stopped."
+        usable = SQL(connection) if is_shared else tool
+        assert (await ask(usable, "SELECT 1")).data["rows"] == [[1]]
+        await until_idle()
+
+
+@pytest.mark.anyio
+async def test_cancelled(path: Path) -> None:
+    """While a query runs, the event loop goes on; cancelling the call stops it, and the next one has its turn."""
+    with closing(shared(path)) as connection:
+        tool = SQL(connection)
+        started = threading.Event()
+        connection.set_trace_callback(lambda statement: started.set() if statement == FOREVER else None)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, tool, FOREVER)
+            assert await anyio.to_thread.run_sync(started.wait, 10)
+            tasks.cancel_scope.cancel()
+        assert (await ask(tool, "SELECT 1")).data["rows"] == [[1]]
+        await until_idle()
+
+
+@pytest.mark.anyio
+async def test_waiting_for_a_turn(path: Path) -> None:
+    """A call that waits for the connection is not waited for longer than its time."""
+    with closing(shared(path)) as connection:
+        tool = SQL(connection, timeout_s=0.05)
+        responses: list[ToolResponse] = []
+
+        async def query(sql: str) -> None:
+            responses.append(await ask(tool, sql))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(query, FOREVER)
+        assert [response.code for response in responses] == ["TIMEOUT"] * 3
+        assert (await ask(tool, "SELECT 1")).data["rows"] == [[1]]
+
+
+async def until_idle() -> None:
+    """Wait until no thread runs a query any more."""
+    for _ in range(1_000):
+        frames = sys._current_frames().values()
+        if not any(frame.f_code.co_filename.endswith("/sql_sqlite.py") for frame in frames):
+            return
+        await anyio.sleep(0.01)
+    pytest.fail("a query still runs")
+
+
+# --- writing, where it may ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_writes(path: Path) -> None:
+    """Each statement is committed, and the model is told how many rows it changed."""
+    tool = SQL(path, read_only=False)
+    response = await ask(tool, "UPDATE numbers SET n = 0 WHERE n <= 10")
+    assert (response.text, response.data["affected_rows"]) == ("10 rows affected.", 10)
+    response = await ask(tool, "INSERT INTO log VALUES ('a') RETURNING what")
+    assert response.data["rows"] == [["a"]]
+    assert (await ask(tool, "CREATE TABLE made (x)")).text == "Done."
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM numbers WHERE n = 0").fetchone() == (10,)
+        assert connection.execute("SELECT what FROM log").fetchall() == [("a",)]
+        assert connection.execute("SELECT * FROM made").fetchall() == []
+
+
+@pytest.mark.anyio
+async def test_new_file(tmp_path: Path) -> None:
+    """A tool that may write makes its database."""
+    tool = SQL(tmp_path / "new ?#.db", read_only=False)
+    await ask(tool, "CREATE TABLE t (x)")
+    assert (tmp_path / "new ?#.db").stat().st_size > 0
+
+
+@pytest.mark.anyio
+async def test_failed_write(path: Path) -> None:
+    """A statement that fails in its middle has changed nothing."""
+    before = content(path)
+    response = await ask(SQL(path, read_only=False), "INSERT INTO items SELECT n, 'x', 0, NULL FROM numbers")
+    assert response.code == "EXECUTION_ERROR"
+    assert content(path) == before
+
+
+@pytest.mark.anyio
+async def test_slow_write(path: Path) -> None:
+    """A statement that writes for too long is taken back, and the model is told to look."""
+    tool = SQL(path, read_only=False, timeout_s=0.05)
+    response = await ask(
+        tool, "INSERT INTO log WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    )
+    assert response.code == "TIMEOUT"
+    assert "look before you repeat it" in response.text
+    assert (await ask(SQL(path), "SELECT count(*) FROM log")).data["rows"] == [[0]]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "isolation_level", [pytest.param("", id="that begins transactions itself"), pytest.param(None, id="that commits")]
+)
+async def test_writes_to_a_connection(path: Path, isolation_level: Any) -> None:
+    """The settings of a connection make no difference: each statement is lasting."""
+    with closing(sqlite3.connect(path, check_same_thread=False, isolation_level=isolation_level)) as connection:
+        response = await ask(SQL(connection, read_only=False), "DELETE FROM numbers WHERE n > 5")
+        assert response.data["affected_rows"] == 995
+    assert (await ask(SQL(path), "SELECT count(*) FROM numbers")).data["rows"] == [[5]]
+
+
+def test_groups(path: Path) -> None:
+    """What writes runs in call order, and so does what shares a connection; what only reads a file does not wait."""
+    writing, other = SQL(path, read_only=False), SQL(path, read_only=False)
+    assert writing.group is not None
+    assert other.group is not None
+    assert writing.group != other.group
+    assert SQL(path).group is None
+    with closing(shared(path)) as connection:
+        assert SQL(connection).group is not None
+        own = SQL(connection, group="mine").group
+        assert own is not None
+        assert own.name == "mine"
+
+
+# --- what is taken for a database -------------------------------------------------------------------------------------
+
+
+def memory(**options: Any) -> sqlite3.Connection:
+    connection: sqlite3.Connection = sqlite3.connect(":memory:", **options)
+    connection.execute("CREATE TABLE t (x)")
+    connection.execute("INSERT INTO t VALUES (7)")
+    return connection
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("bound", [True, False], ids=["bound to its thread", "free"])
+async def test_memory_connection(bound: bool) -> None:
+    """A database in memory is read, also where only the thread of the event loop can, and as it is now."""
+    with closing(memory(check_same_thread=bound)) as connection:
+        connection.row_factory = sqlite3.Row
+        tool = SQL(connection)
+        assert (await ask(tool, "SELECT x FROM t")).data["rows"] == [[7]]
+        connection.execute("INSERT INTO t VALUES (8)")
+        assert (await ask(tool, "SELECT x FROM t")).data["rows"] == [[7], [8]]
+        assert (await ask(tool, "DELETE FROM t")).status == "error"
+        connection.execute("DELETE FROM t WHERE x = 8")  # its owner may
+        assert (await ask(tool, "SELECT x FROM t")).data["rows"] == [[7]]
+        assert "CREATE TABLE t (x)" in tool.description
+
+
+def test_memory_that_cannot_be_written() -> None:
+    """A copy cannot be written to: that is said when the tool is made."""
+    with closing(memory()) as connection:
+        with pytest.raises(UsageError, match="check_same_thread=False"):
+            SQL(connection, read_only=False)
+
+
+@pytest.mark.anyio
+async def test_memory_of_another_thread() -> None:
+    """A connection that only another thread can use is an error in words."""
+    with closing(memory()) as connection:
+        tool = SQL(connection)
+
+        async def elsewhere() -> None:
+            with pytest.raises(ToolError, match="cannot be reached"):
+                await ask(tool, "SELECT 1")
+
+        await anyio.to_thread.run_sync(anyio.run, elsewhere)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", [":memory:", "sqlite://", "sqlite:///:memory:"])
+async def test_memory_of_its_own(name: str) -> None:
+    """Without a file, the tool has a database of its own, as long as there is the tool."""
+    tool = SQL(name, read_only=False)
+    await ask(tool, "CREATE TABLE t (x)")
+    assert (await ask(tool, "INSERT INTO t VALUES (1), (2)")).data["affected_rows"] == 2
+    assert (await ask(tool, "SELECT x FROM t")).data["rows"] == [[1], [2]]
+
+
+@pytest.mark.anyio
+async def test_url(path: Path) -> None:
+    """A URL as SQLAlchemy writes it."""
+    assert (await ask(SQL(f"sqlite:///{path}"), "SELECT 1")).status == "success"
+
+
+@pytest.mark.anyio
+async def test_bound_connection_to_a_file(path: Path) -> None:
+    """Of a connection that is bound to its thread, the file is opened anew."""
+    with closing(sqlite3.connect(path)) as connection:
+        assert (await ask(SQL(connection), "SELECT count(*) FROM numbers")).data["rows"] == [[1000]]
+
+
+@pytest.mark.anyio
+async def test_connection_is_given_back(path: Path) -> None:
+    """Afterwards its owner can do all that he could before."""
+    with closing(shared(path)) as connection:
+        limit = connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
+        tool = SQL(connection)
+        await ask(tool, "SELECT 1")
+        await ask(tool, "DROP TABLE numbers")
+        assert connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) == limit
+        connection.execute("ATTACH ':memory:' AS other")
+        connection.execute("CREATE TABLE other.t (x)")
+        connection.execute("DELETE FROM numbers")
+        connection.commit()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("pool", [None, sqlalchemy.NullPool, sqlalchemy.SingletonThreadPool, StaticPool])
+@pytest.mark.parametrize("connected", [False, True], ids=["engine", "connection"])
+async def test_sqlalchemy(path: Path, pool: Any, connected: bool) -> None:
+    """An engine or a connection, with any pool; the same guard is on."""
+    options = {} if pool is None else {"poolclass": pool}
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}", **options)
+    before = content(path)
+    try:
+        with engine.connect() as connection:
+            tool = SQL(connection if connected else engine)
+            assert (await ask(tool, "SELECT n FROM numbers WHERE n = 3")).data["rows"] == [[3]]
+            assert (await ask(tool, "DELETE FROM numbers")).status == "error"
+            assert "CREATE TABLE numbers" in tool.description
+    finally:
+        engine.dispose()
+    assert content(path) == before
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("pool", [None, StaticPool])
+async def test_sqlalchemy_memory(pool: Any) -> None:
+    """A database in memory, which has one connection, or one for each thread."""
+    options = {} if pool is None else {"poolclass": pool, "connect_args": {"check_same_thread": False}}
+    engine = sqlalchemy.create_engine("sqlite://", **options)
+    try:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE t (x)")
+            connection.exec_driver_sql("INSERT INTO t VALUES (7)")
+        tool = SQL(engine)
+        assert (await ask(tool, "SELECT x FROM t")).data["rows"] == [[7]]
+        assert (await ask(tool, "DROP TABLE t")).status == "error"
+        assert (await ask(tool, "SELECT x FROM t")).data["rows"] == [[7]]
+    finally:
+        engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("database", "options", "told"),
+    [
+        pytest.param("nothing.db", {}, "no database to read", id="missing"),
+        pytest.param("postgresql://ann:secret@host/db", {}, "create_engine", id="another URL"),
+        pytest.param("file:x?mode=rwc", {}, "sqlite:///", id="URI"),
+        pytest.param(7, {}, "SQL takes a path", id="number"),
+        pytest.param(":memory:", {"max_rows": 0}, "max_rows", id="no rows"),
+        pytest.param(":memory:", {"timeout_s": -1.0}, "timeout_s", id="no time"),
+        pytest.param(":memory:", {"nonsense": 1}, "nonsense", id="unknown option"),
+        pytest.param(Path(__file__), {}, "cannot be read", id="no database"),
+    ],
+)
+def test_unusable(database: Any, options: Any, told: str) -> None:
+    """What cannot be used is told when the tool is made; a password is not repeated."""
+    with pytest.raises(UsageError, match=told) as caught:
+        SQL(database, **options)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_errors_name_no_file(path: Path) -> None:
+    """An error says nothing of the host."""
+    tool = SQL(path)
+    await anyio.Path(path).unlink()
+    response = await ask(tool, "SELECT 1")
+    assert response.code == "EXECUTION_ERROR"
+    assert str(path.parent) not in response.text
