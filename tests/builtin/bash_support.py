@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from eagerstream.builtin.bash import Bash
+from eagerstream.builtin.bash.tool import Bash
 from eagerstream.errors import ToolError
 from eagerstream.tools import ToolResponse
 

@@ -15,7 +15,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from eagerstream.builtin.files import Files
+from eagerstream.builtin.files.toolset import Files
 from eagerstream.growing import GrowingInput
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse
 from eagerstream.wire import InputAccumulator

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream.builtin.bash import Bash
+from eagerstream.builtin.bash.tool import Bash
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.run import ToolProgress, ToolStop
@@ -240,7 +240,7 @@ async def test_cancelled_while_it_starts() -> None:
 @pytest.mark.parametrize("argv", [("/no/such/program",), ("false",), ("cat",)], ids=["missing", "ends", "no bash"])
 async def test_a_shell_that_cannot_be_started(argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is told no more than that."""
-    monkeypatch.setattr("eagerstream.builtin.bash_session.START_S", 0.1)
+    monkeypatch.setattr("eagerstream.builtin.bash.session.START_S", 0.1)
     before = children()
     async with shell(argv=argv) as bash:
         assert await error(bash, "echo a") == "Error: the shell could not be started"
@@ -293,7 +293,7 @@ async def test_the_tool_is_forgotten() -> None:
 async def test_the_program_ends(tmp_path: Path) -> None:
     """The shell and its jobs go with it, whatever their process group."""
     program = (
-        "import asyncio\nfrom eagerstream.builtin.bash import Bash\nbash = Bash()\n"
+        "import asyncio\nfrom eagerstream.builtin.bash.tool import Bash\nbash = Bash()\n"
         "asyncio.run(bash.call({'command': 'echo $$ >shell; timeout 1000 sleep 1000 & echo $! >job'}))\n"
     )
     await anyio.run_process([sys.executable, "-c", program], cwd=tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.builtin.bash import Bash
+from eagerstream.builtin.bash.tool import Bash
 from eagerstream.errors import ToolError
 from tests.builtin.bash_support import LATE, WORD, answer, assert_sane, is_running, said, shell, until
 

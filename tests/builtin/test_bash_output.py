@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.builtin.bash_frame import Frame
-from eagerstream.builtin.bash_output import MarkFinder, Output
+from eagerstream.builtin.bash.frame import Frame
+from eagerstream.builtin.bash.output import MarkFinder, Output
 
 
 def fed(pieces: list[bytes], max_chars: int) -> Output:

@@ -12,7 +12,7 @@ import pytest
 
 import eagerstream
 from eagerstream import RunStatus, ToolStop
-from eagerstream.builtin.files import Files
+from eagerstream.builtin.files.toolset import Files
 from eagerstream.recording import Recording
 from eagerstream.replay import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.builtin.files_calls import tree

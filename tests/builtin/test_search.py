@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 import eagerstream
-from eagerstream.builtin.search import SearchPage, SearchResult, SearchTool
-from eagerstream.builtin.search_brave import BraveSearch
-from eagerstream.builtin.search_http import get_json
-from eagerstream.builtin.search_wikipedia import WikipediaSearch
+from eagerstream.builtin.search.brave import BraveSearch
+from eagerstream.builtin.search.http import get_json
+from eagerstream.builtin.search.tool import SearchPage, SearchResult, SearchTool
+from eagerstream.builtin.search.wikipedia import WikipediaSearch
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
@@ -340,7 +340,7 @@ async def test_failures(answer: Any, code: str, told: str, caplog: pytest.LogCap
 @pytest.mark.anyio
 async def test_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that fails is tried again; of the exception nothing is told."""
-    monkeypatch.setattr("eagerstream.builtin.search_http._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("eagerstream.builtin.search.http._FIRST_PAUSE_S", 0.001)
     seen: list[httpx.Request] = []
     async with answering(lost, seen) as client:
         with pytest.raises(ToolError, match=r"^The search service could not be reached\.$") as failed:
@@ -459,7 +459,7 @@ def _nothing() -> Iterator[None]:
 @pytest.mark.anyio
 async def test_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that ends early is a lost connection, which is tried again."""
-    monkeypatch.setattr("eagerstream.builtin.search_http._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("eagerstream.builtin.search.http._FIRST_PAUSE_S", 0.001)
     asked = 0
 
     def handle(handler: BaseHTTPRequestHandler) -> None:

@@ -17,7 +17,7 @@ import sqlalchemy
 from sqlalchemy.pool import StaticPool
 
 import eagerstream
-from eagerstream.builtin.sql import SQL
+from eagerstream.builtin.sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse

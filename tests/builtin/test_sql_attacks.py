@@ -13,8 +13,8 @@ import anyio
 import pytest
 import sqlalchemy
 
-from eagerstream.builtin.sql import SQL
-from eagerstream.builtin.sql_guard import checked_read
+from eagerstream.builtin.sql.guard import checked_read
+from eagerstream.builtin.sql.tool import SQL
 from eagerstream.errors import ToolError
 
 SQLITE_ATTACKS = {

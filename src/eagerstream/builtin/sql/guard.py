@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import MissingExtraError, ToolError, UsageError
+from ...errors import MissingExtraError, ToolError, UsageError
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -9,12 +9,12 @@ import anyio.to_thread
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from ..tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
-from .files_change import Change, Written
-from .files_shared import Refused, SharedFiles
-from .files_texts import FileText, NoSingleMatch
-from .files_versions import Expected, Known, Version
-from .jail import Parts
+from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
+from ..jail import Parts
+from .change import Change, Written
+from .shared import Refused, SharedFiles
+from .texts import FileText, NoSingleMatch
+from .versions import Expected, Known, Version
 
 _MAX_EDITS: Final = 256
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import ToolError, UsageError
-from .sql_guard import check_one_statement, checked_read, sqlglot_dialect
-from .sql_stop import Stop, Turn
-from .sql_table import RowBounds, Table, read_table
+from ...errors import ToolError, UsageError
+from .guard import check_one_statement, checked_read, sqlglot_dialect
+from .stop import Stop, Turn
+from .table import RowBounds, Table, read_table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
-from ..tools import ToolResponse
-from ..tools.content import to_json
-from ..wire import JSON, encodable
+from ...tools import ToolResponse
+from ...tools.content import to_json
+from ...wire import JSON, encodable
 
 _MAX_BITS: Final = 1_000
 _SHOWN_BYTES: Final = 64

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, Unpack
 import anyio
 from pydantic import Field
 
-from ..errors import EagerStreamError, UsageError
-from ..redaction import redact_text, without_middle
-from ..tools import Tool, ToolErrorCode, ToolResponse
-from ..tools.options import ToolOptions
-from .sql_source import source_of
-from .sql_table import RowBounds, response_of_table
-from .time_limit import take_time_limit_s
+from ...errors import EagerStreamError, UsageError
+from ...redaction import redact_text, without_middle
+from ...tools import Tool, ToolErrorCode, ToolResponse
+from ...tools.options import ToolOptions
+from ..time_limit import take_time_limit_s
+from .source import source_of
+from .table import RowBounds, response_of_table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from ..errors import UsageError
-from ..tools.options import ToolOptions
-from .search import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
-from .search_http import get_json
-from .time_limit import take_time_limit_s
-from .truncation import Language
+from ...errors import UsageError
+from ...tools.options import ToolOptions
+from ..time_limit import take_time_limit_s
+from ..truncation import Language
+from .http import get_json
+from .tool import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
 
 if TYPE_CHECKING:
     import httpx

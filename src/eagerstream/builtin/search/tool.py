@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from ..tools import Tool, ToolCall, ToolResponse
-from ..tools.options import ToolOptions
-from ..wire import encodable
-from ..wire.events import Block
-from .truncation import Language, truncate_results
+from ...tools import Tool, ToolCall, ToolResponse
+from ...tools.options import ToolOptions
+from ...wire import encodable
+from ...wire.events import Block
+from ..truncation import Language, truncate_results
 
 MAX_COUNT: Final = 20
 """Results that a model can ask for at once; the services that are built in give no more."""

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ..errors import ToolError, UsageError
-from .sql_stop import Stop, Turn
-from .sql_table import RowBounds, Table, read_table
+from ...errors import ToolError, UsageError
+from .stop import Stop, Turn
+from .table import RowBounds, Table, read_table
 
 Opener = Callable[[Stop], AbstractContextManager[sqlite3.Connection]]
 """A connection for one query, in the thread that runs it."""

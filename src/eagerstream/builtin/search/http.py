@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 import anyio.to_thread
 
-from ..errors import ToolError
-from ..tools import ToolErrorCode
-from ..transports.base import close_quietly, unwind
+from ...errors import ToolError
+from ...tools import ToolErrorCode
+from ...transports.base import close_quietly, unwind
 
 if TYPE_CHECKING:
     import httpx

@@ -7,12 +7,12 @@ from typing import Final, Unpack
 import anyio
 import anyio.to_thread
 
-from ..errors import InputInterrupted
-from ..tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
-from ..wire import Outcome
-from .files_change import Change
-from .files_shared import Refused, SharedFiles
-from .files_versions import Expected
+from ...errors import InputInterrupted
+from ...tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
+from ...wire import Outcome
+from .change import Change
+from .shared import Refused, SharedFiles
+from .versions import Expected
 
 _BUFFER_CHARS: Final = 64 * 1024
 _NOT_TOLD: Final[Later[int | None]] = Later.of(None)

@@ -12,12 +12,12 @@ from typing import Any, Final, Literal, Self, Unpack
 import anyio
 from typing_extensions import TypedDict
 
-from ..errors import ToolError, UsageError
-from ..tools import Reject, Tool, ToolCall, ToolErrorCode, ToolResponse
-from ..wire import JSONObject
-from .bash_environment import shell_environment
-from .bash_output import Output
-from .bash_session import GONE_S, START_S, BashSession, Ended
+from ...errors import ToolError, UsageError
+from ...tools import Reject, Tool, ToolCall, ToolErrorCode, ToolResponse
+from ...wire import JSONObject
+from .environment import shell_environment
+from .output import Output
+from .session import GONE_S, START_S, BashSession, Ended
 
 DEFAULT_ARGV: Final = ("bash", "--noprofile", "--norc")
 

@@ -14,9 +14,9 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from .bash_frame import Frame, Report
-from .bash_output import MarkFinder, Output
-from .bash_process import ShellProcess
+from .frame import Frame, Report
+from .output import MarkFinder, Output
+from .process import ShellProcess
 
 _CHUNK_BYTES: Final = 64 * 1024
 _MAX_CONTROL_BYTES: Final = 4 * 1024

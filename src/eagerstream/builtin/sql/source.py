@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import UsageError
-from .sql_server import Server, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema
-from .sql_sqlite import (
+from ...errors import UsageError
+from .server import Server, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema
+from .sqlite import (
     Opener,
     copy_opener,
     file_of,
@@ -23,8 +23,8 @@ from .sql_sqlite import (
     run_query,
     shared_opener,
 )
-from .sql_stop import Stop, Turn, in_thread
-from .sql_table import RowBounds, Table
+from .stop import Stop, Turn, in_thread
+from .table import RowBounds, Table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..errors import UsageError
-from ..tools import ToolErrorCode, ToolResponse
-from .files_versions import Expected, KnownFiles, Version
-from .files_words import WORDS, Language
-from .jail import Jail, Parts
+from ...errors import UsageError
+from ...tools import ToolErrorCode, ToolResponse
+from ..jail import Jail, Parts
+from .versions import Expected, KnownFiles, Version
+from .words import WORDS, Language
 
 
 class Refused(Exception):

@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from ..errors import ToolError
-from .files_shared import SharedFiles
-from .files_versions import Expected, Version
-from .growing_file import MAX_FILE_BYTES, GrowingFile
-from .jail import Parts
+from ...errors import ToolError
+from ..growing_file import MAX_FILE_BYTES, GrowingFile
+from ..jail import Parts
+from .shared import SharedFiles
+from .versions import Expected, Version
 
 _TAKING_PLACE: Final = threading.Lock()
 """In this process one change at a time looks at what is there, and replaces it. Of all, since folders nest. Between two

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from ..tools import Tool
-from .files_edit import Edit, MultiEdit
-from .files_read import Read
-from .files_shared import SharedFiles
-from .files_words import Language
-from .files_write import Write
+from ...tools import Tool
+from .edit import Edit, MultiEdit
+from .read import Read
+from .shared import SharedFiles
+from .words import Language
+from .write import Write
 
 
 class Files(SharedFiles):

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Unpack
 import anyio.to_thread
 from pydantic import Field
 
-from ..tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, text_block
-from .files_shared import Refused, SharedFiles
-from .files_texts import MAX_PAGE_BYTES, FileText, Page, page_of
-from .files_versions import Version
-from .jail import Entry, Parts
+from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, text_block
+from ..jail import Entry, Parts
+from .shared import Refused, SharedFiles
+from .texts import MAX_PAGE_BYTES, FileText, Page, page_of
+from .versions import Version
 
 DEFAULT_LIMIT: Final = 2000
 _MAX_ENTRIES: Final = 10_000
