@@ -1,0 +1,67 @@
+"""`BrowserToolset`: the definition of the `browser` toolset, and the way from a call to one's own function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, Unpack
+
+from ..errors import ToolError, UsageError
+from ..tools import Tool, ToolCall, ToolErrorCode, ToolOptions
+
+BrowserMember: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+
+BROWSER_MEMBERS: Final = (
+    *("navigate", "list_tabs", "new_tab", "switch_tab", "close_tab", "read_page", "get_page_text", "read_console"),
+    *("read_network", "find", "form_input", "file_upload", "scroll_to", "screenshot", "zoom", "left_click"),
+    *("right_click", "middle_click", "double_click", "triple_click", "hover", "left_click_drag", "left_mouse_down"),
+    *("left_mouse_up", "mouse_move", "scroll", "type", "key", "hold_key", "wait", "javascript_exec"),
+)
+"""The members of `browser_toolset_20260801`."""
+
+
+class BrowserToolset(Tool):
+    """The toolset `browser_toolset_20260801`, run by functions of one's own.
+
+        BrowserToolset({"navigate": navigate, "screenshot": screenshot})
+
+    There is no browser in it: each function gets the input of its member as the model wrote it, unchecked, and gives
+    what any tool may return; images and `browser_state` blocks are taken as they are. The calls of a turn run in order,
+    and after one that failed none of the others.
+
+    Args:
+        members: Async functions, by member. Members without one are not offered to the model.
+        configs: `{"navigate": {"defer_loading": True}}`, by member.
+        options: See `ToolOptions`; of those that go into the definition, `cache_control` alone.
+
+    Raises:
+        UsageError: There is no such member, a function is not async, or an option is wrong.
+    """
+
+    def __init__(
+        self,
+        members: Mapping[str, BrowserMember],
+        *,
+        configs: Mapping[str, Mapping[str, bool]] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        if "definition" in options:
+            raise UsageError("a BrowserToolset makes its definition itself")
+        if unknown := sorted({*members, *(configs or ())} - set(BROWSER_MEMBERS)):
+            raise UsageError(f"the browser toolset has no {', '.join(unknown)}")
+        if plain := sorted(name for name, function in members.items() if not inspect.iscoroutinefunction(function)):
+            raise UsageError(f"members of the browser toolset are async functions: {', '.join(plain)}")
+        # Said of each member: a few are off unless they are switched on.
+        merged = {name: {"enabled": name in members, **(configs or {}).get(name, {})} for name in BROWSER_MEMBERS}
+        self._members = {name: function for name, function in members.items() if merged[name]["enabled"] is True}
+        definition: dict[str, Any] = {"type": "browser_toolset_20260801", "configs": merged}
+        if (cache_control := options.pop("cache_control", None)) is not None:
+            definition["cache_control"] = cache_control
+        options["definition"] = definition
+        super().__init__(self._call, **options)
+
+    async def _call(self, input: dict[str, Any], call: ToolCall) -> Any:
+        function = self._members.get(call.name)
+        if function is None:
+            raise ToolError(f"Error: {call.name[:60]!r} is not available here.", code=ToolErrorCode.NOT_FOUND)
+        return await function(input)
