@@ -1,0 +1,59 @@
+"""Claude uses a page in Chromium: it looks, clicks and types; every screenshot is saved as screenshot-N.png.
+
+Needs Chromium and its driver (`apt install chromium chromium-driver`). Usage: python use_computer.py [--live]; without
+it, the model is a script on the embedded server, and no key is needed.
+"""
+
+import base64
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anthropic import AsyncAnthropic
+
+import eagerstream
+from eagerstream import ToolStop
+from eagerstream.builtin.computer import Computer
+from eagerstream.builtin.computer_page import ChromiumPage
+from eagerstream.redaction import printable
+from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+
+PAGE = Path(__file__).with_suffix(".html").as_uri()
+QUESTION = "Order a cup of tea for Ada on the page that you see, and tell me what it says."
+
+
+def action(name: str, **input: Any) -> Any:
+    call = tool_use(name, input)
+    return replace(call, block={**call.block, "toolset_name": "computer"})
+
+
+CLICKS = (action("left_click", coordinate=[300, 225]), action("type", text="Ada"))
+THEN = (action("left_click", coordinate=[200, 305]), action("screenshot"), action("zoom", region=[100, 350, 500, 450]))
+SCRIPT = Scenario(reply(action("screenshot")), reply(*CLICKS, *THEN), reply(text("Tea for Ada is on its way.")))
+
+
+async def use(page: ChromiumPage, client: AsyncAnthropic) -> None:
+    options: Any = {"model": "claude-opus-4-7", "max_tokens": 4096, "max_turns": 20, "tools": [Computer(page)]}
+    images = 0
+    async with eagerstream.run(client, messages=[{"role": "user", "content": QUESTION}], **options) as run:
+        async for event in run:
+            if isinstance(event, ToolStop) and (response := event.call.response):
+                print(f"{event.call.name}: {printable(response.text)}")
+                for block in response.content:
+                    images += 1
+                    png = base64.b64decode(block["source"]["data"])
+                    await anyio.Path(f"screenshot-{images}.png").write_bytes(png)
+    print(run.result.status, printable(run.result.messages[-1]["content"][-1].get("text", "")))
+
+
+async def main() -> None:
+    async with ChromiumPage(PAGE) as page, ReplayServer(SCRIPT) as server:
+        here: dict[str, Any] = {} if "--live" in sys.argv else {"base_url": server.base_url, "api_key": "none"}
+        async with AsyncAnthropic(**here) as client:
+            await use(page, client)
+
+
+if __name__ == "__main__":
+    anyio.run(main)

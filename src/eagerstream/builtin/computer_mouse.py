@@ -1,0 +1,66 @@
+"""A mouse in a page: where it is, what is pressed, and the events of the DevTools protocol that it makes."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+from .computer_chromium import Chromium
+from .computer_handler import Point
+
+Button: TypeAlias = Literal["left", "right", "middle"]
+
+_BUTTONS: Final = {"left": 1, "right": 2, "middle": 4}
+_DRAG_STEPS: Final = 10
+_WHEEL_PX: Final = 100
+
+
+class Mouse:
+    """Every method is a part of a step of the browser, and blocks; `modifiers` are those of `Key`.
+
+    Attributes:
+        at: Where it was put last.
+    """
+
+    def __init__(self) -> None:
+        self.at: Point = (0, 0)
+        self._is_down = False
+
+    def move(self, browser: Chromium, at: Point, modifiers: int = 0) -> None:
+        """Put it somewhere; with the left button down, that is dragging."""
+        self.at = at
+        button = "left" if self._is_down else "none"
+        self._send(browser, "mouseMoved", modifiers, button=button, buttons=int(self._is_down))
+
+    def press(self, browser: Chromium, button: Button = "left", modifiers: int = 0, *, count: int = 1) -> None:
+        """Press a button, for the second or third time of a double or triple click."""
+        self._is_down = self._is_down or button == "left"
+        self._send(browser, "mousePressed", modifiers, button=button, buttons=_BUTTONS[button], clickCount=count)
+
+    def release(self, browser: Chromium, button: Button = "left", modifiers: int = 0, *, count: int = 1) -> None:
+        """Let a button go."""
+        self._is_down = self._is_down and button != "left"
+        self._send(browser, "mouseReleased", modifiers, button=button, buttons=0, clickCount=count)
+
+    def click(self, browser: Chromium, button: Button, count: int, modifiers: int = 0) -> None:
+        """Click so many times."""
+        for number in range(1, count + 1):
+            self.press(browser, button, modifiers, count=number)
+            self.release(browser, button, modifiers, count=number)
+
+    def drag(self, browser: Chromium, start: Point, end: Point, modifiers: int = 0) -> None:
+        """From one point to another, with places between: a page may begin to drag only after a few."""
+        self.move(browser, start, modifiers)
+        self.press(browser, "left", modifiers)
+        for step in range(1, _DRAG_STEPS + 1):
+            x, y = (round(a + (b - a) * step / _DRAG_STEPS) for a, b in zip(start, end, strict=True))
+            self.move(browser, (x, y), modifiers)
+        self.release(browser, "left", modifiers)
+
+    def turn_wheel(self, browser: Chromium, x: int, y: int, clicks: int, modifiers: int = 0) -> None:
+        """Turn the wheel, to the right (`x` of 1) or down (`y` of 1); a click is 100 pixels."""
+        for _ in range(clicks):
+            self._send(browser, "mouseWheel", modifiers, deltaX=x * _WHEEL_PX, deltaY=y * _WHEEL_PX)
+
+    def _send(self, browser: Chromium, type: str, modifiers: int, **more: Any) -> None:
+        x, y = self.at
+        browser.command("Input.dispatchMouseEvent", type=type, x=x, y=y, modifiers=modifiers, **more)

@@ -1,0 +1,272 @@
+"""`ChromiumPage`: a page in a headless Chromium as the computer that Claude uses."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from ..errors import ToolError, UsageError
+from ..tools import ToolErrorCode
+from .computer_chromium import Chromium
+from .computer_handler import DISPLAY_HEIGHT, DISPLAY_WIDTH, ComputerHandler, Direction, Point, Region
+from .computer_keys import keys_named
+from .computer_mouse import Button, Mouse
+from .computer_origins import Origin
+from .computer_typing import held, is_keyed, parts_of, press_keys, release_keys, type_text
+
+T = TypeVar("T")
+
+_MAX_SIDE_PX: Final = 2000
+"""The API's bound where a request has many images."""
+_MAX_PNG_BYTES: Final = 3_500_000
+_CLEANUP_S: Final = 5.0
+
+
+class ChromiumPage(ComputerHandler):
+    """A page in a headless Chromium of its own: what it shows is the display.
+
+        async with ChromiumPage("https://shop.example/") as page:
+            computer = Computer(page)
+
+    Mouse and keyboard act as real ones do, through the DevTools protocol. A link that opens a tab leads there; dialogs
+    (`alert`, `confirm`) are dismissed, and the model reads what they said. Selenium, Chromium and chromedriver are
+    needed: `pip install 'eagerstream[computer]'`, `apt install chromium chromium-driver`.
+
+    The browser starts with an empty profile, which is removed with everything else that it wrote. It reaches the origin
+    of `url` and `allowed_origins`, and nothing else: no other port of this machine, no other host, by no redirect, no
+    WebSocket, no new window, no look-up of a name, no WebRTC. Nothing is downloaded, and no file is chosen for an
+    upload. What this does not keep out: an allowed origin that passes on what it is sent; flaws of Chromium; and, where
+    `url` is a `file:`, links to every other file that this user may read. As root, Chromium runs without its sandbox.
+
+    Not shown in screenshots: the mouse, and the lists of `<select>` elements, which keys open and choose from. A key
+    that is held does not repeat.
+
+    Args:
+        url: The page to start with: `http`, `https` or `file`.
+        width: Of the page, in pixels; at most 2,000.
+        height: The same.
+        allowed_origins: `https://cdn.example`, beside the origin of `url`.
+        chromium: The browser, by name on the `PATH` or by path.
+        chromedriver: Its driver, of the same version.
+        timeout_s: Seconds that a page may take to load, or to take in one click or key.
+
+    Raises:
+        UsageError: A setting is out of range; on entering, also where the browser or the page cannot be opened.
+        MissingExtraError: On entering: Selenium is not installed.
+
+    An action that is cancelled returns at once; clicks and keys that have begun are ended behind its back, and the next
+    action waits for that.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        width: int = DISPLAY_WIDTH,
+        height: int = DISPLAY_HEIGHT,
+        allowed_origins: Sequence[str] = (),
+        chromium: str = "chromium",
+        chromedriver: str = "chromedriver",
+        timeout_s: float = 20.0,
+    ) -> None:
+        if not (1 <= width <= _MAX_SIDE_PX and 1 <= height <= _MAX_SIDE_PX):
+            raise UsageError(f"width and height must be 1 to {_MAX_SIDE_PX}, not {width!r} and {height!r}")
+        if not (math.isfinite(timeout_s) and timeout_s >= 1):
+            raise UsageError(f"timeout_s must be at least 1, not {timeout_s!r}")
+        super().__init__(width=width, height=height)
+        origins = list(dict.fromkeys(map(Origin.of, (url, *allowed_origins))))
+        self._url = url
+        self._new = partial(
+            Chromium, program=chromium, driver=chromedriver, size=(width, height), origins=origins, timeout_s=timeout_s
+        )
+        self._browser: Chromium | None = None
+        self._turn = anyio.Lock()
+        self._mouse = Mouse()
+
+    async def __aenter__(self) -> Self:
+        if self._browser is not None:
+            raise UsageError("this page is open already")
+        self._browser = self._new()
+        try:
+            # Not to be abandoned: there would be nobody left to end the browser.
+            await anyio.to_thread.run_sync(self._browser.start, self._url, limiter=anyio.CapacityLimiter(1))
+            await anyio.lowlevel.checkpoint()
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
+        browser, self._browser = self._browser, None
+        self._mouse = Mouse()
+        if browser is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(browser.stop, limiter=anyio.CapacityLimiter(1))
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    async def screenshot(self) -> bytes:
+        """See `ComputerHandler.screenshot`. A PNG; a JPEG where that would be too large for the API."""
+        return await self._look(_picture)
+
+    async def zoom(self, region: Region) -> bytes:
+        """See `ComputerHandler.zoom`. Drawn anew, as large as fits into the display's size."""
+        left, top, right, bottom = region
+        scale = min(self.width / (right - left), self.height / (bottom - top))
+
+        def look(browser: Chromium) -> bytes:
+            # The clip is a part of the document, which may be scrolled.
+            page = browser.command("Page.getLayoutMetrics")["cssVisualViewport"]
+            at = {"x": page["pageX"] + left, "y": page["pageY"] + top}
+            return _picture(browser, {**at, "width": right - left, "height": bottom - top, "scale": scale})
+
+        return await self._look(look)
+
+    async def cursor_position(self) -> Point:
+        """See `ComputerHandler.cursor_position`: where the mouse was put last; at first, in the corner at the top."""
+        return self._mouse.at
+
+    # --- the mouse ----------------------------------------------------------------------------------------------------
+
+    async def mouse_move(self, at: Point) -> str | None:
+        """See `ComputerHandler.mouse_move`."""
+        return await self._act(lambda browser: self._mouse.move(browser, at))
+
+    async def left_mouse_down(self) -> str | None:
+        """See `ComputerHandler.left_mouse_down`."""
+        return await self._act(self._mouse.press)
+
+    async def left_mouse_up(self) -> str | None:
+        """See `ComputerHandler.left_mouse_up`."""
+        return await self._act(self._mouse.release)
+
+    async def left_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
+        """See `ComputerHandler.left_click`."""
+        return await self._click("left", 1, at, holding)
+
+    async def right_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
+        """See `ComputerHandler.right_click`."""
+        return await self._click("right", 1, at, holding)
+
+    async def middle_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
+        """See `ComputerHandler.middle_click`."""
+        return await self._click("middle", 1, at, holding)
+
+    async def double_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
+        """See `ComputerHandler.double_click`."""
+        return await self._click("left", 2, at, holding)
+
+    async def triple_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
+        """See `ComputerHandler.triple_click`."""
+        return await self._click("left", 3, at, holding)
+
+    async def left_click_drag(self, start: Point, end: Point, *, holding: str | None = None) -> str | None:
+        """See `ComputerHandler.left_click_drag`."""
+        return await self._act_holding(
+            holding, lambda browser, modifiers: self._mouse.drag(browser, start, end, modifiers)
+        )
+
+    async def scroll(
+        self, direction: Direction, clicks: int, at: Point | None = None, *, holding: str | None = None
+    ) -> str | None:
+        """See `ComputerHandler.scroll`; a click is 100 pixels."""
+        x, y = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}[direction]
+
+        def turn(browser: Chromium, modifiers: int) -> None:
+            self._mouse.move(browser, at or self._mouse.at, modifiers)
+            self._mouse.turn_wheel(browser, x, y, clicks, modifiers)
+
+        return await self._act_holding(holding, turn)
+
+    async def _click(self, button: Button, count: int, at: Point | None, holding: str | None) -> str | None:
+        def click(browser: Chromium, modifiers: int) -> None:
+            self._mouse.move(browser, at or self._mouse.at, modifiers)
+            self._mouse.click(browser, button, count, modifiers)
+
+        return await self._act_holding(holding, click)
+
+    # --- the keyboard -------------------------------------------------------------------------------------------------
+
+    async def type(self, text: str) -> str | None:
+        """See `ComputerHandler.type`. What a US keyboard does not have is put in as an input method does."""
+        keyed = is_keyed(text)
+        notes = [await self._act(partial(type_text, text=part, keyed=keyed)) for part in parts_of(text, keyed=keyed)]
+        return next(filter(None, notes), None)
+
+    async def key(self, keys: str, *, repeat: int = 1) -> str | None:
+        """See `ComputerHandler.key`."""
+        pressed = keys_named(keys)
+
+        def press(browser: Chromium) -> None:
+            for _ in range(repeat):
+                with held(browser, pressed):
+                    pass
+
+        return await self._act(press)
+
+    async def hold_key(self, keys: str, seconds: float) -> str | None:
+        """See `ComputerHandler.hold_key`."""
+        pressed = keys_named(keys)
+        try:
+            note = await self._act(lambda browser: press_keys(browser, pressed))
+            await anyio.sleep(seconds)
+        except BaseException:
+            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(ToolError):
+                await self._act(lambda browser: release_keys(browser, pressed))
+            raise
+        return await self._act(lambda browser: release_keys(browser, pressed)) or note
+
+    # --- one action at a time -----------------------------------------------------------------------------------------
+
+    async def _act_holding(self, holding: str | None, step: Callable[[Chromium, int], None]) -> str | None:
+        """An action with keys held."""
+        keys = keys_named(holding) if holding else []
+
+        def act(browser: Chromium) -> None:
+            with held(browser, keys) as modifiers:
+                step(browser, modifiers)
+
+        return await self._act(act)
+
+    async def _act(self, step: Callable[[Chromium], object]) -> str | None:
+        _, note = await self._run(step)
+        return note
+
+    async def _look(self, look: Callable[[Chromium], bytes]) -> bytes:
+        seen, _ = await self._run(look)
+        if seen is None:  # a dialog came between, and is gone
+            seen, _ = await self._run(look)
+        if seen is None:
+            raise ToolError("Error: the page opens one dialog after the other.", code=ToolErrorCode.EXECUTION_ERROR)
+        return seen
+
+    async def _run(self, step: Callable[[Chromium], T]) -> tuple[T | None, str | None]:
+        """In a thread, which ends what it has begun even where nobody waits for it any more."""
+        async with self._turn:
+            if self._browser is None:
+                raise ToolError("Error: the browser is not running.", code=ToolErrorCode.SERVICE_UNAVAILABLE)
+            return await anyio.to_thread.run_sync(
+                self._browser.run, step, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+            )
+
+
+def _picture(browser: Chromium, clip: dict[str, float] | None = None) -> bytes:
+    more = {} if clip is None else {"clip": clip}
+    png = base64.b64decode(browser.command("Page.captureScreenshot", format="png", **more)["data"])
+    if len(png) <= _MAX_PNG_BYTES:
+        return png
+    return base64.b64decode(browser.command("Page.captureScreenshot", format="jpeg", quality=80, **more)["data"])
