@@ -15,8 +15,8 @@ from anthropic import AsyncAnthropic
 
 import eagerstream
 from eagerstream import ToolStop
-from eagerstream.builtin.computer import Computer
-from eagerstream.builtin.computer_page import ChromiumPage
+from eagerstream.builtin.computer.page import ChromiumPage
+from eagerstream.builtin.computer.tool import Computer
 from eagerstream.redaction import printable
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 

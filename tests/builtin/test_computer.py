@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream.builtin.computer import Computer, ComputerVersion
-from eagerstream.builtin.computer_actions import ACTIONS
-from eagerstream.builtin.computer_handler import ComputerHandler, Direction, Point, Region
+from eagerstream.builtin.computer.actions import ACTIONS
+from eagerstream.builtin.computer.handler import ComputerHandler, Direction, Point, Region
+from eagerstream.builtin.computer.tool import Computer, ComputerVersion
 from eagerstream.errors import UsageError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.replay.scripted import Scripted

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 import eagerstream
-from eagerstream.builtin.computer import Computer
-from eagerstream.builtin.computer_page import ChromiumPage
+from eagerstream.builtin.computer.page import ChromiumPage
+from eagerstream.builtin.computer.tool import Computer
 from eagerstream.errors import ToolError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.replay.scripted import Scripted

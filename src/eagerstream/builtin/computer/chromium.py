@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ..errors import MissingExtraError, ToolError, UsageError
-from ..tools import ToolErrorCode
-from .computer_origins import NowhereElse, Origin
+from ...errors import MissingExtraError, ToolError, UsageError
+from ...tools import ToolErrorCode
+from .origins import NowhereElse, Origin
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.options import Options

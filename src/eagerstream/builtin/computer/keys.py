@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..errors import ToolError
-from ..tools import ToolErrorCode
+from ...errors import ToolError
+from ...tools import ToolErrorCode
 
 ALT: Final = 1
 CTRL: Final = 2

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from ..errors import ToolError
-from ..tools import ToolErrorCode
-from .computer_handler import Point, Region
+from ...errors import ToolError
+from ...tools import ToolErrorCode
+from .handler import Point, Region
 
 _MAX_SECONDS: Final = 300
 _MAX_REPEAT: Final = 100

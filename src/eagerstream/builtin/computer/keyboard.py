@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from .computer_chromium import Chromium
-from .computer_keys import Key, key_typing
+from .chromium import Chromium
+from .keys import Key, key_typing
 
 _KEYED_CHARS: Final = 500
 """Longer texts are put in line by line, as an input method does: a character takes five milliseconds, a line thirty."""

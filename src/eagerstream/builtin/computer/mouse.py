@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
-from .computer_chromium import Chromium
-from .computer_handler import Point
+from .chromium import Chromium
+from .handler import Point
 
 Button: TypeAlias = Literal["left", "right", "middle"]
 

@@ -14,14 +14,14 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from ..errors import ToolError, UsageError
-from ..tools import ToolErrorCode
-from .computer_chromium import Chromium
-from .computer_handler import DISPLAY_HEIGHT, DISPLAY_WIDTH, ComputerHandler, Direction, Point, Region
-from .computer_keys import keys_named
-from .computer_mouse import Button, Mouse
-from .computer_origins import Origin
-from .computer_typing import held, is_keyed, parts_of, press_keys, release_keys, type_text
+from ...errors import ToolError, UsageError
+from ...tools import ToolErrorCode
+from .chromium import Chromium
+from .handler import DISPLAY_HEIGHT, DISPLAY_WIDTH, ComputerHandler, Direction, Point, Region
+from .keyboard import held, is_keyed, parts_of, press_keys, release_keys, type_text
+from .keys import keys_named
+from .mouse import Button, Mouse
+from .origins import Origin
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
-from ..errors import ToolError, UsageError
-from ..tools import Group, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
-from .computer_actions import ACTIONS, checked
-from .computer_handler import ComputerHandler
+from ...errors import ToolError, UsageError
+from ...tools import Group, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
+from .actions import ACTIONS, checked
+from .handler import ComputerHandler
 
 ComputerVersion: TypeAlias = Literal["computer_toolset_20260801", "computer_20251124", "computer_20250124"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from ..errors import UsageError
+from ...errors import UsageError
 
 _HOST: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
 _PORTS: Final = {"http": 80, "https": 443}
