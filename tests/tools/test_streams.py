@@ -77,13 +77,30 @@ def test_the_schema_is_that_of_the_values() -> None:
 def test_all_faults_of_streaming_definitions() -> None:
     """What cannot be kept is refused when it is defined, all of it together."""
 
-    async def odd(body: TextStream = TextStream.of(""), n: int = 1, m: Later[int] = 2) -> None:  # type: ignore[assignment]
+    async def odd(body: TextStream = "", n: int = 1, m: Later[int] = 2) -> None:  # type: ignore[assignment]
         """Odd."""
 
     with pytest.raises(UsageError) as caught:
         tool(start="message")(odd)
-    for told in ("'body' streams", "'n' is optional beside", "'m' must be Later.of(...)", 'cannot be "message"'):
+    for told in (
+        "'body' must be TextStream.of(...)",
+        "'n' is optional beside",
+        "'m' must be Later.of(...)",
+        'cannot be "message"',
+    ):
         assert told in str(caught.value)
+
+
+def test_the_default_of_a_stream_is_of_its_own_kind() -> None:
+    """Another kind cannot be read as what the annotation promises."""
+
+    async def odd(body: TextStream = Later.of(""), lines: ItemStream[str] = TextStream.of("")) -> None:  # type: ignore[assignment]
+        """Odd."""
+
+    with pytest.raises(UsageError) as caught:
+        tool(odd)
+    assert "'body' must be TextStream.of(...)" in str(caught.value)
+    assert "'lines' must be ItemStream.of(...)" in str(caught.value)
 
 
 def test_later_needs_a_stream_beside_it() -> None:
@@ -263,6 +280,69 @@ async def test_what_never_comes() -> None:
         with pytest.raises(InputInterrupted, match="missing"):
             await arguments["lines"]
         assert await arguments["mode"] == "w"
+
+
+@tool
+async def note(
+    title: str, body: TextStream = TextStream.of("-"), tags: ItemStream[str] = ItemStream.of(["new"])
+) -> list[Any]:
+    """Keep a note."""
+    return [title, await body, [piece async for piece in body], await tags, [tag async for tag in tags]]
+
+
+def test_the_schema_of_optional_streams() -> None:
+    """They are not required, and their default is shown, as that of any parameter."""
+    assert note.input_schema["required"] == ["title"]
+    assert note.input_schema["properties"] == {
+        "title": {"type": "string"},
+        "body": {"type": "string", "default": "-"},
+        "tags": {"type": "array", "items": {"type": "string"}, "default": ["new"]},
+    }
+
+
+@pytest.mark.anyio
+async def test_an_optional_stream_that_never_comes() -> None:
+    """Its default counts once the input has ended without it, and not before: it might still have come."""
+    written = Written('{"title": "a"')
+    arguments = await _begin(note, written)
+    got: list[Any] = []
+
+    async def read() -> None:
+        got.append(await note(**arguments))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            assert got == []
+            written.end("}")
+    assert got == [["a", "-", ["-"], ["new"], ["new"]]]
+    assert await note.call({"title": "a"}) == got[0]
+
+
+@pytest.mark.anyio
+async def test_an_optional_stream_that_comes() -> None:
+    """It is read as a required one; an empty value is a value, not the default."""
+    written = Written('{"title": "a", "body": "", "tags": [')
+    arguments = await _begin(note, written)
+    written.end("]}")
+    assert await note(**arguments) == ["a", "", [], [], []]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("rest", ["", ', "body": "b', ', "tags": ["x"', ', "body": 3', ', "tags": null, "body": null'])
+async def test_the_default_stands_for_nothing_else(rest: str) -> None:
+    """An input that was cut, or a value that does not fit, is not an input without the parameter."""
+    written = Written(f'{{"title": "a"{rest}')
+    arguments = await _begin(note, written)
+    written.cut()
+    with anyio.fail_after(10):
+        with pytest.raises(InputInterrupted):
+            await arguments["body"]
+        with pytest.raises(InputInterrupted):
+            await note(**arguments)
+        with pytest.raises(InputInterrupted):
+            await arguments["tags"]
 
 
 @pytest.mark.anyio

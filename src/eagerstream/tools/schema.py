@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
 from ..growing import GrowingInput
 from ..wire import JSON, JSONObject, copy_json, encodable
 from .faults import MAX_TOLD, InputError, InputFaults
-from .streams import Later, hides_a_stream, stream_kind, value_type
+from .streams import ItemStream, Later, TextStream, hides_a_stream, stream_kind, value_type
 from .typed_dicts import readable, typed_dict_of
 
 
@@ -135,7 +135,7 @@ class _Stream:
     @property
     def default_is_fit(self) -> bool:
         """It has none, or one that can be waited for."""
-        return not self.has_default or isinstance(self._default, Later)
+        return not self.has_default or isinstance(self._default, self.kind)
 
     def build(self) -> None:
         """Make what checks the values."""
@@ -154,9 +154,7 @@ class _Stream:
 
     def over(self, input: GrowingInput) -> Any:
         """What the tool reads, of an input that is still written."""
-        if self.kind is Later:
-            return Later(input, self.name, self.convert, self._default if self.has_default else None)
-        return self.kind(input, self.name, self.convert)
+        return self.kind(input, self.name, self.convert, self._default if self.has_default else None)
 
     def of(self, value: Any) -> Any:
         """What the tool reads, of an input that has come whole."""
@@ -168,10 +166,8 @@ def _stream_faults(streams: Mapping[str, _Stream], fields: Mapping[str, Any]) ->
     if not any(stream.kind is not Later for stream in streams.values()):
         return [f"parameter {name!r} is Later, and there is no streaming parameter beside it" for name in streams]
     for name, stream in streams.items():
-        if stream.kind is not Later and stream.has_default:
-            faults.append(f"parameter {name!r} streams, and cannot have a default")
-        elif not stream.default_is_fit:
-            faults.append(f"the default of parameter {name!r} must be Later.of(...)")
+        if not stream.default_is_fit:
+            faults.append(f"the default of parameter {name!r} must be {stream.kind.__name__}.of(...)")
     for name, field in fields.items():
         if name not in streams and get_origin(field) is NotRequired:
             faults.append(f"parameter {name!r} is optional beside a streaming one: it must be Later[...]")
@@ -252,7 +248,9 @@ def _annotated_parameters(
 
 
 def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> Any:
-    default = parameter.default.given if isinstance(parameter.default, Later) else parameter.default
+    default = parameter.default
+    if isinstance(default, TextStream | ItemStream | Later):
+        default = default.given
     if isinstance(default, FieldInfo):
         # As in a model: `x: int = Field(3, description=...)`.
         annotated_hint: Any = Annotated[hint, _without_default(default)]

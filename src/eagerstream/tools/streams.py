@@ -61,12 +61,19 @@ def _as_it_is(value: JSON) -> Any:
 
 
 class _Parameter:
-    """What the three have in common: a place in an input."""
+    """What the three have in common: a place in an input, and what counts where a valid input has nothing there."""
 
-    def __init__(self, input: _Source, name: str, convert: Convert = _as_it_is) -> None:
+    def __init__(self, input: _Source, name: str, convert: Convert = _as_it_is, default: Self | None = None) -> None:
         self._input = input
         self._name = name
         self._convert = convert
+        self._default = default
+
+    @property
+    def given(self) -> Any:
+        """The value of one made by `of`."""
+        assert isinstance(self._input, _Whole)
+        return self._input.value
 
     def _given(self, value: JSON, *path: str | int) -> Any:
         try:
@@ -82,7 +89,8 @@ class _Parameter:
 class TextStream(_Parameter):
     """A string parameter, in pieces as they are written; `await` it for the whole string.
 
-    Each iteration begins at the start of the string.
+    Each iteration begins at the start of the string. As the default of an optional one stands `TextStream.of(text)`: it
+    counts where a valid input has ended without the parameter.
 
     Raises:
         InputInterrupted: While reading: the input was cut off, is not JSON, or what came is no string.
@@ -90,7 +98,7 @@ class TextStream(_Parameter):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """One that is whole, to call a tool's function by hand."""
+        """One that is whole: a default, or to call a tool's function by hand."""
         return cls(_Whole(text), "text")
 
     def __aiter__(self) -> _Pieces:
@@ -102,7 +110,11 @@ class TextStream(_Parameter):
     async def _whole(self) -> str:
         try:
             value: str = self._given(await self._input.field(self._name))
-        except (KeyError, TypeError) as error:
+        except KeyError as error:
+            if self._default is None:
+                self._interrupted(error)
+            return await self._default
+        except TypeError as error:
             self._interrupted(error)
         return value
 
@@ -111,7 +123,11 @@ class TextStream(_Parameter):
         try:
             piece: str = encodable(await self._input.next_text((self._name,), sent))
             return piece
-        except (KeyError, TypeError) as error:
+        except KeyError as error:
+            if self._default is None:
+                self._interrupted(error)
+            return await self._default.next_piece(sent)
+        except TypeError as error:
             self._interrupted(error)
 
     @classmethod
@@ -140,7 +156,8 @@ class _Pieces:
 class ItemStream(_Parameter, Generic[T]):
     """An array parameter, item by item as each is finished and found to fit; `await` it for the whole list.
 
-    Each iteration begins at the first item.
+    Each iteration begins at the first item. As the default of an optional one stands `ItemStream.of(items)`: it counts
+    where a valid input has ended without the parameter.
 
     Raises:
         InputInterrupted: While reading: the input was cut off, is not JSON, what came is no array, or an item of it is
@@ -149,7 +166,7 @@ class ItemStream(_Parameter, Generic[T]):
 
     @classmethod
     def of(cls, items: Iterable[T]) -> Self:
-        """One that is whole, to call a tool's function by hand; the items are given as they are."""
+        """One that is whole: a default, or to call a tool's function by hand; the items are given as they are."""
         return cls(_Whole(list(items)), "items")
 
     def __aiter__(self) -> _Items[T]:
@@ -165,7 +182,11 @@ class ItemStream(_Parameter, Generic[T]):
         """The item of that number, from 0, in a tuple; None where there is none any more."""
         try:
             found = await self._input.next_item((self._name,), number)
-        except (KeyError, TypeError) as error:
+        except KeyError as error:
+            if self._default is None:
+                self._interrupted(error)
+            return await self._default.next_item(number)
+        except TypeError as error:
             self._interrupted(error)
         return None if found is None else (self._given(found[0], number),)
 
@@ -201,12 +222,6 @@ class Later(_Parameter, Awaitable[T]):
         InputInterrupted: While waiting: the input was cut off, is not JSON, or what came is no `T`.
     """
 
-    def __init__(
-        self, input: _Source, name: str, convert: Convert = _as_it_is, default: Later[T] | None = None
-    ) -> None:
-        super().__init__(input, name, convert)
-        self._default = default
-
     @classmethod
     def of(cls, value: T) -> Self:
         """One that is there already."""
@@ -223,12 +238,6 @@ class Later(_Parameter, Awaitable[T]):
                 return await self._default
             self._interrupted(error)
         return value
-
-    @property
-    def given(self) -> Any:
-        """The value of one made by `of`."""
-        assert isinstance(self._input, _Whole)
-        return self._input.value
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
