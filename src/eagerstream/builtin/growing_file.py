@@ -6,9 +6,11 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from ..errors import ToolError
+from ..tools import ToolErrorCode
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """A file that is read or written whole; more is refused."""
@@ -28,6 +30,7 @@ class GrowingFile:
         folder: A handle of the folder that it is in; the file keeps one of its own.
         name: Its name there.
         shown: What it is called towards the model.
+        on_discard: Called once nothing is left of a file that was discarded.
         check: With it, the file is written beside its place, under a name that nobody knows, and takes its place when
             it is committed; without, it stands in its place from the beginning, where nothing may be yet.
 
@@ -35,9 +38,12 @@ class GrowingFile:
         FileExistsError: Something is in its place.
     """
 
-    def __init__(self, folder: int, name: str, *, shown: str, check: Check | None = None) -> None:
+    def __init__(
+        self, folder: int, name: str, *, shown: str, on_discard: Callable[[], object], check: Check | None = None
+    ) -> None:
         self._name = name
         self._shown = shown
+        self._on_discard = on_discard
         self._check = check
         self._grows_as = name if check is None else f".{secrets.token_hex(12)}.part"
         self._size = 0
@@ -54,6 +60,7 @@ class GrowingFile:
 
         Raises:
             ToolError: The file would be larger than `MAX_FILE_BYTES`.
+            OSError: It cannot be written: the disk is full, say.
         """
         assert self._handle is not None, "the file has ended"
         self._size += len(content)
@@ -66,17 +73,26 @@ class GrowingFile:
     def commit(self) -> os.stat_result:
         """The file is whole, and takes its place. Gives what it is like there.
 
+        What was there leaves its permissions to it, and its owner where the system allows that. It is another file:
+        hard links of the old one keep the old content.
+
         Raises:
-            OSError, ToolError: It cannot; `discard` it.
+            OSError, ToolError: It cannot, or it was taken away while it was written; `discard` it.
         """
         assert self._handle is not None, "the file has ended"
         if self._check is not None:
             before = found_at(self._name, self._folder)
             self._check(before)
             if before is not None:
+                with suppress(PermissionError):
+                    os.fchown(self._handle, before.st_uid, before.st_gid)
                 os.fchmod(self._handle, stat.S_IMODE(before.st_mode) & 0o777)
             os.fsync(self._handle)
             os.replace(self._grows_as, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        elif not self._is_there():
+            raise ToolError(
+                f"Error: {self._shown} was taken away while it was being written", code=ToolErrorCode.CONFLICT
+            )
         written = os.fstat(self._handle)
         self._close()
         return written
@@ -86,11 +102,17 @@ class GrowingFile:
         if self._handle is None:
             return
         try:
-            found = found_at(self._grows_as, self._folder)
-            if found is not None and os.path.samestat(found, os.fstat(self._handle)):  # nobody put another in its place
+            if self._is_there():
                 os.unlink(self._grows_as, dir_fd=self._folder)
         finally:
             self._close()
+            self._on_discard()
+
+    def _is_there(self) -> bool:
+        """Nobody removed it, or put another in its place."""
+        assert self._handle is not None
+        found = found_at(self._grows_as, self._folder)
+        return found is not None and os.path.samestat(found, os.fstat(self._handle))
 
     def _close(self) -> None:
         if self._handle is not None:

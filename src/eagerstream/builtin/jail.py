@@ -11,28 +11,24 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import stat
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from heapq import nsmallest
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
-from urllib.parse import unquote
 
 from ..errors import ToolError, UsageError
 from ..tools import ToolErrorCode
-from .growing_file import MAX_FILE_BYTES, GrowingFile, found_at
+from .growing_file import MAX_FILE_BYTES, Check, GrowingFile, found_at
+from .paths import MAX_DEPTH, Parts, parts_of
 
-_MAX_PATH_CHARS: Final = 4096
-_MAX_DECODED: Final = 8
-_SEPARATORS: Final = re.compile(r"[/\\]")
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-Parts = tuple[str, ...]
-"""A place in a jail: the names on the way to it; empty for the jail's own folder."""
 
 
 class Entry(NamedTuple):
@@ -79,7 +75,8 @@ class Jail:
         except OSError as error:
             raise UsageError(f"{path} is no folder that can be opened: {error.strerror or error}") from error
         self._roots = (str(real), str(path.absolute())) if name is None else (name,)
-        self.close = weakref.finalize(self, os.close, self._handle)
+        # Nobody closes it by hand: the number could by then be that of another folder.
+        weakref.finalize(self, os.close, self._handle)
 
     def __repr__(self) -> str:
         return f"<Jail {self._roots[0]}>"
@@ -90,31 +87,21 @@ class Jail:
         """The place that a path of the model's names, inside the jail.
 
         Raises:
-            ToolError: It is no path, or leads out: a `..` anywhere, also one that is percent-encoded, a backslash, an
-                absolute path to somewhere else.
+            ToolError: It is no path, or leads out; see `parts_of`.
         """
-        if not isinstance(path, str) or not path:
-            raise ToolError("Error: a path must be a text that is not empty", code=ToolErrorCode.INVALID_PARAM)
-        if len(path) > _MAX_PATH_CHARS:
-            raise ToolError(
-                f"Error: a path has at most {_MAX_PATH_CHARS} characters, not {len(path)}",
-                code=ToolErrorCode.INVALID_PARAM,
-            )
-        if _is_suspicious(path):
-            _refuse(path)
-        relative = path
-        if path.startswith("/"):
-            found = next((root for root in self._roots if f"{path}/".startswith(f"{root.rstrip('/')}/")), None)
-            if found is None:
-                _refuse(path)
-            relative = path[len(found) :]
-        return tuple(part for part in relative.split("/") if part not in ("", "."))
+        return parts_of(path, self._roots)
 
     def shown(self, parts: Parts) -> str:
         """What a place is called towards the model."""
         if self._name is not None:
             return "/".join((self._name, *parts))
         return "/".join(parts) or "."
+
+    @property
+    def identity(self) -> str:
+        """The same for all jails of one folder, and different for those of others."""
+        found = os.fstat(self._handle)
+        return f"{found.st_dev}:{found.st_ino}"
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -143,34 +130,43 @@ class Jail:
         if not parts:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.shown(parts))
         with self._folder(parts[:-1]) as folder:
+            self._require_file(parts, os.stat(parts[-1], dir_fd=folder, follow_symlinks=False))  # opening may do things
             handle = self._open(parts, _READ, folder)
-        with os.fdopen(handle, "rb") as file:
+        try:
             found = os.fstat(handle)
             self._require_file(parts, found)
-            content = file.read(max_bytes + 1) if found.st_size <= max_bytes else b""
+            with open(handle, "rb", closefd=False) as file:
+                content = file.read(max_bytes + 1) if found.st_size <= max_bytes else b""
+        finally:
+            os.close(handle)
         if found.st_size > max_bytes or len(content) > max_bytes:
             raise ToolError(f"Error: {self.shown(parts)} is larger than {max_bytes:,} bytes")
         return content, found
 
-    def walk(self, parts: Parts, *, depth: int, max_entries: int) -> Iterator[Entry]:
+    def walk(
+        self, parts: Parts, *, depth: int = MAX_DEPTH, max_entries: int, skip: Callable[[str], bool] = lambda _: False
+    ) -> Iterator[Entry]:
         """What is in a folder, by name, the contents of a folder behind it; links are told and not followed.
 
         Args:
             parts: The folder.
             depth: 1 for what is in it, 2 for what is in its folders, too.
             max_entries: The walk ends after so many.
+            skip: Names that are left out, with all that is in them.
         """
         left = max_entries
         with self._folder(parts) as folder:
-            for entry in self._entries(folder, parts, depth):
+            for entry in self._entries(folder, parts, depth, max_entries, skip):
                 if left == 0:
                     return
                 left -= 1
                 yield entry
 
-    def _entries(self, folder: int, parts: Parts, depth: int) -> Iterator[Entry]:
+    def _entries(
+        self, folder: int, parts: Parts, depth: int, max_entries: int, skip: Callable[[str], bool]
+    ) -> Iterator[Entry]:
         with os.scandir(folder) as listing:
-            names = sorted(entry.name for entry in listing)
+            names = nsmallest(max_entries, (entry.name for entry in listing if not skip(entry.name)))
         for name in names:
             try:
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -185,7 +181,7 @@ class Jail:
                 except (OSError, ToolError):
                     continue  # became something else, or may not be looked into
                 try:
-                    yield from self._entries(inner, place, depth - 1)
+                    yield from self._entries(inner, place, depth - 1, max_entries, skip)
                 finally:
                     os.close(inner)
 
@@ -198,10 +194,10 @@ class Jail:
             FileExistsError: Something is there.
         """
         self._require_name(parts)
-        with self._folder(parts[:-1], create=True) as folder:
-            return GrowingFile(folder, parts[-1], shown=self.shown(parts))
+        with self._made_folder(parts[:-1]) as (folder, unmake):
+            return GrowingFile(folder, parts[-1], shown=self.shown(parts), on_discard=unmake)
 
-    def replace(self, parts: Parts, *, check: Callable[[os.stat_result | None], object] | None = None) -> GrowingFile:
+    def replace(self, parts: Parts, *, check: Check | None = None) -> GrowingFile:
         """What will be in the place of a file, or where there is none, once it is committed: all of it or nothing.
 
         Args:
@@ -213,19 +209,17 @@ class Jail:
             ToolError: A link, a pipe, a device is there.
         """
         self._require_name(parts)
-        with self._folder(parts[:-1], create=True) as folder:
-            self._require_replaceable(parts, found_at(parts[-1], folder))
+        with self._made_folder(parts[:-1]) as (folder, unmake):
+            self._require_replaceable(parts, folder, found_at(parts[-1], folder))
 
             def still(found: os.stat_result | None) -> None:
-                self._require_replaceable(parts, found)
+                self._require_file(parts, found)
                 if check is not None:
                     check(found)
 
-            return GrowingFile(folder, parts[-1], shown=self.shown(parts), check=still)
+            return GrowingFile(folder, parts[-1], shown=self.shown(parts), on_discard=unmake, check=still)
 
-    def write(
-        self, parts: Parts, content: bytes, *, check: Callable[[os.stat_result | None], object] | None = None
-    ) -> os.stat_result:
+    def write(self, parts: Parts, content: bytes, *, check: Check | None = None) -> os.stat_result:
         """Replace a file, or make it: `replace` with a content that is there already. Gives what it is like then."""
         file = self.replace(parts, check=check)
         try:
@@ -255,14 +249,18 @@ class Jail:
         Raises:
             FileExistsError: Something is at the new place.
             FileNotFoundError: Nothing is at the old one.
-            ToolError: One of them is the jail's own folder, or the new one is inside the old one.
+            ToolError: One of them is the jail's own folder, the new one is inside the old one, or it would be deeper
+                than `MAX_DEPTH`.
         """
         self._require_name(old)
         self._require_name(new)
         if new[: len(old)] == old and new != old:
             raise ToolError(f"Error: {self.shown(new)} is inside {self.shown(old)}", code=ToolErrorCode.INVALID_PARAM)
-        self.stat(old)
-        with self._folder(old[:-1]) as source, self._folder(new[:-1], create=True) as target:
+        if stat.S_ISDIR(self.stat(old).st_mode):
+            inside = self.walk(old, max_entries=sys.maxsize)
+            if len(new) + max((len(entry.parts) - len(old) for entry in inside), default=0) > MAX_DEPTH:
+                raise ToolError(f"Error: {self.shown(new)} would be too deep", code=ToolErrorCode.INVALID_PARAM)
+        with self._folder(old[:-1]) as source, self._made_folder(new[:-1]) as (target, _):
             if found_at(new[-1], target) is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.shown(new))
             os.rename(old[-1], new[-1], src_dir_fd=source, dst_dir_fd=target)
@@ -270,21 +268,46 @@ class Jail:
     # --- handles ------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _folder(self, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
-        """A handle of a folder, reached step by step."""
+    def _folder(self, parts: Sequence[str], *, made: list[Parts] | None = None) -> Iterator[int]:
+        """A handle of a folder, reached step by step; with `made`, it is made where it is not there, and told there."""
         handle = os.dup(self._handle)
         try:
             for number, part in enumerate(parts):
                 place = (*parts[: number + 1],)
-                if create:
+                if made is not None:
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=handle)
+                        made.append(place)
                 inner = self._open(place, _FOLDER, handle)
                 os.close(handle)
                 handle = inner
             yield handle
         finally:
             os.close(handle)
+
+    @contextmanager
+    def _made_folder(self, parts: Parts) -> Iterator[tuple[int, Callable[[], None]]]:
+        """A handle of a folder, made where it is not there, and a function that takes back the making.
+
+        It is taken back where the block raises, too; what is no longer empty by then stays.
+        """
+        made: list[Parts] = []
+        unmake = partial(self._unmake, made)
+        try:
+            with self._folder(parts, made=made) as folder:
+                yield folder, unmake
+        except BaseException:
+            unmake()
+            raise
+
+    def _unmake(self, made: list[Parts]) -> None:
+        try:
+            while made:
+                place = made.pop()
+                with self._folder(place[:-1]) as folder:
+                    os.rmdir(place[-1], dir_fd=folder)
+        except (OSError, ToolError):
+            pass  # something is in it, or it is no longer there
 
     def _open(self, parts: Parts, flags: int, folder: int) -> int:
         """A handle of what stands in an open folder; never of what a link points to."""
@@ -303,45 +326,23 @@ class Jail:
                 f"Error: {self.shown(parts)} itself cannot be changed", code=ToolErrorCode.PERMISSION_DENIED
             )
 
-    def _require_file(self, parts: Parts, found: os.stat_result) -> None:
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.shown(parts))
-        if not stat.S_ISREG(found.st_mode):
-            raise ToolError(f"Error: {self.shown(parts)} is no regular file", code=ToolErrorCode.PERMISSION_DENIED)
-
-    def _require_replaceable(self, parts: Parts, found: os.stat_result | None) -> None:
-        if found is None:
+    def _require_file(self, parts: Parts, found: os.stat_result | None) -> None:
+        """What is there is a regular file, if anything is."""
+        if found is None or stat.S_ISREG(found.st_mode):
             return
         if stat.S_ISLNK(found.st_mode):
             _refuse_link(self.shown(parts))
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.shown(parts))
+        raise ToolError(f"Error: {self.shown(parts)} is no regular file", code=ToolErrorCode.PERMISSION_DENIED)
+
+    def _require_replaceable(self, parts: Parts, folder: int, found: os.stat_result | None) -> None:
         self._require_file(parts, found)
-        if not found.st_mode & 0o222:  # the folder would let it be replaced all the same
+        if found is None:
+            return
+        # The folder would let it be replaced all the same, and root is let do anything.
+        if not found.st_mode & 0o222 or not os.access(parts[-1], os.W_OK, dir_fd=folder):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.shown(parts))
-
-
-def _is_suspicious(path: str) -> bool:
-    """It holds a step upwards, or would once somebody decodes it; no file needs such a name."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return True
-    decoded = path
-    for _ in range(_MAX_DECODED):
-        further = unquote(decoded)
-        if further == decoded:
-            break
-        decoded = further
-    else:
-        return True
-    if decoded.count("/") != path.count("/"):
-        return True
-    return any(char in decoded for char in "\0\\") or ".." in _SEPARATORS.split(decoded)
-
-
-def _refuse(path: str) -> NoReturn:
-    raise ToolError(
-        f"Error: the path {path[:200]!r} is not allowed: it leads out", code=ToolErrorCode.PERMISSION_DENIED
-    )
 
 
 def _refuse_link(shown: str) -> NoReturn:

@@ -1,0 +1,105 @@
+"""`Document`: a text file as an editor sees it, and what the editor need not see of it but must not lose."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from typing import Self
+
+from ..errors import ToolError
+from ..tools import ToolErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    r"""A text whose lines end with `\n`, and what stands in the file beside it.
+
+    Attributes:
+        text: The text; a carriage return in front of a line end is not in it.
+        has_bom: The file begins with a byte order mark.
+        carriages: For each line end, 1 where a carriage return stands in front of it, and 0 where none does.
+    """
+
+    text: str
+    has_bom: bool
+    carriages: bytes
+
+    @classmethod
+    def of(cls, content: bytes, *, shown: str) -> Self:
+        """The document that a file holds; `shown` is what it is called towards the model.
+
+        Raises:
+            ToolError: It is no text in UTF-8.
+        """
+        has_bom = content.startswith(codecs.BOM_UTF8)
+        try:
+            text = content.removeprefix(codecs.BOM_UTF8).decode()
+        except UnicodeDecodeError:
+            raise ToolError(f"Error: {shown} is not a text file in UTF-8", code=ToolErrorCode.BINARY_FILE) from None
+        if "\0" in text:
+            raise ToolError(f"Error: {shown} is a binary file", code=ToolErrorCode.BINARY_FILE)
+        if "\r\n" not in text:
+            return cls(text, has_bom, bytes(text.count("\n")))
+        carriages = bytes(line.endswith("\r") for line in text.split("\n")[:-1])
+        return cls(text.replace("\r\n", "\n"), has_bom, carriages)
+
+    def encode(self) -> bytes:
+        """The bytes of the file."""
+        if not any(self.carriages):
+            body = self.text
+        elif all(self.carriages):
+            body = self.text.replace("\n", "\r\n")
+        else:
+            *lines, last = self.text.split("\n")
+            ended = (
+                f"{line}\r\n" if carriage else f"{line}\n" for line, carriage in zip(lines, self.carriages, strict=True)
+            )
+            body = "".join((*ended, last))
+        return (codecs.BOM_UTF8 if self.has_bom else b"") + body.encode()
+
+    def plain(self, text: str) -> str:
+        """What a text of the model's is in here: where a carriage return ends lines, it need not say so, and may."""
+        return text.replace("\r\n", "\n") if any(self.carriages) else text
+
+    def replaced(self, start: int, end: int, new: str) -> Self:
+        """The same with `new` in place of the characters from `start` to `end`; line ends around it stay as they are.
+
+        Line ends in `new` are those that they replace, or where there are more, as the one before.
+        """
+        new = self.plain(new)
+        first = self.text.count("\n", 0, start)
+        last = first + self.text.count("\n", start, end)
+        count = new.count("\n")
+        kept = self.carriages[first:last]
+        neighbour = self.carriages[max(0, last - 1) : last] or self.carriages[:1] or b"\0"
+        fresh = kept[:count] + neighbour * (count - len(kept))
+        text = self.text[:start] + new + self.text[end:]
+        return type(self)(text, self.has_bom, self.carriages[:first] + fresh + self.carriages[last:])
+
+    def inserted(self, line: int, new: str) -> Self:
+        """The same with `new` as further lines after that line, 0 for the beginning of the text.
+
+        A text that did not end with a line end still does not.
+        """
+        is_open = bool(self.text) and not self.text.endswith("\n")
+        if is_open and line == self.line_count:
+            return self.replaced(len(self.text), len(self.text), "\n" + new.removesuffix("\n"))
+        at = self._start_of(line)
+        return self.replaced(at, at, new if new.endswith("\n") else f"{new}\n")
+
+    @property
+    def line_count(self) -> int:
+        """Lines, the last one with or without an end."""
+        return self.text.count("\n") + (bool(self.text) and not self.text.endswith("\n"))
+
+    def lines(self) -> list[str]:
+        """The lines, without their ends."""
+        lines = self.text.split("\n")
+        return lines if lines[-1] else lines[:-1]
+
+    def _start_of(self, line: int) -> int:
+        """Where the text goes on after so many lines."""
+        at = 0
+        for _ in range(line):
+            at = self.text.index("\n", at) + 1
+        return at

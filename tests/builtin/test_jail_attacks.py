@@ -1,0 +1,644 @@
+"""Paths and file systems made to lead out of a folder, tried through everything that takes paths."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import shutil
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from eagerstream.builtin.eager_text_editor import EagerTextEditor
+from eagerstream.builtin.growing_file import MAX_FILE_BYTES
+from eagerstream.builtin.jail import Jail
+from eagerstream.builtin.memory import Memory
+from eagerstream.builtin.paths import MAX_DEPTH
+from eagerstream.builtin.text_editor import TextEditor
+from eagerstream.errors import ToolError
+from eagerstream.tools import Tool, ToolResponse
+from tests.builtin.support import handles_in, needs_proc
+
+SECRET = "the secret of the outside"
+ROOT = "/memories"
+
+
+class World(NamedTuple):
+    """A folder to keep in, and what lies around it.
+
+    Attributes:
+        root: The folder.
+        outside: What must stay as it is.
+    """
+
+    root: Path
+    outside: Path
+
+
+def snapshot(folder: Path) -> dict[str, Any]:
+    """Everything below a folder, byte for byte; symbolic links as themselves."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        at = path.lstat()
+        content = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = (at.st_mode, at.st_ino, content)
+    return found
+
+
+@contextmanager
+def made_world(tmp_path: Path) -> Iterator[World]:
+    """A root with a file and a folder in it; at the end the outside is what it was."""
+    found = World(tmp_path / "root", tmp_path / "outside")
+    (found.root / "inner").mkdir(parents=True)
+    (found.root / "notes.txt").write_text("alpha\nbeta\n")
+    for name in ("outside", "root-evil", "root2"):
+        (tmp_path / name / "folder").mkdir(parents=True)
+        (tmp_path / name / "secret.txt").write_text(SECRET)
+        (tmp_path / name / "folder" / "secret.txt").write_text(SECRET)
+    (tmp_path / "secret.txt").write_text(SECRET)
+    before = _outside(tmp_path)
+    yield found
+    assert _outside(tmp_path) == before
+
+
+def _outside(folder: Path) -> dict[str, Any]:
+    return {name: found for name, found in snapshot(folder).items() if name.partition("/")[0] not in _ROOTS}
+
+
+_ROOTS = ("root", "root-moved")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """One for each test."""
+    with made_world(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def still_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One for all tests that change nothing in it."""
+    with made_world(tmp_path_factory.mktemp("still")) as found:
+        yield found
+
+
+EDITING: list[dict[str, Any]] = [
+    {"command": "view"},
+    {"command": "create", "file_text": "evil"},
+    {"command": "str_replace", "old_str": "secret", "new_str": "evil"},
+    {"command": "insert", "insert_line": 0, "insert_text": "evil"},
+]
+
+
+def memory_inputs(path: str) -> list[dict[str, Any]]:
+    """Every command of the memory tool on a path."""
+    return [
+        *({**input, "path": path} for input in EDITING),
+        {"command": "delete", "path": path},
+        {"command": "rename", "old_path": path, "new_path": f"{ROOT}/moved"},
+        {"command": "rename", "old_path": f"{ROOT}/notes.txt", "new_path": path},
+    ]
+
+
+async def answer(tool: Tool, input: Mapping[str, Any]) -> str:
+    """What a tool says, whether it went well or not."""
+    try:
+        response = await tool.call(dict(input))
+    except ToolError as error:
+        return str(error)
+    assert isinstance(response, ToolResponse)
+    return f"{response.reason or ''}{response.text}"
+
+
+@lru_cache(maxsize=1)  # the still world is attacked many times
+def tools_on(root: Path) -> tuple[tuple[str | None, Tool], ...]:
+    """The tools for one folder, which they call by a name, or not."""
+    kinds = (TextEditor, EagerTextEditor)
+    return tuple((name, kind(root, root_name=name)) for kind in kinds for name in (None, ROOT))
+
+
+async def attack(world: World, path: str) -> list[str]:
+    """Try a path, relative to the root or absolute, with every command of every tool; what they say."""
+    said: list[str] = []
+    for name, tool in tools_on(world.root):
+        at = path if name is None or path.startswith("/") else f"{name}/{path}"
+        said += [await answer(tool, {**input, "path": at}) for input in EDITING]
+    memory = Memory(world.root)
+    for at in (path,) if path.startswith("/") else (path, f"{ROOT}/{path}"):
+        said += [await answer(memory, input) for input in memory_inputs(at)]
+    for told in said:
+        # A path may be repeated to the model that wrote it; what is behind it may not.
+        assert SECRET not in told
+        assert str(world.root.parent) not in told.replace(path, "").replace(repr(path)[1:-1], "")
+        assert "Traceback" not in told
+    return said
+
+
+# --- paths ------------------------------------------------------------------------------------------------------------
+
+OUT = [
+    pytest.param("../outside/secret.txt", id="parent"),
+    pytest.param("inner/../../outside/secret.txt", id="parent-inside"),
+    pytest.param("inner/../notes.txt", id="parent-that-stays-inside"),
+    pytest.param("..", id="parent-alone"),
+    pytest.param("./../outside/secret.txt", id="dot-parent"),
+    pytest.param("inner//..//..//outside/secret.txt", id="doubled-slashes"),
+    pytest.param("../" * 30 + "etc/passwd", id="far-up"),
+    pytest.param("..\\outside\\secret.txt", id="backslashes"),
+    pytest.param("inner\\..\\..\\outside\\secret.txt", id="backslashes-inside"),
+    pytest.param("..\\/outside/secret.txt", id="backslash-and-slash"),
+    pytest.param("C:\\windows\\win.ini", id="drive"),
+    pytest.param("\\\\server\\share", id="unc"),
+    pytest.param("%2e%2e/outside/secret.txt", id="encoded-dots"),
+    pytest.param("%2e%2e%2foutside%2fsecret.txt", id="encoded-dots-and-slash"),
+    pytest.param("%2E%2e%2Foutside%2Fsecret.txt", id="encoded-mixed-case"),
+    pytest.param("..%2foutside%2fsecret.txt", id="encoded-slash"),
+    pytest.param("..%5coutside%5csecret.txt", id="encoded-backslash"),
+    pytest.param(".%2e/outside/secret.txt", id="half-encoded"),
+    pytest.param("%252e%252e%252foutside", id="encoded-twice"),
+    pytest.param("%25252e%25252e%25252foutside", id="encoded-three-times"),
+    pytest.param("%" + "25" * 20 + "2e" + "%" + "25" * 20 + "2e/outside", id="encoded-twenty-times"),
+    pytest.param("%c0%ae%c0%ae/outside/secret.txt", id="overlong-dots"),
+    pytest.param("%C0%AE%C0%AE%C0%AFoutside", id="overlong-dots-and-slash"),
+    pytest.param("%25c0%25ae%25c0%25ae/outside", id="overlong-encoded-twice"),
+    pytest.param("%e0%80%ae%e0%80%ae/outside", id="overlong-three-bytes"),
+    pytest.param("%f0%80%80%ae%f0%80%80%ae/outside", id="overlong-four-bytes"),
+    pytest.param("..%00/outside/secret.txt", id="encoded-nul"),
+    pytest.param("notes.txt\0", id="nul-at-the-end"),
+    pytest.param("notes.txt\0/../../outside/secret.txt", id="nul-inside"),
+    pytest.param("notes.txt%00.png", id="encoded-nul-inside"),
+    pytest.param("notes.txt\nevil", id="line-end"),
+    pytest.param("notes.txt\x1b[2J", id="escape-sequence"),
+    pytest.param("\uff0e\uff0e/outside/secret.txt", id="fullwidth-dots"),
+    pytest.param("\uff0e\uff0e\uff0foutside", id="fullwidth-dots-and-slash"),
+    pytest.param("\u2025/outside/secret.txt", id="two-dot-leader"),
+    pytest.param("\u2024\u2024/outside/secret.txt", id="one-dot-leaders"),
+    pytest.param("\ud800/../outside", id="half-a-surrogate-pair"),
+    pytest.param("/etc/passwd", id="absolute"),
+    pytest.param("//etc/passwd", id="absolute-two-slashes"),
+    pytest.param("/", id="root-of-the-system"),
+    pytest.param("/proc/self/root/etc/passwd", id="proc-root"),
+    pytest.param("/proc/self/cwd", id="proc-cwd"),
+    pytest.param("/proc/self/environ", id="proc-environ"),
+    pytest.param("/dev/fd/0", id="dev-fd"),
+    pytest.param("/memories-evil/secret.txt", id="sibling-of-the-name"),
+    pytest.param("/memoriesevil", id="name-as-a-prefix"),
+    pytest.param("/memories/../outside/secret.txt", id="parent-of-the-name"),
+    pytest.param("a/" * (MAX_DEPTH + 1) + "b", id="too-deep"),
+    pytest.param("a/" * 2047 + "b", id="very-deep"),
+    pytest.param("x" * 5000, id="huge"),
+]
+
+
+@pytest.mark.parametrize("path", OUT)
+def test_paths_that_lead_out(still_world: World, path: str) -> None:
+    """None is taken, by any command of any tool, and nothing changes inside either."""
+    before = snapshot(still_world.root)
+    for said in anyio.run(attack, still_world, path):
+        assert re.match(r"Error: (the path|a path|`(old_|new_)?path`)", said), said
+    assert snapshot(still_world.root) == before
+
+
+@pytest.mark.parametrize("name", ["root-evil", "root2", "outside"])
+def test_absolute_paths_of_siblings(still_world: World, name: str) -> None:
+    """A folder whose path begins with that of the root is another folder."""
+    for said in anyio.run(attack, still_world, f"{still_world.root.parent}/{name}/secret.txt"):
+        assert said.startswith(("Error: the path", "Error: `")), said
+
+
+@pytest.mark.parametrize("path", OUT)
+def test_the_jail_itself(still_world: World, path: str) -> None:
+    """It is the jail that refuses, not what is built on it."""
+    for name in (None, ROOT):
+        with pytest.raises(ToolError):
+            Jail(still_world.root, name=name).parts(path)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "name",
+    [
+        "...",
+        "..a",
+        "a..",
+        "100%",
+        "100%25",
+        "50%2",
+        "~",
+        "~root",
+        "$HOME",
+        "a b",
+        "日本",
+        "é",
+        "-rf",
+        "*",
+        "x" * 255,
+        ".hidden",
+    ],
+)
+async def test_odd_names_are_names(world: World, name: str) -> None:
+    """What only looks like more than a name is one, and is found again under it."""
+    path = f"{ROOT}/{name}"
+    for tool in (
+        TextEditor(world.root, root_name=ROOT),
+        EagerTextEditor(world.root, root_name=ROOT),
+        Memory(world.root),
+    ):
+        assert "created" in await answer(tool, {"command": "create", "path": path, "file_text": "hello"})
+        assert (world.root / name).read_text() == "hello"
+        assert "1\thello" in await answer(tool, {"command": "view", "path": path})
+        (world.root / name).unlink()
+
+
+@pytest.mark.anyio
+async def test_names_that_the_system_refuses(world: World) -> None:
+    """A name that is too long is told in words, and leaves no folder behind that was made on the way to it."""
+    before = snapshot(world.root)
+    for path in ("x" * 256, "new/" + "x" * 256, "new/" + "x" * 256 + "/y"):
+        assert all("File name too long" in said for said in await attack_inside(world, path))
+    assert snapshot(world.root) == before
+
+
+async def attack_inside(world: World, path: str) -> list[str]:
+    """As `attack`, of a place inside the root, and by the commands that would make or read a file."""
+    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    said: list[str] = []
+    for tool in tools:
+        for input in EDITING[:2]:
+            said.append(await answer(tool, {**input, "path": f"{ROOT}/{path}"}))
+    if path.startswith("new/"):  # nothing can be seen in a folder that is not there
+        return [each for each in said if "not exist" not in each and "not found" not in each]
+    return said
+
+
+# --- links and other things -------------------------------------------------------------------------------------------
+
+
+def _link(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _socket(path: Path) -> None:
+    where = Path.cwd()
+    os.chdir(path.parent)  # the address of a socket has 108 bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(where)
+
+
+def _device(path: Path) -> None:
+    try:
+        os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))  # /dev/zero, which never ends
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+@pytest.mark.parametrize("below", ["", "/secret.txt", "/new.txt"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(_link("../outside/secret.txt"), id="link-to-a-file"),
+        pytest.param(_link("../outside"), id="link-to-a-folder"),
+        pytest.param(_link("/etc"), id="absolute-link"),
+        pytest.param(_link(".."), id="link-to-the-parent"),
+        pytest.param(_link("notes.txt"), id="link-that-stays-inside"),
+        pytest.param(_link("../outside/new.txt"), id="dangling-link"),
+        pytest.param(_link("/proc/self/cwd"), id="link-to-proc"),
+        pytest.param(_link("/dev/zero"), id="link-to-a-device"),
+        pytest.param(_loop, id="loop"),
+        pytest.param(os.mkfifo, id="fifo"),
+        pytest.param(_socket, id="socket"),
+        pytest.param(_device, id="device"),
+    ],
+)
+def test_what_is_no_file_and_no_folder(world: World, make: Callable[[Path], None], below: str) -> None:
+    """It is not followed, not waited for, not written to, not read; what the memory may do is to delete a link."""
+    trap = world.root / "trap"
+    make(trap)
+    said = anyio.run(attack, world, f"trap{below}")
+    before_delete = said[: next((at for at, each in enumerate(said) if "deleted" in each), len(said))]
+    assert not [each for each in before_delete if "uccessfully" in each]
+
+
+@pytest.mark.anyio
+async def test_a_listing_does_not_follow_links(world: World) -> None:
+    """They are named for what they are."""
+    (world.root / "inner" / "out").symlink_to("../../outside")
+    for tool in (
+        TextEditor(world.root, root_name=ROOT),
+        EagerTextEditor(world.root, root_name=ROOT),
+        Memory(world.root),
+    ):
+        said = await answer(tool, {"command": "view", "path": ROOT})
+        assert f"{ROOT}/inner/out (symbolic link)" in said
+        assert "secret" not in said
+
+
+@pytest.mark.anyio
+async def test_names_that_look_like_several_entries(world: World) -> None:
+    """A file that somebody else named stays one line of a listing."""
+    (world.root / "a\n4K\tfake").touch()
+    (world.root / os.fsdecode(b"\xff\xfe")).touch()
+    (world.root / "b\u2028c").touch()
+    said = await answer(Memory(world.root), {"command": "view", "path": ROOT})
+    assert "/memories/a\\n4K\\tfake\n" in said
+    assert len(said.splitlines()) == 1 + 1 + 5
+    said.encode()
+
+
+@pytest.mark.anyio
+async def test_a_hard_link_is_left_behind(world: World) -> None:
+    """A write makes a new file: the other name of the old one, outside, keeps the old content."""
+    for tool in (
+        TextEditor(world.root, root_name=ROOT),
+        EagerTextEditor(world.root, root_name=ROOT),
+        Memory(world.root),
+    ):
+        linked = world.root / "linked.txt"
+        linked.unlink(missing_ok=True)
+        os.link(world.outside / "secret.txt", linked)
+        edit = {"command": "str_replace", "path": f"{ROOT}/linked.txt", "old_str": "secret", "new_str": "evil"}
+        assert "edited" in (said := await answer(tool, edit)) or "replaced" in said
+        assert linked.read_text() == SECRET.replace("secret", "evil")
+        assert (world.outside / "secret.txt").read_text() == SECRET
+
+
+@pytest.mark.anyio
+async def test_deleting_a_folder_with_links_in_it(world: World) -> None:
+    """The links go, what they point to stays."""
+    (world.root / "inner" / "out").symlink_to(world.outside)
+    (world.root / "inner" / "file").symlink_to(world.outside / "secret.txt")
+    assert await answer(Memory(world.root), {"command": "delete", "path": f"{ROOT}/inner"}) == (
+        f"Successfully deleted {ROOT}/inner"
+    )
+    assert not (world.root / "inner").exists()
+
+
+# --- things that change meanwhile -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def meanwhile(step: Callable[[], None]) -> Iterator[list[int]]:
+    """Do something over and over, in a thread; the list holds how often."""
+    over = threading.Event()
+    count = [0]
+
+    def loop() -> None:
+        while not over.is_set():
+            with suppress(OSError):  # what is tried meanwhile may be in the way
+                step()
+            count[0] += 1
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield count
+    finally:
+        over.set()
+        thread.join()
+
+
+def swapping(world: World) -> Callable[[], None]:
+    """Put a link to the outside in the place of a folder, and take it away again."""
+    place, aside = world.root / "inner", world.root / "aside"
+
+    def step() -> None:
+        if not aside.exists():
+            place.rename(aside)
+        place.symlink_to(world.outside)
+        place.unlink()
+        aside.rename(place)
+
+    def step_and_mend() -> None:
+        try:
+            step()
+        except OSError:
+            shutil.rmtree(place)  # made anew while it was away; a link is no folder to it
+
+    return step_and_mend
+
+
+@pytest.mark.parametrize("swaps", [500, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_a_folder_that_becomes_a_link_and_back(world: World, swaps: int) -> None:
+    """Between any check and any use: what is opened is what was looked at, so nothing outside is read or written."""
+    jail = Jail(world.root)
+    (world.root / "inner" / "secret.txt").write_text("inside")
+    answers: set[bytes] = set()
+
+    parts = ("inner", "secret.txt")
+    with meanwhile(swapping(world)) as count:
+        while count[0] < swaps:
+            for act in (
+                lambda: answers.add(jail.read(parts)[0]),
+                lambda: jail.write(parts, b"inside"),
+                lambda: jail.create(("inner", "folder", "new.txt")).discard(),
+                lambda: jail.rename(parts, ("inner", "moved.txt")),
+                lambda: jail.rename(("inner", "moved.txt"), parts),
+                lambda: answers.update(str(entry.parts).encode() for entry in jail.walk((), depth=3, max_entries=50)),
+                lambda: jail.remove(("inner", "folder")),
+            ):
+                with suppress(OSError, ToolError):
+                    act()
+    assert str(("notes.txt",)).encode() in answers
+    assert not any(SECRET.encode() in each for each in answers)
+
+
+@pytest.mark.parametrize("swaps", [500, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_a_file_that_becomes_a_link_and_back(world: World, swaps: int) -> None:
+    """The same with the file itself."""
+    jail = Jail(world.root)
+    place, aside = world.root / "notes.txt", world.root / "aside"
+    answers: set[bytes] = set()
+
+    def step() -> None:
+        with suppress(FileNotFoundError):
+            place.rename(aside)
+        with suppress(FileExistsError):
+            place.symlink_to(world.outside / "secret.txt")
+        with suppress(FileNotFoundError):
+            place.unlink()
+        with suppress(FileNotFoundError):
+            aside.rename(place)
+
+    with meanwhile(step) as count:
+        while count[0] < swaps:
+            for act in (
+                lambda: answers.add(jail.read(("notes.txt",))[0]),
+                lambda: jail.write(("notes.txt",), b"written"),
+                lambda: jail.create(("notes.txt",)).commit(),
+                lambda: jail.stat(("notes.txt",)),
+                lambda: jail.remove(("notes.txt",)),
+            ):
+                with suppress(OSError, ToolError):
+                    act()
+    assert not any(SECRET.encode() in each for each in answers)
+    assert not [path.name for path in world.root.iterdir() if path.name.endswith(".part")]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        pytest.param(_link("../outside/secret.txt"), "is a symbolic link", id="link"),
+        pytest.param(os.mkfifo, "is no regular file", id="fifo"),
+    ],
+)
+def test_between_the_look_and_the_opening(
+    world: World, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], told: str
+) -> None:
+    """The worst moment for a file to become something else: after it was found to be one."""
+    jail, place = Jail(world.root), world.root / "notes.txt"
+    look = os.stat
+
+    def look_and_swap(name: Any, **options: Any) -> os.stat_result:
+        found = look(name, **options)
+        if name == "notes.txt" and stat.S_ISREG(found.st_mode):
+            os.unlink("notes.txt", dir_fd=options["dir_fd"])
+            make(place)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", look_and_swap)
+        with pytest.raises(ToolError, match=told):
+            jail.read(("notes.txt",))
+    place.unlink()
+    place.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", look_and_swap)
+        with suppress(ToolError):
+            jail.write(("notes.txt",), b"evil")
+
+
+@pytest.mark.anyio
+async def test_tools_while_a_folder_becomes_a_link(world: World) -> None:
+    """Whole commands, too, with their several steps."""
+    (world.root / "inner" / "secret.txt").write_text("inside")
+    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    path = f"{ROOT}/inner/secret.txt"
+    said: set[str] = set()
+    with meanwhile(swapping(world)) as count:
+        while count[0] < 300:
+            for tool in tools:
+                for input in EDITING:
+                    said.add(await answer(tool, {**input, "path": path}))
+    assert not any(SECRET in each for each in said)
+
+
+def test_the_root_is_moved(world: World) -> None:
+    """The folder that it was stays the jail, wherever it goes; what stands in its old place is not looked at."""
+    jail = Jail(world.root)
+    moved = world.root.with_name("root-moved")
+    world.root.rename(moved)
+    world.root.symlink_to(world.outside)
+    jail.write(("new.txt",), b"new")
+    assert (moved / "new.txt").read_bytes() == b"new"
+    assert jail.read(("notes.txt",))[0] == b"alpha\nbeta\n"
+    with pytest.raises(FileNotFoundError):
+        jail.read(("secret.txt",))
+
+
+@pytest.mark.anyio
+async def test_the_root_is_removed(world: World) -> None:
+    """Everything is told in words, and nothing is made anywhere."""
+    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    shutil.rmtree(world.root)
+    for tool in tools:
+        for input in EDITING:
+            assert (await answer(tool, {**input, "path": f"{ROOT}/a/b.txt"})).startswith(("Error: ", "The path "))
+        assert (await answer(tool, {"command": "view", "path": ROOT})).endswith(f"\t{ROOT}")
+    assert not world.root.exists()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "input",
+    [
+        {"command": "delete", "path": ROOT},
+        {"command": "delete", "path": f"{ROOT}/"},
+        {"command": "delete", "path": f"{ROOT}/./."},
+        {"command": "rename", "old_path": ROOT, "new_path": f"{ROOT}/inner/x"},
+        {"command": "rename", "old_path": f"{ROOT}/inner", "new_path": ROOT},
+        {"command": "create", "path": f"{ROOT}/", "file_text": ""},
+        {"command": "rename", "old_path": f"{ROOT}/inner", "new_path": f"{ROOT}/notes.txt"},
+        {"command": "rename", "old_path": f"{ROOT}/notes.txt", "new_path": f"{ROOT}/inner"},
+        {"command": "rename", "old_path": f"{ROOT}/notes.txt", "new_path": f"{ROOT}/notes.txt"},
+        {"command": "rename", "old_path": f"{ROOT}/notes.txt", "new_path": f"{ROOT}/notes.txt/x"},
+        {"command": "rename", "old_path": f"{ROOT}/inner", "new_path": f"{ROOT}/inner/x/y"},
+        {"command": "rename", "old_path": f"{ROOT}/inner", "new_path": f"{ROOT}/" + "d/" * (MAX_DEPTH - 1) + "x"},
+    ],
+    ids=lambda input: " ".join(str(value)[:30] for value in input.values()),
+)
+async def test_the_root_and_things_in_the_way(world: World, input: dict[str, Any]) -> None:
+    """Nothing is written over, put into itself, taken from under the tool, or put where nothing can reach it."""
+    (world.root / "inner" / "child").mkdir()
+    before = snapshot(world.root)
+    assert (await answer(Memory(world.root), input)).startswith("Error: ")
+    assert snapshot(world.root) == before
+
+
+def test_a_file_that_grows_while_it_is_read(world: World) -> None:
+    """No more is read than may be."""
+    jail = Jail(world.root)
+    path = world.root / "log"
+    path.touch()
+
+    def grow() -> None:
+        with path.open("ab") as file:
+            file.write(b"x" * 1000)
+        if path.stat().st_size > 100_000:
+            os.truncate(path, 0)
+
+    with meanwhile(grow) as count:
+        while count[0] < 200:
+            with suppress(ToolError):
+                assert len(jail.read(("log",), max_bytes=5000)[0]) <= 5000
+    os.truncate(path, MAX_FILE_BYTES + 1)  # sparse
+    with pytest.raises(ToolError, match="larger than"):
+        jail.read(("log",))
+
+
+# --- handles ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@needs_proc
+async def test_no_handle_is_left_open(world: World) -> None:
+    """Neither by what succeeds nor by what fails, in whatever way."""
+    (world.root / "link").symlink_to("../outside")
+    (world.root / "binary").write_bytes(b"\xff\0")
+    os.mkfifo(world.root / "fifo")
+    tools = (TextEditor(world.root, root_name=ROOT), EagerTextEditor(world.root, root_name=ROOT), Memory(world.root))
+    paths = ("notes.txt", "inner", "link", "link/x", "fifo", "notes.txt/x", "new/a/b", "binary", "", "x" * 256, "../x")
+
+    async def everything() -> None:
+        for tool in tools:
+            for path in paths:
+                for input in memory_inputs(f"{ROOT}/{path}"):
+                    await answer(tool, {"path": f"{ROOT}/{path}", **input}) if isinstance(tool, Memory) else None
+                for input in EDITING:
+                    await answer(tool, {**input, "path": f"{ROOT}/{path}"})
+        jail = Jail(world.root)
+        for parts in ((), ("inner",), ("link",)):
+            with suppress(OSError, ToolError):
+                jail.read(parts)
+            next(jail.walk((), depth=2, max_entries=5), None)
+
+    before = handles_in(world.root)
+    await everything()
+    gc.collect()
+    assert handles_in(world.root) == before
