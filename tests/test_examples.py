@@ -167,6 +167,34 @@ def test_step_by_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_coding_agent(tmp_path: Path) -> None:
+    """Ten turns on its own server, without a key: the files are there before their inputs end, and the tests pass."""
+    output, bodies = run_example("coding_agent.py", Scenario(reply(text("Not asked."))), tmp_path)
+    assert bodies == []
+    growing = re.findall(r"words\.py: ([0-9]+) lines on disk, still being written", output)
+    assert len(set(growing)) > 5
+    assert output.index("FAILED (failures=1)") < output.index("OK") < output.index("RunStatus.COMPLETED, 10 turns")
+
+
+@pytest.mark.slow
+def test_coding_agent_with_a_task(tmp_path: Path) -> None:
+    """The task is sent to the API, with the three tools."""
+    scenario = Scenario(reply(tool_use("bash", {"command": "echo $((6 * 7))"})), reply(text("42.")))
+    output, bodies = run_example("coding_agent.py", scenario, tmp_path, "What is 6 * 7?", "claude-made-1")
+    assert "bash: 42" in output
+    assert [tool["name"] for tool in bodies[0]["tools"]] == ["bash", "text_editor", "memory"]  # type: ignore[attr-defined]
+    assert bodies[0]["messages"] == [{"role": "user", "content": "What is 6 * 7?"}]
+
+
+@pytest.mark.slow
+def test_use_computer(tmp_path: Path) -> None:
+    """A page in Chromium, on a server of its own; what the model sees is kept."""
+    output, _ = run_example("use_computer.py", Scenario(reply(text("Not asked."))), tmp_path)
+    assert "RunStatus.COMPLETED" in output
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == [f"screenshot-{number}.png" for number in (1, 2, 3)]
+
+
+@pytest.mark.slow
 def test_resume(tmp_path: Path) -> None:
     """Killed in its third turn and started again it goes on there; cut off, it sends again; nothing is noted twice."""
     rivers = ["Glomma", "Danube", "Po"]

@@ -13,7 +13,7 @@ import pytest
 
 import eagerstream
 from eagerstream import ToolProgress, ToolStart, validate_history
-from eagerstream.builtin.eager_text_editor import EagerTextEditor
+from eagerstream.builtin.text_editor.eager import EagerTextEditor
 from eagerstream.replay import encode_event, reply, text
 from eagerstream.run import Run
 from tests.builtin.support import conversation, names, results, said, texts, until

@@ -51,6 +51,8 @@ def root(tmp_path: Path) -> Iterator[Path]:
         pytest.param("/proc/self/environ", id="the process's"),
         pytest.param("/proc/self/root/etc/passwd", id="through a process"),
         pytest.param("\ud800/../secret.txt", id="half a surrogate pair"),
+        pytest.param("..%c0%afsecret.txt", id="overlong"),
+        pytest.param("\u2025/secret.txt", id="two dots in one character"),
         pytest.param("", id="empty"),
         pytest.param("x/" * 5000, id="very long"),
     ],
@@ -65,9 +67,7 @@ async def test_paths_that_lead_out(root: Path, path: str) -> None:
         assert tree(root) == before
 
 
-@pytest.mark.parametrize(
-    "path", ["..%c0%afsecret.txt", "~/x", "$HOME/x", "`id`", "a;b", "*", "C:x", "-rf", ".. ", "...", "\u2025"]
-)
+@pytest.mark.parametrize("path", ["~/x", "$HOME/x", "`id`", "a;b", "*", "C:x", "-rf", ".. ", "..."])
 @pytest.mark.anyio
 async def test_names_that_are_only_odd(root: Path, path: str) -> None:
     """Nothing expands them: they are names inside the root."""

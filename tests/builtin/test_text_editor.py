@@ -14,7 +14,7 @@ from anthropic.types import beta
 
 from eagerstream.builtin.document import Document
 from eagerstream.builtin.growing_file import MAX_FILE_BYTES
-from eagerstream.builtin.text_editor import TextEditor, TextEditorVersion
+from eagerstream.builtin.text_editor.tool import TextEditor, TextEditorVersion
 from eagerstream.errors import UsageError
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, says, texts
 

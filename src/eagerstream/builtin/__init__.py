@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .computer import ChromiumPage as ChromiumPage, Computer as Computer, ComputerHandler as ComputerHandler
     from .files import Edit as Edit, Files as Files, MultiEdit as MultiEdit, Read as Read, Write as Write
     from .jail import Jail as Jail
+    from .memory import Memory as Memory
     from .search import (
         BraveSearch as BraveSearch,
         SearchPage as SearchPage,
@@ -38,25 +39,29 @@ if TYPE_CHECKING:
         web_search as web_search,
     )
     from .sql import SQL as SQL
+    from .text_editor import EagerTextEditor as EagerTextEditor, TextEditor as TextEditor
     from .truncation import truncate_output as truncate_output, truncate_results as truncate_results
 
 _HOMES = {
+    "Bash": "bash",
     "BraveSearch": "search",
     "BrowserToolset": "browser_toolset",
-    "Bash": "bash",
     "Calculator": "calculator",
     "ChromiumPage": "computer",
     "Computer": "computer",
     "ComputerHandler": "computer",
+    "EagerTextEditor": "text_editor",
     "Edit": "files",
     "Files": "files",
     "Jail": "jail",
+    "Memory": "memory",
     "MultiEdit": "files",
     "Read": "files",
     "SQL": "sql",
     "SearchPage": "search",
     "SearchResult": "search",
     "SearchTool": "search",
+    "TextEditor": "text_editor",
     "WikipediaSearch": "search",
     "Write": "files",
     "advisor": "server_tools",

@@ -18,7 +18,7 @@ from .jail import Jail
 from .lines import listing, shown_lines, snippet
 from .paths import Parts
 from .schema_tool import in_turn, with_definition
-from .text_editor_commands import wrong_line
+from .text_editor.commands import wrong_line
 from .text_files import TextFiles, in_words
 
 _ROOT: Final = "/memories"

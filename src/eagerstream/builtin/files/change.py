@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ...errors import ToolError
 from ..growing_file import MAX_FILE_BYTES, GrowingFile
-from ..jail import Parts
+from ..paths import Parts
 from .shared import SharedFiles
 from .versions import Expected, Version
 

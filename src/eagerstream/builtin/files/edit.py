@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
-from ..jail import Parts
+from ..paths import Parts
 from .change import Change, Written
 from .shared import Refused, SharedFiles
 from .texts import FileText, NoSingleMatch

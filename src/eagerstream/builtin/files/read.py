@@ -9,7 +9,8 @@ import anyio.to_thread
 from pydantic import Field
 
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, text_block
-from ..jail import Entry, Parts
+from ..jail import Entry
+from ..paths import Parts
 from .shared import Refused, SharedFiles
 from .texts import MAX_PAGE_BYTES, FileText, Page, page_of
 from .versions import Version

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from ...errors import UsageError
 from ...tools import ToolErrorCode, ToolResponse
-from ..jail import Jail, Parts
+from ..jail import Jail
+from ..paths import Parts
 from .versions import Expected, KnownFiles, Version
 from .words import WORDS, Language
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
-from ..jail import Parts
+from ..paths import Parts
 
 _MAX_FILES: Final = 10_000
 _MAX_OWN: Final = 100

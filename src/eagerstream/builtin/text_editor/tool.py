@@ -7,11 +7,11 @@ from typing import Any, Final, Literal, NamedTuple, Unpack
 
 import anyio.to_thread
 
-from ..errors import UsageError
-from ..tools import Tool, ToolOptions, ToolResponse
-from .jail import Jail
-from .schema_tool import in_turn, with_definition
-from .text_editor_commands import EditorCommands
+from ...errors import UsageError
+from ...tools import Tool, ToolOptions, ToolResponse
+from ..jail import Jail
+from ..schema_tool import in_turn, with_definition
+from .commands import EditorCommands
 
 TextEditorVersion = Literal[
     "text_editor_20250728", "text_editor_20250429", "text_editor_20250124", "text_editor_20241022"

@@ -10,15 +10,15 @@ import anyio
 from anyio.to_thread import run_sync
 from pydantic import Field
 
-from ..errors import InputInterrupted, ToolError
-from ..tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
-from ..wire import Outcome
-from .growing_file import GrowingFile
-from .jail import Jail
-from .paths import Parts
-from .schema_tool import in_turn
-from .text_editor_commands import EditorCommands, created
-from .text_files import in_words
+from ...errors import InputInterrupted, ToolError
+from ...tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
+from ...wire import Outcome
+from ..growing_file import GrowingFile
+from ..jail import Jail
+from ..paths import Parts
+from ..schema_tool import in_turn
+from ..text_files import in_words
+from .commands import EditorCommands, created
 
 _REPORT_S: Final = 0.1
 """Progress is told at most so often."""

@@ -6,14 +6,14 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..errors import ToolError
-from ..tools import ToolErrorCode, ToolResponse
-from .document import Document
-from .fields import integer_field, text_field, unknown_command
-from .jail import Jail
-from .lines import listing, shortened, shown_lines
-from .paths import Parts
-from .text_files import TextFiles, in_words
+from ...errors import ToolError
+from ...tools import ToolErrorCode, ToolResponse
+from ..document import Document
+from ..fields import integer_field, text_field, unknown_command
+from ..jail import Jail
+from ..lines import listing, shortened, shown_lines
+from ..paths import Parts
+from ..text_files import TextFiles, in_words
 from .undo import UndoHistory
 
 NO_MATCH: Final = "Error: No match found for replacement. Please check your text and try again."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final, NamedTuple
 
-from .paths import Parts
+from ..paths import Parts
 
 _MAX_EDITS: Final = 100
 _MAX_BYTES: Final = 64 * 1024 * 1024

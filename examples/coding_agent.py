@@ -1,0 +1,58 @@
+"""A coding agent with bash, a text editor and a memory: its files are there line by line, while they are still written.
+
+Without a task, a scripted session of ten turns is played, which needs no key; with one, ANTHROPIC_API_KEY. Commands run
+with your rights: give them a container of their own for anything but a try (`Bash(argv=...)`).
+
+Usage: python coding_agent.py [TASK] [MODEL]
+"""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anyio
+from anthropic import AsyncAnthropic
+
+import eagerstream
+from eagerstream import TextDelta, ToolProgress, ToolStop
+from eagerstream.builtin import Bash, EagerTextEditor, Memory
+from eagerstream.demo import coding
+from eagerstream.redaction import printable
+from eagerstream.replay import ReplayServer, Timing
+
+
+@asynccontextmanager
+async def scripted() -> AsyncIterator[AsyncAnthropic]:
+    """A client of a server in this process, which plays the session."""
+    session = coding.session(timing=Timing(tokens_per_second=150))
+    async with ReplayServer(session) as server, AsyncAnthropic(api_key="none", base_url=server.base_url) as client:
+        yield client
+
+
+async def main(task: str | None, model: str, folder: Path) -> None:
+    request: Any = {"model": model, "max_tokens": 32_000, "max_turns": 50}
+    request["messages"] = [{"role": "user", "content": task or coding.TASK}]
+    async with AsyncAnthropic() if task else scripted() as client, Bash(cwd=folder) as bash:
+        tools = [bash, EagerTextEditor(folder), Memory(folder.with_name("memories"))]
+        async with eagerstream.run(client, tools=tools, **request) as run:
+            async for event in run:
+                match event:
+                    case TextDelta(text=text):
+                        print(printable(text), end="", flush=True)
+                    case ToolProgress(call=call, value={"path": str(path)}):  # of the editor, while it writes
+                        lines = (folder / path).read_text().count("\n") if (folder / path).is_file() else 0
+                        state = "still being written" if call.input.outcome is None else "whole"
+                        print(f"\n  {printable(path)}: {lines} lines on disk, {state}", end="")
+                    case ToolStop(call=call):
+                        print(f"\n  {call.name}: {printable(str((call.result or {}).get('content')))}")
+    print(f"\n{run.result.status}, {run.result.turns} turns")
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as root:
+        (Path(root) / "work").mkdir()
+        task, model = [*sys.argv[1:], None, None][:2]
+        anyio.run(main, task, model or "claude-opus-4-7", Path(root) / "work")
