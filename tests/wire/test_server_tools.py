@@ -231,6 +231,16 @@ def test_a_reply_that_comes_whole_with_its_start() -> None:
     assert result.call == SEARCH
 
 
+def test_an_empty_input_that_comes_whole_with_the_start() -> None:
+    """The result behind it proves that the call was whole, even in a reply that is cut later; and comes after it."""
+    content = [SEARCH | {"input": {}}, {"type": "web_search_tool_result", **FOUND}]
+    events = assembled(message_start(content=content), message_delta("max_tokens"), MESSAGE_STOP)
+    ends = [event for event in events if isinstance(event, InputStop | ServerToolResult)]
+    assert [type(event) for event in ends] == [ServerToolUse, ServerToolResult]
+    (use,) = uses(events)
+    assert (use.input.outcome, use.input.value) == (Outcome.VALID, {})
+
+
 def test_many_results_cost_little() -> None:
     """A peer may send thousands of results, each of no call: the history is gone through once, not for each."""
     looks = 0

@@ -127,7 +127,10 @@ class InputAccumulator(Generic[InputT]):
         self.inputs.clear()
         self._count = 0
         for index, block in enumerate(content):
-            if isinstance(block, Mapping) and block.get("type") in TOOL_BLOCKS:
+            if not isinstance(block, Mapping):
+                continue
+            events += self._settle_empty(whole=True)  # the block after it proves that it was whole
+            if block.get("type") in TOOL_BLOCKS:
                 events += self._start(index, block)
                 events += self._feed_stop({"index": index})
         return events
