@@ -47,6 +47,7 @@ EVENTS = """<!doctype html><meta charset=utf-8><title>Events</title>
 <input id=slider type=range min=0 max=100 value=0 style="top: 500px">
 <button id=alert style="top: 550px" onclick="alert('Sure?\\nReally?')">alert</button>
 <button id=early style="top: 600px" onmousedown="alert('down')">alert</button>
+<div id=asks style="left: 400px; top: 50px; background: green"></div>
 <a id=tab style="top: 650px" href="/tab" target=_blank>tab</a>
 <a id=slow style="top: 700px" href="/next">next</a>
 <script>
@@ -57,6 +58,7 @@ EVENTS = """<!doctype html><meta charset=utf-8><title>Events</title>
       seen.push([type, event.key ?? [event.clientX, event.clientY].join(), event.button ?? event.repeat, held].join(' '));
     }, {capture: true});
   to.addEventListener('dragover', (event) => event.preventDefault());
+  asks.addEventListener('mousemove', (event) => event.buttons && alert('dragging'));
   addEventListener('contextmenu', (event) => event.preventDefault());
 </script>
 """
@@ -275,6 +277,17 @@ async def test_dialogs(events: ChromiumPage, y: int, said: str) -> None:
     assert note == f"The page opened a dialog, which was dismissed: {said}"
     assert pixels(await events.screenshot()).size == (1024, 768)
     assert await events.left_click((600, 600)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_dialog_while_dragging(events: ChromiumPage) -> None:
+    """The drag ends there, and the button is let go: what follows drags nothing."""
+    note = await events.left_click_drag((410, 60), (590, 80))
+    assert note == "The page opened a dialog, which was dismissed: dragging"
+    assert await evaluate(events, "addEventListener('mousemove', (event) => window.buttons = event.buttons)") is None
+    await events.mouse_move((600, 600))
+    assert await evaluate(events, "buttons") == 0
 
 
 @pytest.mark.slow

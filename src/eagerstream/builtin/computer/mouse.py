@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeAlias
 
 from .chromium import Chromium
@@ -44,22 +46,30 @@ class Mouse:
     def click(self, browser: Chromium, button: Button, count: int, modifiers: int = 0) -> None:
         """Click so many times."""
         for number in range(1, count + 1):
-            self.press(browser, button, modifiers, count=number)
-            self.release(browser, button, modifiers, count=number)
+            with self._pressed(browser, button, modifiers, count=number):
+                pass
 
     def drag(self, browser: Chromium, start: Point, end: Point, modifiers: int = 0) -> None:
         """From one point to another, with places between: a page may begin to drag only after a few."""
         self.move(browser, start, modifiers)
-        self.press(browser, "left", modifiers)
-        for step in range(1, _DRAG_STEPS + 1):
-            x, y = (round(a + (b - a) * step / _DRAG_STEPS) for a, b in zip(start, end, strict=True))
-            self.move(browser, (x, y), modifiers)
-        self.release(browser, "left", modifiers)
+        with self._pressed(browser, "left", modifiers):
+            for step in range(1, _DRAG_STEPS + 1):
+                x, y = (round(a + (b - a) * step / _DRAG_STEPS) for a, b in zip(start, end, strict=True))
+                self.move(browser, (x, y), modifiers)
 
     def turn_wheel(self, browser: Chromium, x: int, y: int, clicks: int, modifiers: int = 0) -> None:
         """Turn the wheel, to the right (`x` of 1) or down (`y` of 1); a click is 100 pixels."""
         for _ in range(clicks):
             self._send(browser, "mouseWheel", modifiers, deltaX=x * _WHEEL_PX, deltaY=y * _WHEEL_PX)
+
+    @contextmanager
+    def _pressed(self, browser: Chromium, button: Button, modifiers: int, *, count: int = 1) -> Iterator[None]:
+        """A button pressed, and let go also where a dialog or a page that hangs comes between."""
+        try:
+            self.press(browser, button, modifiers, count=count)
+            yield
+        finally:
+            self.release(browser, button, modifiers, count=count)
 
     def _send(self, browser: Chromium, type: str, modifiers: int, **more: Any) -> None:
         x, y = self.at
