@@ -124,6 +124,9 @@ WAYS_OUT = """<!doctype html><title>Ways out</title>
 <a href="{other}/tab" target=_blank style="position: absolute; left: 10px; top: 90px">tab</a>
 <form action="{other}/form" method=post style="position: absolute; left: 10px; top: 130px"><input type=submit></form>
 <iframe src="{other}/frame" style="display: none"></iframe><img src="{other}/image"><img src="{own}/redirect?{other}/image2">
+<object data="{other}/object"></object><video src="{other}/video"></video>
+<iframe src="data:text/html,<img src={other}/data>"></iframe><iframe id=blob></iframe>
+<iframe srcdoc="<meta http-equiv=refresh content='0;url={other}/refresh'>"></iframe>
 <img src="{own}/allowed"><img src="http://localhost:{own_port}/alias"><img src="http://[::1]:{own_port}/alias">
 <script>
   window.ended = [];
@@ -134,11 +137,27 @@ WAYS_OUT = """<!doctype html><title>Ways out</title>
   socket.onerror = note('socket');
   const worker = "fetch('{other}/worker', {{mode: 'no-cors'}}).then(() => postMessage(1), () => postMessage(0))";
   new Worker(URL.createObjectURL(new Blob([worker]))).onmessage = note('worker');
+  blob.src = URL.createObjectURL(new Blob(["<img src={other}/blob>"], {{type: 'text/html'}}));
+  new EventSource('{other}/events').onerror = note('events');
+  new SharedWorker("data:text/javascript,onconnect = (event) => fetch('{other}/shared', {{mode: 'no-cors'}})" +
+    ".then(() => event.ports[0].postMessage(1), () => event.ports[0].postMessage(0))").port.onmessage = note('shared');
+  const serve = async () => {{
+    await navigator.serviceWorker.register('/serve.js');
+    (await navigator.serviceWorker.ready).active.postMessage('{other}/served');
+  }};
+  serve().then(note('serving'), note('unserved'));
+  navigator.serviceWorker.onmessage = note('served');
   const peer = new RTCPeerConnection({{iceServers: [{{urls: 'stun:127.0.0.1:{udp_port}'}}]}});
   peer.onicegatheringstatechange = () => peer.iceGatheringState === 'complete' && ended.push('webrtc');
   peer.createDataChannel('x');
   peer.createOffer().then((offer) => peer.setLocalDescription(offer));
 </script>"""
+
+
+# `ended` of the page: fetch, socket, worker, WebRTC, event source, shared worker, service worker: registered, answered.
+_ENDED = 8
+SERVE = """addEventListener('message', (event) => event.waitUntil(
+  fetch(event.data, {mode: 'no-cors'}).then(() => 1, () => 0).then((got) => event.source.postMessage(got))))"""
 
 
 @pytest.fixture
@@ -163,12 +182,12 @@ def ways_out(own: Site, other: Site, udp: socket.socket) -> str:
 
 async def try_all(page: ChromiumPage) -> None:
     """Every way out of the page, one after the other."""
-    await until(page, "ended.length === 4")
+    await until(page, f"ended.length === {_ENDED}")
     for y in (20, 60, 100, 140):
         await page.left_click((15, y))
         await page.screenshot()
         await page._run(lambda browser: browser._running().get(page._url))
-        await until(page, "ended.length === 4")
+        await until(page, f"ended.length === {_ENDED}")
 
 
 @pytest.mark.slow
@@ -176,7 +195,7 @@ async def try_all(page: ChromiumPage) -> None:
 async def test_no_way_out(other: Site, udp: socket.socket) -> None:
     """Links, redirects, forms, tabs, frames, images, requests of scripts and workers, sockets, WebRTC: none gets there."""
     with site({}) as own:
-        own.pages["/"] = ways_out(own, other, udp)
+        own.pages |= {"/": ways_out(own, other, udp), "/serve.js": SERVE}
         async with chromium_page(f"{own.origin}/") as page:
             await try_all(page)
     assert other.asked == []
@@ -191,7 +210,7 @@ async def test_no_way_out(other: Site, udp: socket.socket) -> None:
 async def test_origins_that_are_allowed(other: Site, udp: socket.socket) -> None:
     """The same page gets everywhere then: what the test above shows is not a page that does nothing."""
     with site({}) as own:
-        own.pages["/"] = ways_out(own, other, udp)
+        own.pages |= {"/": ways_out(own, other, udp), "/serve.js": SERVE}
         async with chromium_page(f"{own.origin}/", allowed_origins=[other.origin]) as page:
             await try_all(page)
     ways = (
@@ -207,6 +226,14 @@ async def test_origins_that_are_allowed(other: Site, udp: socket.socket) -> None
         "beacon",
         "socket",
         "worker",
+        "object",
+        "video",
+        "data",
+        "blob",
+        "refresh",
+        "events",
+        "shared",
+        "served",
     )
     assert {f"/{way}" for way in ways} <= {path.rstrip("?") for path in other.asked}
 
