@@ -126,6 +126,7 @@ def test_mistakes_of_the_model(code: str) -> None:
         {"failure_threshold": 1.5},
         {"recovery_timeout_s": -1},
         {"recovery_timeout_s": float("nan")},
+        {"recovery_timeout_s": float("inf")},
     ],
 )
 def test_settings_out_of_range(settings: dict[str, Any]) -> None:

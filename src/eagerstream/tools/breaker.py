@@ -6,6 +6,7 @@ and for how long. The protocol is that of HelloAgents: closed, open, closed agai
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -89,8 +90,8 @@ class CircuitBreaker:
     ) -> None:
         if type(failure_threshold) is not int or failure_threshold < 1:
             raise UsageError(f"failure_threshold must be at least 1, not {failure_threshold!r}")
-        if isinstance(recovery_timeout_s, bool) or not recovery_timeout_s >= 0:
-            raise UsageError(f"recovery_timeout_s must be at least 0, not {recovery_timeout_s!r}")
+        if isinstance(recovery_timeout_s, bool) or not 0 <= recovery_timeout_s < math.inf:
+            raise UsageError(f"recovery_timeout_s must be a number that is not negative, not {recovery_timeout_s!r}")
         self.failure_threshold = failure_threshold
         self.recovery_timeout_s = recovery_timeout_s
         self.enabled = enabled
