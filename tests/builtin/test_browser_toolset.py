@@ -58,10 +58,18 @@ def test_the_definition() -> None:
         ({"fly": navigate}, {}, "has no fly"),
         ({"navigate": plain}, {}, "async functions: navigate"),
         ({}, {"configs": {"swim": {"enabled": True}}}, "has no swim"),
+        ({}, {"configs": {"zoom": {"enabled": True}}}, "no function for zoom"),
         ({}, {"definition": {}}, "definition"),
         ({}, {"strict": True}, "strict"),
     ],
-    ids=["unknown member", "plain function", "unknown member in configs", "definition", "strict"],
+    ids=[
+        "unknown member",
+        "plain function",
+        "unknown member in configs",
+        "switched on without a function",
+        "definition",
+        "strict",
+    ],
 )
 def test_wrong_settings(members: dict[str, Any], options: dict[str, Any], said: str) -> None:
     """When it is made, not when the API refuses the request."""

@@ -35,7 +35,8 @@ class BrowserToolset(Tool):
         options: See `ToolOptions`; of those that go into the definition, `cache_control` alone.
 
     Raises:
-        UsageError: There is no such member, a function is not async, or an option is wrong.
+        UsageError: There is no such member, one is switched on that has no function, a function is not async, or an
+            option is wrong.
     """
 
     def __init__(
@@ -51,6 +52,10 @@ class BrowserToolset(Tool):
             raise UsageError(f"the browser toolset has no {', '.join(unknown)}")
         if plain := sorted(name for name, function in members.items() if not inspect.iscoroutinefunction(function)):
             raise UsageError(f"members of the browser toolset are async functions: {', '.join(plain)}")
+        if missing := sorted(
+            name for name, config in (configs or {}).items() if config.get("enabled") and name not in members
+        ):
+            raise UsageError(f"the browser toolset has no function for {', '.join(missing)}, which configs switch on")
         # Said of each member: a few are off unless they are switched on.
         merged = {name: {"enabled": name in members, **(configs or {}).get(name, {})} for name in BROWSER_MEMBERS}
         self._members = {name: function for name, function in members.items() if merged[name]["enabled"] is True}
