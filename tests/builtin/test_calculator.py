@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.builtin.calculator import Calculator
+from eagerstream.errors import UsageError
 from eagerstream.tools import ToolResponse
 
 
@@ -175,6 +176,12 @@ def test_chinese() -> None:
     assert compute("", language="zh").text == "计算表达式不能为空"
     assert compute("2 +", language="zh").text.startswith("表达式语法错误: ")
     assert compute("1 / 0", language="zh").text == "计算失败: 除数为零"
+
+
+def test_a_language_that_is_not_known() -> None:
+    """When it is made, not when it is called."""
+    with pytest.raises(UsageError, match="language must be one of en, zh"):
+        compute("1", language="fr")
 
 
 def test_languages_have_the_same_words() -> None:

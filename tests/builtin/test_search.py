@@ -200,6 +200,13 @@ async def test_own_user_agent() -> None:
     assert seen[0].headers["user-agent"] == "ann@example.org"
 
 
+def test_a_language_that_is_not_known() -> None:
+    """When it is made, not when it is called."""
+    options: dict[str, Any] = {"language": "fr"}
+    with pytest.raises(UsageError, match="language must be one of en, zh"):
+        WikipediaSearch(**options)
+
+
 @pytest.mark.parametrize("edition", ["", "EN", "evil.example/", "en.evil", "en@evil", "a"])
 def test_editions(edition: str) -> None:
     """An edition never leads to another host."""

@@ -114,6 +114,13 @@ def test_no_room(bounds: Any) -> None:
         truncate_output("x", **bounds)
 
 
+@pytest.mark.parametrize("settings", [{"direction": "middle"}, {"language": "fr"}])
+def test_unknown_words(settings: Any) -> None:
+    """A direction or language that is not known is told of, and no text passes for a cut one."""
+    with pytest.raises(UsageError, match=f"{next(iter(settings))} must be one of"):
+        truncate_output(LINES, 3, **settings)
+
+
 def test_no_results_wanted() -> None:
     """As is a limit of none."""
     with pytest.raises(UsageError, match="at least 1"):

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ..tools import Tool, ToolErrorCode, ToolResponse
 from ..tools.options import ToolOptions
-from .truncation import Language
+from .language import Language, check_language
 
 Number = int | float
 
@@ -44,6 +44,7 @@ class Calculator(Tool):
     """
 
     def __init__(self, *, language: Language = "en", **options: Unpack[ToolOptions]) -> None:
+        check_language(language)
         self._words = _WORDS[language]
         options.setdefault("name", "calculator")
         options.setdefault("description", _DESCRIPTION)

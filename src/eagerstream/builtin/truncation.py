@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict, get_args
 
 from ..errors import UsageError
 from ..tools import ToolResponse
 from ..wire import encodable
-
-Language = Literal["en", "zh"]
-"""The language in which a tool words its results."""
+from .language import Language, check_language
 
 Direction = Literal["head", "tail", "head_tail"]
 """Which end of an output is kept."""
@@ -43,9 +41,10 @@ def truncate_results(
         Its data is `{"results": list, "total": int | None, "truncated": bool}`.
 
     Raises:
-        UsageError: `limit` is less than 1.
+        UsageError: `limit` is less than 1, or there is no such language.
     """
     _check_positive(limit=limit)
+    check_language(language)
     shown = list(results[:limit])
     if total is None and not has_more:
         total = len(results)
@@ -95,9 +94,12 @@ def truncate_output(
         language: Of that line.
 
     Raises:
-        UsageError: A bound is less than 1.
+        UsageError: A bound is less than 1, or there is no such direction or language.
     """
     _check_positive(max_lines=max_lines, max_bytes=max_bytes)
+    check_language(language)
+    if direction not in get_args(Direction):
+        raise UsageError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r:.80}")
     started_s = perf_counter()
     text = str(encodable(text))
     lines = text.splitlines(keepends=True)

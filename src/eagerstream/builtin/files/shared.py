@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...errors import UsageError
 from ...tools import ToolErrorCode, ToolResponse
 from ..jail import Jail
+from ..language import Language, check_language
 from ..paths import Parts
 from .versions import Expected, KnownFiles, Version
-from .words import WORDS, Language
+from .words import WORDS
 
 
 class Refused(Exception):
@@ -45,8 +45,7 @@ class SharedFiles:
         backups: bool = False,
         language: Language = "en",
     ) -> None:
-        if language not in WORDS:
-            raise UsageError(f"language must be one of {', '.join(WORDS)}, not {language!r}")
+        check_language(language)
         self.jail: Final = Jail(root)
         self.known: Final = KnownFiles()
         self.words: Final = WORDS[language]

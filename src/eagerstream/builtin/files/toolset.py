@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Mapping
 
 from ...tools import Tool
+from ..language import Language
 from .edit import Edit, MultiEdit
 from .read import Read
 from .shared import SharedFiles
-from .words import Language
 from .write import Write
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-Language: TypeAlias = Literal["en", "zh"]
+from ..language import Language
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from ...tools import Tool, ToolCall, ToolResponse
 from ...tools.options import ToolOptions
 from ...wire import encodable
 from ...wire.events import Block
-from ..truncation import Language, truncate_results
+from ..language import Language, check_language
+from ..truncation import truncate_results
 
 MAX_COUNT: Final = 20
 """Results that a model can ask for at once; the services that are built in give no more."""
@@ -80,6 +81,7 @@ class SearchTool(Tool, ABC):
     """
 
     def __init__(self, *, language: Language = "en", **options: Unpack[ToolOptions]) -> None:
+        check_language(language)
         self._language = language
         super().__init__(self._answer, **options)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from ...errors import UsageError
 from ...tools.options import ToolOptions
+from ..language import Language
 from ..time_limit import take_time_limit_s
-from ..truncation import Language
 from .http import get_json
 from .tool import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
 
