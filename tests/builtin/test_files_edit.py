@@ -155,9 +155,12 @@ async def test_what_cannot_be_edited(root: Path, name: str, input: dict[str, Any
 
 @pytest.mark.parametrize(("name", "input"), inputs_of())
 @pytest.mark.parametrize("change", ["in place", "replaced", "with its times put back"])
+@pytest.mark.parametrize("is_named", [False, True], ids=["not named", "the version named"])
 @pytest.mark.anyio
-async def test_changed_since_it_was_read(root: Path, name: str, input: dict[str, Any], change: str) -> None:
-    """CONFLICT, also where the edit would fit."""
+async def test_changed_since_it_was_read(
+    root: Path, name: str, input: dict[str, Any], change: str, is_named: bool
+) -> None:
+    """CONFLICT, also where the edit would fit, and where the version that was read is named by a time that is back."""
     path = root / "a.txt"
     path.write_text("one, and 1")
     files = Files(root)
@@ -174,8 +177,10 @@ async def test_changed_since_it_was_read(root: Path, name: str, input: dict[str,
             path.write_text("one, and 2")
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     now = tree(root)
-    response = await answer_of(getattr(files, name), path="a.txt", **input)
+    named = {"file_mtime_ms": before.st_mtime_ns // 1_000_000} if is_named else {}
+    response = await answer_of(getattr(files, name), path="a.txt", **input, **named)
     assert response.code == ToolErrorCode.CONFLICT
+    assert ("is the same" in response.text) == (change != "in place")
     assert tree(root) == now
     await answer_of(files.read, path="a.txt")
     assert (await answer_of(getattr(files, name), path="a.txt", **input)).data["modified"]

@@ -92,6 +92,24 @@ async def test_while_it_is_written(root: Path, race: Callable[[Path], None]) -> 
 
 
 @pytest.mark.anyio
+async def test_with_its_time_put_back_while_it_is_written(root: Path) -> None:
+    """The version that the model names is the one that was there when the call began."""
+    path = root / "a.txt"
+    before = path.stat()
+    async with executing(Files(root).tools) as writings:
+        start = f'{{"path": "a.txt", "file_mtime_ms": {before.st_mtime_ns // 1_000_000}, "content": "ev'
+        writing = writings.begin("Write", start)
+        await until(lambda: parts_in(root))
+        path.write_text("of another")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        writing.feed('il"}').end()
+        is_error, said = await writing.answered()
+    assert is_error
+    assert said.startswith("[CONFLICT]")
+    assert tree(root) == {"a.txt": b"of another"}
+
+
+@pytest.mark.anyio
 async def test_made_by_another_while_it_is_written(root: Path) -> None:
     """What did not exist when the call began is not replaced."""
     async with executing(Files(root).tools) as writings:

@@ -67,7 +67,10 @@ class SharedFiles:
         if expected.is_met_by(now):
             return
         current = None if now is None else now.mtime_ms
-        said = self.words.changed if now is not None else self.words.deleted
+        if now is None:
+            said = self.words.deleted
+        else:
+            said = self.words.changed if current != expected.mtime_ms else self.words.changed_alike
         text = said.format(path=self.jail.shown(parts), current=current, known=expected.mtime_ms)
         context = {"current_mtime_ms": current, "cached_mtime_ms": expected.mtime_ms}
         raise self.refused(ToolErrorCode.CONFLICT, text, parts, context)

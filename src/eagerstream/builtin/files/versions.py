@@ -81,8 +81,10 @@ class Expected:
         if self.told_ms is not None:
             if now is None:
                 return False
+            if self.known is not None and self.told_ms == self.known.mtime_ms:  # of which more is known than its mtime
+                return self.known.is_still(now)
             is_our_own = self.known is not None and self.known.is_still(now) and self.told_ms in self.known.own_ms
-            return now.mtime_ms == self.told_ms or is_our_own
+            return (now.mtime_ms == self.told_ms and now == self.found) or is_our_own
         return now == self.found if self.known is None else self.known.is_still(now)
 
     @property

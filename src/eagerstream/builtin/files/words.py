@@ -31,6 +31,7 @@ class Words:
     no_single_match: str
     which_edit: str
     changed: str
+    changed_alike: str
     deleted: str
     unread: str
     not_whole: str
@@ -58,6 +59,8 @@ WORDS: Final[Mapping[Language, Words]] = MappingProxyType(
             which_edit="edits[{index}]: {what} No edit was made.",
             changed="'{path}' was changed since it was read: its file_mtime_ms is {current}, not {known}."
             " Nothing was written. Read it again.",
+            changed_alike="'{path}' was changed since it was read, although its file_mtime_ms is the same."
+            " Nothing was written. Read it again.",
             deleted="'{path}' was deleted since it was read. Nothing was written. Read it again.",
             unread="'{path}' exists, and was not read. Nothing was written. Read it first, then replace or edit it.",
             not_whole="Nothing was written to '{path}'.",
@@ -80,6 +83,7 @@ WORDS: Final[Mapping[Language, Words]] = MappingProxyType(
             no_single_match="old_string 必须唯一匹配文件内容。找到 {count} 处匹配。",
             which_edit="edits[{index}]: {what}未作任何修改。",
             changed="文件 '{path}' 在读取之后被修改: 当前 file_mtime_ms={current}, 已知 {known}。未写入, 请重新读取。",
+            changed_alike="文件 '{path}' 在读取之后被修改, 但 file_mtime_ms 未变。未写入, 请重新读取。",
             deleted="文件 '{path}' 在读取之后被删除。未写入, 请重新读取。",
             unread="文件 '{path}' 已存在但尚未读取。未写入, 请先读取。",
             not_whole="未写入 '{path}'。",
