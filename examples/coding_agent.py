@@ -47,7 +47,7 @@ async def main(task: str | None, model: str, folder: Path) -> None:
                         state = "still being written" if call.input.outcome is None else "whole"
                         print(f"\n  {printable(path)}: {lines} lines on disk, {state}", end="")
                     case ToolStop(call=call):
-                        print(f"\n  {call.name}: {printable(str((call.result or {}).get('content')))}")
+                        print(f"\n  {call.name}: {printable(str((call.result or {}).get('content', 'done')))}")
     print(f"\n{run.result.status}, {run.result.turns} turns")
 
 

@@ -56,14 +56,16 @@ def tool_family(definition: Mapping[str, Any]) -> str:
     return _DATE.sub("", tool_kind(definition))
 
 
-def classify(definition: Mapping[str, Any]) -> ToolClass:
-    """Where the calls of a tool run, by the `type` of its definition.
+def classify(definition: Mapping[str, Any] | str) -> ToolClass:
+    """Where the calls of a tool run, by the `type` of its definition: `classify("web_search_20260318")`.
 
     The date is not looked at: a version that is newer than this library, or none (`"tool_search_tool_regex"`), belongs
     where its family does. The API has never moved a family from one side to the other, and a new version that was taken
     for unknown would go unanswered, or be refused, for nothing.
 
     Args:
-        definition: As the API takes it; one without a `type`, or with `"custom"`, is a user's.
+        definition: As the API takes it, `tool.to_dict()` for example, or its `type` alone. One without a `type`, or
+            with `"custom"`, is a user's.
     """
-    return _CLASSES.get(tool_family(definition), "opaque")
+    kind = {"type": definition} if isinstance(definition, str) else definition
+    return _CLASSES.get(tool_family(kind), "opaque")

@@ -247,7 +247,16 @@ async def test_a_shell_that_cannot_be_started(argv: tuple[str, ...], monkeypatch
         with pytest.raises(ToolError, match="could not be started"):
             await bash.call({"restart": True})
     await until(lambda: children() == before)
-    async with shell(cwd="/no/such/folder") as bash:
+
+
+async def test_a_folder_that_goes_away(tmp_path: Path) -> None:
+    """One that is not there is told of when the tool is made; later, the model is told that there is no shell."""
+    with pytest.raises(UsageError, match="no folder to start a shell in"):
+        Bash(cwd=tmp_path / "missing")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    async with shell(cwd=folder) as bash:
+        folder.rmdir()
         assert await error(bash, "echo a") == "Error: the shell could not be started"
 
 

@@ -69,7 +69,7 @@ def test_results(expression: str, result: float) -> None:
     }
 
 
-INVALID_FORMAT, EXECUTION_ERROR = "INVALID_FORMAT", "EXECUTION_ERROR"
+INVALID_FORMAT, EXECUTION_ERROR = "INVALID_FORMAT", "INVALID_PARAM"
 
 
 @pytest.mark.parametrize(

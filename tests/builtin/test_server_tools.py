@@ -180,6 +180,9 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: web_fetch(use_cache=True, version="20260209"),
         "web_fetch has use_cache since version 20260309, not in 20260209",
     ),
+    "one domain": (lambda: web_search(allowed_domains=odd(5)), "allowed_domains must be a list, not 5"),
+    "citations in words": (lambda: web_fetch(citations=odd("yes")), "citations must be True or False, not 'yes'"),
+    "no configuration": (lambda: mcp_toolset("a", configs={"b": odd(None)}), "a configuration is a mapping, not None"),
     "no server": (lambda: mcp_toolset(""), "mcp_server_name must be a text"),
     "a configuration of something else": (lambda: mcp_toolset("a", default_config={"on": True}), "not 'on'"),
     "a configuration that is no boolean": (

@@ -157,7 +157,7 @@ async def test_run(path: Path) -> None:
     assert first.result is not None
     assert first.result["content"] == '["x"]\n[1]\n(1 row)'
     assert second.result is not None
-    assert second.result["content"] == "[EXECUTION_ERROR] no such table: missing"
+    assert second.result["content"] == "[INVALID_PARAM] no such table: missing"
     assert second.is_error
 
 
@@ -306,8 +306,26 @@ async def test_failed_write(path: Path) -> None:
     """A statement that fails in its middle has changed nothing."""
     before = content(path)
     response = await ask(SQL(path, read_only=False), "INSERT INTO items SELECT n, 'x', 0, NULL FROM numbers")
-    assert response.code == "EXECUTION_ERROR"
+    assert response.code == "INVALID_PARAM"
     assert content(path) == before
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("query", "code", "told"),
+    [
+        ("SELEC 1", "INVALID_PARAM", "syntax error"),
+        ("SELECT nope FROM items", "INVALID_PARAM", "no such column"),
+        ("DELETE FROM items", "PERMISSION_DENIED", "the database can only be read"),
+        ("", "INVALID_PARAM", "There is no query in it."),
+        (" ; -- nothing", "INVALID_PARAM", "There is no query in it."),
+    ],
+)
+async def test_whose_fault_it_was(path: Path, query: str, code: str, told: str) -> None:
+    """A statement that is wrong, or not allowed, says nothing of the database: a circuit breaker does not count it."""
+    response = await ask(SQL(path), query)
+    assert response.code == code
+    assert told in response.text
 
 
 @pytest.mark.anyio

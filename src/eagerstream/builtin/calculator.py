@@ -32,8 +32,8 @@ class Calculator(Tool):
     length, depth and the size of numbers are bounded.
 
     Its data is `{"expression": str, "result": int | float, "result_str": str, "result_type": "int" | "float"}`. Of an
-    error, the code is `INVALID_PARAM` for an empty expression, `INVALID_FORMAT` for one that cannot be read, and
-    `EXECUTION_ERROR` for one that has no result.
+    error, the code is `INVALID_FORMAT` for an expression that cannot be read, and `INVALID_PARAM` for one that is empty
+    or has no result.
 
     Args:
         language: Of the words around the results.
@@ -63,7 +63,7 @@ class Calculator(Tool):
             return ToolResponse.error(ToolErrorCode.INVALID_FORMAT, message)
         except _Refused as error:
             message = words["failed"].format(why=error.told(words))
-            return ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, message)
+            return ToolResponse.error(ToolErrorCode.INVALID_PARAM, message)
         data = {
             "expression": expression,
             "result": result,

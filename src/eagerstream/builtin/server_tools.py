@@ -19,7 +19,7 @@ Sources: the API's guides to each tool, and the anthropic package's types of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import UsageError
@@ -69,7 +69,7 @@ def web_search(
         user_location: Where results are wanted for: `{"city": ..., "region": ..., "country": ..., "timezone": ...}`,
             each of which may be missing.
         response_inclusion: `"excluded"` leaves results out of the reply that code at the API has used up.
-        allowed_callers, cache_control, defer_loading, strict: See above.
+        allowed_callers, cache_control, defer_loading, strict: See `eagerstream.builtin.server_tools`.
         version: From `"20260209"` on, the model may filter what it finds by code that the API runs, which is for Claude
             4.6 and later; older models take `"20250305"`.
 
@@ -81,7 +81,7 @@ def web_search(
     if user_location is not None:
         if unknown := sorted(set(user_location) - {"type", *_LOCATION}):
             raise UsageError(f"user_location has no {', '.join(map(repr, unknown))}, only {', '.join(_LOCATION)}")
-        location = {"type": "approximate", **user_location}
+        location = {**user_location, "type": "approximate"}
     return _definition(
         "web_search",
         version,
@@ -124,7 +124,7 @@ def web_fetch(
             default.
         use_cache: False fetches pages anew; from version `"20260309"` on.
         response_inclusion: As for `web_search`.
-        allowed_callers, cache_control, defer_loading, strict: See above.
+        allowed_callers, cache_control, defer_loading, strict: See `eagerstream.builtin.server_tools`.
         version: From `"20260209"` on, the model may filter what it reads by code that the API runs, which is for Claude
             4.6 and later; older models take `"20250910"`.
 
@@ -132,6 +132,8 @@ def web_fetch(
         UsageError: As `web_search`.
     """
     _check_domains(allowed_domains, blocked_domains)
+    if citations is not None and not isinstance(citations, bool):
+        raise UsageError(f"citations must be True or False, not {citations!r:.80}")
     return _definition(
         "web_fetch",
         version,
@@ -164,7 +166,7 @@ def code_execution(
     as any others do, and the container's id goes along with the requests of a run by itself.
 
     Args:
-        allowed_callers, cache_control, defer_loading, strict: See above.
+        allowed_callers, cache_control, defer_loading, strict: See `eagerstream.builtin.server_tools`.
         version: `"20250522"` runs Python alone, `"20250825"` also Bash and edits of files; where code calls tools, the
             later ones keep what it has defined from request to request.
 
@@ -194,7 +196,7 @@ def tool_search_regex(
     is found, and at least one tool must not be deferred.
 
     Args:
-        allowed_callers, cache_control, strict: See above.
+        allowed_callers, cache_control, strict: See `eagerstream.builtin.server_tools`.
         version: Its date.
 
     Raises:
@@ -245,13 +247,15 @@ def mcp_toolset(
         configs: The same for single tools, by name.
         tools: The server's tools as the `mcp_tool_listing` block of an earlier reply has them: it is not asked again.
             Needs `betas=["mcp-client-2026-09-15"]`.
-        cache_control: See above.
+        cache_control: See `eagerstream.builtin.server_tools`.
 
     Raises:
         UsageError: The name is empty, or a configuration has something else in it.
     """
     _check_text("mcp_server_name", mcp_server_name)
-    for config in ([default_config] if default_config else []) + list((configs or {}).values()):
+    for config in (*([] if default_config is None else [default_config]), *(configs or {}).values()):
+        if not isinstance(config, Mapping):
+            raise UsageError(f"a configuration is a mapping, not {config!r:.80}")
         if wrong := [name for name in config if name not in _MCP_CONFIG or not isinstance(config[name], bool)]:
             raise UsageError(f"a configuration has {' and '.join(_MCP_CONFIG)}, True or False, not {wrong[0]!r:.80}")
     fields: dict[str, Any] = {
@@ -283,7 +287,7 @@ def advisor(
         max_uses: How often in one request, at most.
         max_tokens: Of one piece of advice, thinking included.
         caching: A cache entry of the adviser's own, for example `{"type": "ephemeral", "ttl": "5m"}`.
-        allowed_callers, cache_control, defer_loading, strict: See above.
+        allowed_callers, cache_control, defer_loading, strict: See `eagerstream.builtin.server_tools`.
         version: Its date.
 
     Raises:
@@ -316,7 +320,7 @@ def _definition(name: str, version: str, /, **fields: Any) -> Definition:
 
 
 def _listed(name: str, values: Sequence[Any] | None) -> list[Any] | None:
-    if isinstance(values, str):
+    if values is not None and (isinstance(values, str | Mapping) or not isinstance(values, Iterable)):
         raise UsageError(f"{name} must be a list, not {values!r:.80}")
     return None if values is None else list(values)
 

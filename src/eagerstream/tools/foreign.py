@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -60,6 +60,8 @@ def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:
         # None where the definition says nothing of eager streaming: it stays unsaid.
         return Tool(tool.call, definition=definition, eager=definition.get(EAGER_FIELD))
     name = getattr(tool, "__name__", type(tool).__name__)
+    if isinstance(tool, Iterable) and not isinstance(tool, str):
+        raise UsageError(f"{name} is not one tool: give what is in it, tools=[*...]")
     raise UsageError(f"{name} cannot be run: decorate a function with @eagerstream.tool")
 
 

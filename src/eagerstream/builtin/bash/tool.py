@@ -6,6 +6,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, Unpack
 
@@ -81,7 +82,7 @@ class Bash(Tool):
     Cancelling a call kills the shell. POSIX systems only.
 
     Args:
-        cwd: The folder that a shell starts in; by default the one of this process at that time.
+        cwd: The folder that a shell starts in, which must exist; by default the one of this process at that time.
         env: Added to the environment. `ANTHROPIC_*`, anything that holds a key of the API, and what makes bash behave
             otherwise (`BASH_ENV`, exported functions and the like) are left out, also from this.
         timeout_s: Seconds that a command may take.
@@ -114,6 +115,8 @@ class Bash(Tool):
             raise UsageError(f"max_output_chars must be at least {_MIN_OUTPUT_CHARS}, not {max_output_chars!r}")
         if isinstance(argv, str) or not argv:
             raise UsageError('argv must be the program and its arguments, such as ("bash", "--norc")')
+        if cwd is not None and not Path(cwd).is_dir():
+            raise UsageError(f"{os.fspath(cwd)} is no folder to start a shell in")
         self._cwd = None if cwd is None else os.fspath(cwd)
         self._env = dict(env or {})
         self._command_timeout_s = timeout_s

@@ -10,10 +10,11 @@ import anyio
 from pydantic import Field
 
 from ...errors import EagerStreamError, UsageError
-from ...redaction import redact_text, without_middle
+from ...redaction import without_middle
 from ...tools import Tool, ToolErrorCode, ToolResponse
 from ...tools.options import ToolOptions
 from ..time_limit import take_time_limit_s
+from .failures import code_of, words_of
 from .source import source_of
 from .table import RowBounds, response_of_table
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 _MAX_SCHEMA_CHARS: Final = 20_000
-_MAX_ERROR_CHARS: Final = 1_000
 _GROUPS: Final = count(1)
 
 
@@ -124,7 +124,12 @@ class SQL(Tool):
         except EagerStreamError:
             raise
         except Exception as error:
-            return ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, _words(error))
+            code, text = code_of(error), words_of(error)
+            if code == ToolErrorCode.PERMISSION_DENIED and self._read_only:
+                text += ": the database can only be read"
+            return ToolResponse.error(code, text)
+        if self._read_only and not table.columns:
+            return ToolResponse.error(ToolErrorCode.INVALID_PARAM, "There is no query in it.")
         return response_of_table(table)
 
 
@@ -142,9 +147,3 @@ def _description(base: str, dialect: str, schema: str) -> str:
     if schema:
         text += f"\n<schema>\n{without_middle(schema, _MAX_SCHEMA_CHARS)}\n</schema>"
     return text
-
-
-def _words(error: Exception) -> str:
-    """What the database says, for the model: a driver's own message, without what SQLAlchemy adds to it."""
-    message = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
-    return without_middle(redact_text(message), _MAX_ERROR_CHARS)

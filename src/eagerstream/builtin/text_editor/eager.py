@@ -47,7 +47,8 @@ class EagerTextEditor(Tool):
         root_name: What the model calls the folder, for example `"/repo"`; without, paths are relative, or begin with
             the folder's own path.
         keep_partial: A new file whose input was cut or turned invalid stays as far as it came, and the model is told
-            how far that is; also where the call is cancelled. A file that was to be replaced stays as it was.
+            how far that is; also where the call is cancelled. A file that was to be replaced stays as it was, and where
+            all of the cut input came at once, nothing had begun and there is no file.
         options: See `ToolOptions`; the name is `text_editor` by default.
 
     Raises:
