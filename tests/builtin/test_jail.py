@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from eagerstream.builtin.files import Files
 from eagerstream.builtin.growing_file import MAX_FILE_BYTES
 from eagerstream.builtin.jail import Jail
 from eagerstream.builtin.memory import Memory
@@ -15,6 +16,7 @@ from eagerstream.builtin.paths import MAX_DEPTH
 from eagerstream.builtin.text_editor.eager import EagerTextEditor
 from eagerstream.builtin.text_editor.tool import TextEditor
 from eagerstream.errors import ToolError, UsageError
+from eagerstream.tools import Tool
 
 
 @pytest.fixture
@@ -82,6 +84,15 @@ def test_replacing_keeps_what_a_file_is(jail: Jail, tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
+def test_what_replaces_a_secret_is_one(jail: Jail, tmp_path: Path) -> None:
+    """Also while it is written: others can see it grow in the folder, and may not read it."""
+    (tmp_path / "key").write_text("old")
+    (tmp_path / "key").chmod(0o600)
+    file = jail.replace(("key",))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    file.discard()
+
+
 def test_reading_a_folder(jail: Jail, tmp_path: Path) -> None:
     """It is told as what it is."""
     (tmp_path / "folder").mkdir()
@@ -140,7 +151,8 @@ def test_tools_on_one_folder_take_turns(tmp_path: Path) -> None:
     """Whichever they are, and by whatever path they were given it; others are not waited for."""
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to("a")
-    on_a = [TextEditor(tmp_path / "a"), EagerTextEditor(tmp_path / "link"), Memory(tmp_path / "a")]
+    on_a: list[Tool] = [TextEditor(tmp_path / "a"), EagerTextEditor(tmp_path / "link"), Memory(tmp_path / "a")]
+    on_a += Files(tmp_path / "a").tools
     assert len({tool.group for tool in on_a}) == 1
     assert TextEditor(tmp_path).group != on_a[0].group
     assert TextEditor(tmp_path, group="mine").group != TextEditor(tmp_path).group

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -14,6 +15,10 @@ from ..tools import ToolErrorCode
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """A file that is read or written whole; more is refused."""
+
+TAKING_PLACE: Final = threading.RLock()
+"""In this process one change at a time looks at what is there, and replaces it. Of all, since folders nest. Between two
+processes the moment from look to exchange stays: no system call does both."""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
@@ -47,10 +52,13 @@ class GrowingFile:
         self._check = check
         self._grows_as = name if check is None else f".{secrets.token_hex(12)}.part"
         self._size = 0
+        before = None if check is None else found_at(name, folder)
+        # Whoever may not read the old content may not read the new one, also while it is written.
+        mode = 0o666 if before is None else stat.S_IMODE(before.st_mode) & 0o777
         self._folder = os.dup(folder)
         self._handle: int | None = None
         try:
-            self._handle = os.open(self._grows_as, _CREATE, 0o666, dir_fd=folder)
+            self._handle = os.open(self._grows_as, _CREATE, mode, dir_fd=folder)
         finally:
             if self._handle is None:
                 os.close(self._folder)
@@ -81,14 +89,15 @@ class GrowingFile:
         """
         assert self._handle is not None, "the file has ended"
         if self._check is not None:
-            before = found_at(self._name, self._folder)
-            self._check(before)
-            if before is not None:
-                with suppress(PermissionError):
-                    os.fchown(self._handle, before.st_uid, before.st_gid)
-                os.fchmod(self._handle, stat.S_IMODE(before.st_mode) & 0o777)
-            os.fsync(self._handle)
-            os.replace(self._grows_as, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            os.fsync(self._handle)  # takes long, and must not come between the look and the exchange
+            with TAKING_PLACE:
+                before = found_at(self._name, self._folder)
+                self._check(before)
+                if before is not None:
+                    with suppress(PermissionError):
+                        os.fchown(self._handle, before.st_uid, before.st_gid)
+                    os.fchmod(self._handle, stat.S_IMODE(before.st_mode) & 0o777)
+                os.replace(self._grows_as, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         elif not self._is_there():
             raise ToolError(
                 f"Error: {self._shown} was taken away while it was being written", code=ToolErrorCode.CONFLICT

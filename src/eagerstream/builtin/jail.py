@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from ..errors import ToolError, UsageError
 from ..tools import ToolErrorCode
-from .growing_file import MAX_FILE_BYTES, Check, GrowingFile, found_at
+from .growing_file import MAX_FILE_BYTES, TAKING_PLACE, Check, GrowingFile, found_at
 from .paths import MAX_DEPTH, Parts, parts_of
 
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -260,7 +260,7 @@ class Jail:
             inside = self.walk(old, max_entries=sys.maxsize)
             if len(new) + max((len(entry.parts) - len(old) for entry in inside), default=0) > MAX_DEPTH:
                 raise ToolError(f"Error: {self.shown(new)} would be too deep", code=ToolErrorCode.INVALID_PARAM)
-        with self._folder(old[:-1]) as source, self._made_folder(new[:-1]) as (target, _):
+        with TAKING_PLACE, self._folder(old[:-1]) as source, self._made_folder(new[:-1]) as (target, _):
             if found_at(new[-1], target) is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.shown(new))
             os.rename(old[-1], new[-1], src_dir_fd=source, dst_dir_fd=target)

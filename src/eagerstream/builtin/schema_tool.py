@@ -26,4 +26,9 @@ def with_definition(definition: Mapping[str, Any], options: ToolOptions) -> Tool
 
 def in_turn(jail_identity: str, options: ToolOptions) -> ToolOptions:
     """The options with a group, where they have none: tools on one folder run one at a time, in call order."""
-    return options if options.get("group") else {**options, "group": f"files {jail_identity}"}
+    return options if options.get("group") else {**options, "group": group_of(jail_identity)}
+
+
+def group_of(jail_identity: str) -> str:
+    """The group of all tools on one folder."""
+    return f"files {jail_identity}"

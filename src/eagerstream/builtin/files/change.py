@@ -8,17 +8,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ...errors import ToolError
-from ..growing_file import MAX_FILE_BYTES, GrowingFile
+from ..growing_file import MAX_FILE_BYTES, TAKING_PLACE, GrowingFile
 from ..paths import Parts
 from .shared import SharedFiles
 from .versions import Expected, Version
-
-_TAKING_PLACE: Final = threading.Lock()
-"""In this process one change at a time looks at what is there, and replaces it. Of all, since folders nest. Between two
-processes the moment from look to exchange stays: no system call does both."""
 
 
 class Written(NamedTuple):
@@ -93,7 +89,7 @@ class Change:
             Refused: Something else is there.
             OSError, ToolError: It cannot. `discard` it, in either case.
         """
-        with self._going_on(), _TAKING_PLACE:
+        with self._going_on(), TAKING_PLACE:
             self._expected = expected
             now = self._version_at(self._parts)
             self._files.require_unchanged(self._parts, expected, now)

@@ -10,6 +10,7 @@ from ...tools import ToolErrorCode, ToolResponse
 from ..jail import Jail
 from ..language import Language, check_language
 from ..paths import Parts
+from ..schema_tool import group_of
 from .versions import Expected, KnownFiles, Version
 from .words import WORDS
 
@@ -51,8 +52,7 @@ class SharedFiles:
         self.words: Final = WORDS[language]
         self.require_read: Final = require_read
         self.backups: Final = backups
-        folder = self.jail.stat(())
-        self.group: Final = f"files in {folder.st_dev}:{folder.st_ino}"
+        self.group: Final = group_of(self.jail.identity)
 
     def refused(self, code: str, text: str, parts: Parts, context: Mapping[str, Any] | None = None) -> Refused:
         """An error about a file."""
