@@ -14,8 +14,11 @@ from anthropic.types import beta
 
 from eagerstream.builtin.document import Document
 from eagerstream.builtin.growing_file import MAX_FILE_BYTES
+from eagerstream.builtin.memory import Memory
+from eagerstream.builtin.text_editor.eager import EagerTextEditor
 from eagerstream.builtin.text_editor.tool import TextEditor, TextEditorVersion
 from eagerstream.errors import UsageError
+from eagerstream.tools import Tool
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, says, texts
 
 NEWEST = "text_editor_20250728"
@@ -393,3 +396,65 @@ def test_an_editor_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     editors.clear()
     gc.collect()
     assert handles_in(tmp_path) == []
+
+
+@pytest.mark.anyio
+async def test_undo_of_edits_that_are_alike(tmp_path: Path) -> None:
+    """There and back and there again: the last one is taken back first, not the first one that was like it."""
+    editor = TextEditor(tmp_path, version="text_editor_20250124")
+    path = tmp_path / "a.txt"
+    path.write_text("A")
+    for old, new in ("AB", "BA", "AB"):
+        await said(editor, command="str_replace", path="a.txt", old_str=old, new_str=new)
+    for left in "ABA":
+        assert "undone" in await said(editor, command="undo_edit", path="a.txt")
+        assert path.read_text() == left
+
+
+# --- several tools on one folder ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_edits_of_several_tools_at_once(tmp_path: Path) -> None:
+    """Each edit that was said to be made is in the file: none was lost to another tool's."""
+    path = tmp_path / "a.txt"
+    path.touch()
+    tools: list[Tool] = [TextEditor(tmp_path), EagerTextEditor(tmp_path), TextEditor(tmp_path), Memory(tmp_path)]
+    made: list[str] = []
+
+    async def edit(tool: Tool, name: str) -> None:
+        place = "/memories/a.txt" if isinstance(tool, Memory) else "a.txt"
+        for number in range(10):
+            line = f"{name}.{number}"
+            told = await said(tool, command="insert", path=place, insert_line=0, insert_text=line)
+            if "changed by somebody else" not in told:
+                made.append(line)
+
+    async with anyio.create_task_group() as tasks:
+        for number, tool in enumerate(tools):
+            tasks.start_soon(edit, tool, str(number))
+    assert made
+    assert sorted(made) == sorted(path.read_text().split())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["a.txt", "/memories/a.txt"], ids=["editor", "memory"])
+async def test_places_that_overlap(tmp_path: Path, path: str) -> None:
+    """Which of the two is meant cannot be known."""
+    tool = Memory(tmp_path) if path.startswith("/") else TextEditor(tmp_path)
+    (tmp_path / "a.txt").write_text("one\naaa\n")
+    told = await said(tool, command="str_replace", path=path, old_str="aa", new_str="b")
+    assert "Found 2 matches" in told or "in lines: 2, 2." in told
+    assert (tmp_path / "a.txt").read_text() == "one\naaa\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"a\r\r\nb\r", b"\x01\r\n\x01\n", b"\r\n\n" * 50_000 + b"end", b"\n\r" * 40_000, "\u00e9\r\n".encode() * 40_000],
+    ids=["two carriage returns", "control characters", "mixed", "carriage returns between", "all"],
+)
+def test_line_ends_come_back(content: bytes) -> None:
+    """Whatever they are, an edit elsewhere leaves them; also where the text is encoded in several pieces."""
+    document = Document.of(content, shown="a.txt")
+    assert document.encode() == content
+    assert document.inserted(0, "new\n").replaced(0, 4, "").encode() == content

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from ..errors import ToolError
 from ..tools import ToolErrorCode
+
+_ENCODED_CHARS: Final = 64 * 1024
+"""Characters that are encoded at a time where line ends differ: a list of all lines may take 60 times the file."""
+
+_CARRIAGES: Final = bytes.maketrans(b"\0\n", b"\1\0")
+_NO_LINE_ENDS: Final = bytes(set(range(256)) - set(b"\0\n"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,8 @@ class Document:
             raise ToolError(f"Error: {shown} is a binary file", code=ToolErrorCode.BINARY_FILE)
         if "\r\n" not in text:
             return cls(text, has_bom, bytes(text.count("\n")))
-        carriages = bytes(line.endswith("\r") for line in text.split("\n")[:-1])
+        # Not line by line: a file of 16 MiB may hold as many.
+        carriages = content.replace(b"\r\n", b"\0").translate(_CARRIAGES, _NO_LINE_ENDS)
         return cls(text.replace("\r\n", "\n"), has_bom, carriages)
 
     def encode(self) -> bytes:
@@ -50,12 +58,25 @@ class Document:
         elif all(self.carriages):
             body = self.text.replace("\n", "\r\n")
         else:
-            *lines, last = self.text.split("\n")
-            ended = (
-                f"{line}\r\n" if carriage else f"{line}\n" for line, carriage in zip(lines, self.carriages, strict=True)
-            )
-            body = "".join((*ended, last))
+            body = "".join(self._ended())
         return (codecs.BOM_UTF8 if self.has_bom else b"") + body.encode()
+
+    def _ended(self) -> Iterator[str]:
+        """The text in pieces, each line with its own end."""
+        line = 0
+        for at in range(0, len(self.text), _ENCODED_CHARS):
+            *lines, last = self.text[at : at + _ENCODED_CHARS].split("\n")
+            carriages = self.carriages[line : line + len(lines)]
+            ended = (
+                f"{each}\r\n" if carriage else f"{each}\n" for each, carriage in zip(lines, carriages, strict=True)
+            )
+            yield "".join((*ended, last))
+            line += len(lines)
+
+    def count(self, sought: str) -> int:
+        """In how many places a text stands; 2 also where it does in two that overlap, as `aa` in `aaa`."""
+        count = self.text.count(sought)
+        return 2 if count == 1 and self.text.find(sought, self.text.index(sought) + 1) != -1 else count
 
     def plain(self, text: str) -> str:
         """What a text of the model's is in here: where a carriage return ends lines, it need not say so, and may."""

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ...errors import ToolError
+from ...errors import ToolError, UsageError
 from ...tools import ToolErrorCode, ToolResponse
 from ..document import Document
 from ..fields import integer_field, text_field, unknown_command
@@ -30,9 +30,14 @@ class EditorCommands:
         jail: Where the files are.
         max_characters: More of a file is not shown at once; None for no bound.
         with_undo: There is a command `undo_edit`.
+
+    Raises:
+        UsageError: `max_characters` is not a positive number.
     """
 
     def __init__(self, jail: Jail, *, max_characters: int | None = None, with_undo: bool = False) -> None:
+        if max_characters is not None and (type(max_characters) is not int or max_characters < 1):
+            raise UsageError(f"max_characters must be a number from 1, not {max_characters!r}")
         self._jail = jail
         self._files = TextFiles(jail)
         self._max_characters = max_characters
@@ -89,7 +94,7 @@ class EditorCommands:
 
         def change(document: Document) -> Document:
             sought = document.plain(old)
-            count = document.text.count(sought)
+            count = document.count(sought)
             if count == 0:
                 raise ToolError(NO_MATCH, code=ToolErrorCode.NOT_FOUND)
             if count > 1:

@@ -72,10 +72,8 @@ class TextEditor(Tool):
             raise UsageError(f"there is no version {version!r} of the text editor; there are {', '.join(_VERSIONS)}")
         definition: dict[str, Any] = {"type": version, "name": found.name}
         if max_characters is not None:
-            if not found.with_max_characters or type(max_characters) is not int or max_characters < 1:
-                raise UsageError(
-                    f"max_characters is a number from 1, with text_editor_20250728, not {max_characters!r}"
-                )
+            if not found.with_max_characters:
+                raise UsageError(f"max_characters goes with text_editor_20250728 only, not with {version}")
             definition["max_characters"] = max_characters
         jail = Jail(root, name=root_name)
         self._commands = EditorCommands(jail, max_characters=max_characters, with_undo=found.with_undo)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ..paths import Parts
@@ -46,8 +47,9 @@ class UndoHistory:
         return next((edit for edit in reversed(self._edits) if edit.parts == parts), None)
 
     def forget(self, edit: Remembered) -> None:
-        """It has been taken back."""
-        self._edits.remove(edit)
+        """It has been taken back; of equal ones, the last: those between them are still to come."""
+        with suppress(ValueError):  # so many came meanwhile that it was forgotten already
+            del self._edits[len(self._edits) - 1 - self._edits[::-1].index(edit)]
 
 
 def _digest(content: bytes) -> bytes:
