@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 import typing
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import pytest
 from anthropic.tools import BetaLocalFilesystemMemoryTool
 from anthropic.types import MemoryTool20250818Param
 from anthropic.types.beta import BetaMemoryTool20250818Command
 
+from eagerstream.builtin.growing_file import GrowingFile
 from eagerstream.builtin.lines import human_size
 from eagerstream.builtin.memory import Memory
 from eagerstream.errors import ToolError, UsageError
@@ -218,3 +221,50 @@ async def test_there_are_only_so_many_files(tmp_path: Path) -> None:
     assert "created" in await said(memory, command="create", path="/memories/x/y", file_text="")
     assert await said(memory, command="create", path="/memories/b", file_text="") == over
     assert "edited" in await said(memory, command="insert", path=A, insert_line=0, insert_text="x")
+
+
+@pytest.mark.anyio
+async def test_renaming_makes_no_more_folders_than_there_may_be(tmp_path: Path) -> None:
+    """The folders on the way count as those of a new file do, and empty ones would stay behind."""
+    memory = Memory(tmp_path, max_files=3)
+    await said(memory, command="create", path="/memories/a", file_text="a")
+    told = await said(memory, command="rename", old_path="/memories/a", new_path="/memories/1/2/3/a")
+    assert told == "Error: the memory may have 3 files and folders. Delete some first"
+    assert names(tmp_path) == ["a"]
+    told = await said(memory, command="rename", old_path="/memories/a", new_path="/memories/1/2/a")
+    assert told == "Successfully renamed /memories/a to /memories/1/2/a"
+    told = await said(memory, command="rename", old_path="/memories/1/2/a", new_path="/memories/1/2/b")
+    assert told.startswith("Successfully")
+
+
+@pytest.mark.anyio
+async def test_renaming_below_a_file(tmp_path: Path) -> None:
+    """It is the new place that cannot be: the old one is there."""
+    memory = Memory(tmp_path)
+    for name in ("a", "b"):
+        await said(memory, command="create", path=f"/memories/{name}", file_text=name)
+    told = await said(memory, command="rename", old_path="/memories/a", new_path="/memories/b/c")
+    assert told == "Error: /memories/b/c cannot be created: a file stands in its way"
+    assert texts(tmp_path) == {"a": "a", "b": "b"}
+
+
+@pytest.mark.anyio
+async def test_memories_of_one_folder_have_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several runs may have one each: what one is about to write is not overlooked by the other."""
+    write = GrowingFile.write
+
+    def write_slowly(file: GrowingFile, content: bytes) -> None:
+        time.sleep(0.02)
+        write(file, content)
+
+    monkeypatch.setattr(GrowingFile, "write", write_slowly)
+    told: list[str] = []
+
+    async def create(memory: Memory, path: str) -> None:
+        told.append(await said(memory, command="create", path=path, file_text="x" * 60))
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(3):
+            tasks.start_soon(create, Memory(tmp_path, max_total_bytes=100), f"/memories/{number}")
+    assert sum(each.startswith("File created") for each in told) == 1
+    assert len(names(tmp_path)) == 1

@@ -7,6 +7,7 @@ import stat
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Unpack
+from weakref import WeakValueDictionary
 
 import anyio.to_thread
 
@@ -24,6 +25,9 @@ from .text_files import TextFiles, in_words
 _ROOT: Final = "/memories"
 _MAX_MATCHES: Final = 100
 """Line numbers that are told of a text that is in a file several times."""
+
+_LOCKS: Final[WeakValueDictionary[str, threading.Lock]] = WeakValueDictionary()
+"""By the identity of their folder: other runs may use the same memory, and its bounds are looked at before it grows."""
 
 
 class Memory(Tool):
@@ -63,7 +67,7 @@ class Memory(Tool):
         self._max_files = max_files
         self._jail = Jail(folder, name=_ROOT, create=True)
         self._files = TextFiles(self._jail)
-        self._lock = threading.Lock()
+        self._lock = _LOCKS.setdefault(self._jail.identity, threading.Lock())
         self._commands: dict[str, Callable[[Mapping[str, Any]], ToolResponse]] = {
             "view": self._view,
             "create": self._create,
@@ -83,7 +87,7 @@ class Memory(Tool):
         command = self._commands.get(name)
         if command is None:
             raise unknown_command(name, tuple(self._commands))
-        with self._lock:  # other runs may use the same memory, and its bounds are looked at before it grows
+        with self._lock:
             return command(input)
 
     # --- the commands -------------------------------------------------------------------------------------------------
@@ -133,7 +137,7 @@ class Memory(Tool):
             if at == -1:
                 said = f"No replacement was performed, old_str `{old}` did not appear verbatim in {shown}."
                 raise ToolError(said, code=ToolErrorCode.NOT_FOUND)
-            if document.text.count(sought) > 1:
+            if document.count(sought) > 1:
                 raise ToolError(
                     f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
                     f"{_lines_of(sought, document.text)}. Please ensure it is unique",
@@ -175,10 +179,16 @@ class Memory(Tool):
         old = self._changeable(input, "old_path", "rename")
         new = self._changeable(input, "new_path", "replace")
         old_shown, new_shown = self._jail.shown(old), self._jail.shown(new)
-        missing = f"Error: The path {old_shown} does not exist"
+        with in_words(old_shown, doing="rename", missing=f"Error: The path {old_shown} does not exist"):
+            self._jail.stat(old)
         with in_words(
-            old_shown, doing="rename", missing=missing, exists=f"Error: The destination {new_shown} already exists"
+            old_shown,
+            doing="rename",
+            missing=f"Error: {new_shown} cannot be created: a file stands in its way",
+            exists=f"Error: The destination {new_shown} already exists",
         ):
+            if made := self._missing_folders(new):
+                self._require_room(new, added_entries=made)
             self._jail.rename(old, new)
         return ToolResponse.success(f"Successfully renamed {old_shown} to {new_shown}")
 
@@ -208,7 +218,16 @@ class Memory(Tool):
         self._require_room(parts, file_bytes=size, added_bytes=size - len(before.encode()))
         return after
 
-    def _require_room(self, parts: Parts, *, file_bytes: int, added_bytes: int) -> None:
+    def _missing_folders(self, parts: Parts) -> int:
+        """How many folders on the way to a place are yet to be made."""
+        for depth in range(1, len(parts)):
+            try:
+                self._jail.stat(parts[:depth])
+            except FileNotFoundError:
+                return len(parts) - depth
+        return 0
+
+    def _require_room(self, parts: Parts, *, file_bytes: int = 0, added_bytes: int = 0, added_entries: int = 0) -> None:
         """There is room for what a change adds.
 
         Raises:
@@ -218,7 +237,7 @@ class Memory(Tool):
             shown = self._jail.shown(parts)
             raise _over(f"{shown} would have {file_bytes:,} bytes, and a file may have {self._max_file_bytes:,}")
         entries = list(self._jail.walk((), max_entries=self._max_files + 1))
-        if len(entries) > self._max_files:
+        if len(entries) + added_entries > self._max_files:
             raise _over(f"the memory may have {self._max_files:,} files and folders. Delete some first")
         total = sum(entry.size for entry in entries if not entry.is_folder)
         if added_bytes > 0 and total + added_bytes > self._max_total_bytes:
@@ -234,10 +253,9 @@ def _over(reason: str) -> ToolError:
 def _lines_of(sought: str, text: str) -> str:
     """The lines, counted from 1, on which a text begins that is there several times; the first hundred of them."""
     found: list[str] = []
-    line, begin = 1, 0
-    while (at := text.find(sought, begin)) != -1 and len(found) < _MAX_MATCHES:
-        line += text.count("\n", begin, at)
+    line, before, at = 1, 0, text.find(sought)
+    while at != -1 and len(found) < _MAX_MATCHES:
+        line += text.count("\n", before, at)
         found.append(str(line))
-        line += sought.count("\n")
-        begin = at + len(sought)
+        before, at = at, text.find(sought, at + 1)  # they may overlap
     return ", ".join(found) + (", ..." if at != -1 else "")
