@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +14,13 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import ToolProgress, ToolStart, validate_history
+from eagerstream import ToolProgress, ToolStart, UsageError, validate_history
+from eagerstream.builtin.growing_file import GrowingFile
+from eagerstream.builtin.jail import Jail
 from eagerstream.builtin.text_editor.eager import EagerTextEditor
 from eagerstream.replay import encode_event, reply, text
 from eagerstream.run import Run
-from tests.builtin.support import conversation, names, results, said, texts, until
+from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, texts, until
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
@@ -327,3 +331,62 @@ def test_the_definition(editor: EagerTextEditor) -> None:
     assert definition["input_schema"]["required"] == ["command", "path"]
     assert editor.is_streaming
     assert encode_event({"type": "x", "definition": definition})
+
+
+@pytest.mark.parametrize("max_characters", [0, -1, True, "x"])
+def test_wrong_bounds(tmp_path: Path, max_characters: Any) -> None:
+    """They are refused where they are written, not in the middle of a run."""
+    with pytest.raises(UsageError, match="max_characters must be a number from 1"):
+        EagerTextEditor(tmp_path, max_characters=max_characters)
+
+
+def test_no_name_is_the_usual_name(tmp_path: Path) -> None:
+    """None leaves an option as it is by default, here as for every tool."""
+    assert EagerTextEditor(tmp_path, name=None).name == "text_editor"
+
+
+@needs_proc
+@pytest.mark.anyio
+@pytest.mark.parametrize("keep_partial", [False, True])
+@pytest.mark.parametrize("step", ["create", "write", "commit"])
+async def test_cancelled_by_asyncio_s_own_means(
+    tmp_path: Path, anyio_backend: str, monkeypatch: pytest.MonkeyPatch, step: str, keep_partial: bool
+) -> None:
+    """`asyncio.timeout` and its like leave a thread behind, which must not go on by itself."""
+    if anyio_backend != "asyncio":
+        pytest.skip("trio has no other means")
+    owner: Any = Jail if step == "create" else GrowingFile
+    begun, going_on = threading.Event(), threading.Event()
+    inner = getattr(owner, step)
+
+    def slowly(*arguments: Any) -> Any:
+        begun.set()
+        going_on.wait(20)
+        return inner(*arguments)
+
+    monkeypatch.setattr(owner, step, slowly)
+    editor = EagerTextEditor(tmp_path, keep_partial=keep_partial)
+    task = asyncio.ensure_future(editor.call({"command": "create", "path": "new/a.txt", "file_text": "text"}))
+    await until(begun.is_set)
+    task.cancel()
+    await asyncio.sleep(0)
+    going_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert handles_in(tmp_path / "new") == []
+    whole = {"create": "", "write": "text", "commit": "text"}[step]
+    if keep_partial or step == "commit":  # the exchange was under way
+        assert texts(tmp_path) == {"new/a.txt": whole}
+    else:
+        assert names(tmp_path) == []
+
+
+@pytest.mark.anyio
+async def test_cancelled_before_it_began(tmp_path: Path) -> None:
+    """There is no part that could be kept."""
+    editor = EagerTextEditor(tmp_path, keep_partial=True)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await editor.call({"command": "create", "path": "new/a.txt", "file_text": "text"})
+    assert scope.cancelled_caught
+    assert names(tmp_path) == []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from contextlib import AbstractContextManager, suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Final, Literal, Unpack
 
 import anyio
@@ -67,7 +70,7 @@ class EagerTextEditor(Tool):
         self._jail = Jail(root, name=root_name)
         self._commands = EditorCommands(self._jail, max_characters=max_characters)
         self._keep_partial = keep_partial
-        options.setdefault("name", "text_editor")
+        options["name"] = options.get("name") or "text_editor"
         super().__init__(self._edit, **in_turn(self._jail.identity, options))
 
     async def _edit(
@@ -116,8 +119,8 @@ class EagerTextEditor(Tool):
     async def _create(self, path: str, text: TextStream, call: ToolCall | None) -> ToolResponse:
         parts = self._jail.parts(path)
         writing = _Writing(self._jail, parts, call)
-        await run_sync(writing.begin)
         try:
+            await run_sync(writing.begin)
             try:
                 async for piece in text:
                     await writing.write(piece)
@@ -177,6 +180,9 @@ class _Writing:
         self._parts = parts
         self._call = call
         self._file: GrowingFile | None = None
+        # Who is cancelled by asyncio's own means leaves its thread behind, and ends what is still being done.
+        self._lock = threading.Lock()
+        self._is_over = False
         self._reported_s = float("-inf")
         self._ends_line = True
         self._line_ends = 0
@@ -191,7 +197,7 @@ class _Writing:
 
     def begin(self) -> None:
         """Open it: in its place where that is free, beside it where not."""
-        with self._in_words():
+        with self._going_on():
             try:
                 self._file = self._jail.create(self._parts)
             except FileExistsError:
@@ -200,8 +206,7 @@ class _Writing:
 
     async def write(self, piece: str) -> None:
         """Append; it is on the disk when this returns."""
-        with self._in_words():
-            await run_sync(self._opened.write, piece.encode())
+        await run_sync(self._append, piece)
         self.characters += len(piece)
         self._line_ends += piece.count("\n")
         self._ends_line = piece.endswith("\n")
@@ -216,21 +221,34 @@ class _Writing:
 
     def commit(self) -> None:
         """It stays."""
-        with self._in_words():
+        with self._going_on():
             self._opened.commit()
+            self._is_over = True
 
     def discard(self) -> None:
         """It does not stay, unless it was committed."""
-        with suppress(OSError):  # why it came to this is told, and is worth more
-            self._opened.discard()
+        with self._lock, suppress(OSError):  # why it came to this is told, and is worth more
+            self._is_over = True
+            if self._file is not None:
+                self._file.discard()
+
+    def _append(self, piece: str) -> None:
+        with self._going_on():
+            self._opened.write(piece.encode())
 
     @property
     def _opened(self) -> GrowingFile:
-        assert self._file is not None, "it has not begun"
+        if self._file is None:  # cancelled before it began
+            raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
         return self._file
 
-    def _in_words(self) -> AbstractContextManager[None]:
-        return in_words(self.shown, missing=f"Error: {self.shown} cannot be created: a file stands in its way")
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        missing = f"Error: {self.shown} cannot be created: a file stands in its way"
+        with in_words(self.shown, missing=missing), self._lock:
+            if self._is_over:
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            yield
 
 
 def _is_given(text: TextStream, call: ToolCall | None) -> bool:
