@@ -43,7 +43,7 @@ async def main(task: str | None, model: str, folder: Path) -> None:
                     case TextDelta(text=text):
                         print(printable(text), end="", flush=True)
                     case ToolProgress(call=call, value={"path": str(path)}):  # of the editor, while it writes
-                        lines = (folder / path).read_text().count("\n") if (folder / path).is_file() else 0
+                        lines = (folder / path).read_bytes().count(b"\n") if (folder / path).is_file() else 0
                         state = "still being written" if call.input.outcome is None else "whole"
                         print(f"\n  {printable(path)}: {lines} lines on disk, {state}", end="")
                     case ToolStop(call=call):
