@@ -1,7 +1,7 @@
 """A coding agent with bash, a text editor and a memory: its files are there line by line, while they are still written.
 
-Without a task, a scripted session of ten turns is played, which needs no key; with one, ANTHROPIC_API_KEY. Commands run
-with your rights: give them a container of their own for anything but a try (`Bash(argv=...)`).
+Without a task, a scripted session of ten turns is played in a temporary folder; a task needs ANTHROPIC_API_KEY, and
+its files stay in coding-agent/work. Commands run with your rights: `Bash(argv=...)` gives them a container.
 
 Usage: python coding_agent.py [TASK] [MODEL]
 """
@@ -52,7 +52,8 @@ async def main(task: str | None, model: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as root:
-        (Path(root) / "work").mkdir()
+    with TemporaryDirectory() as temporary:
         task, model = [*sys.argv[1:], None, None][:2]
-        anyio.run(main, task, model or "claude-opus-4-7", Path(root) / "work")
+        folder = Path("coding-agent" if task else temporary) / "work"
+        folder.mkdir(parents=True, exist_ok=True)
+        anyio.run(main, task, model or "claude-opus-4-7", folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.builtin.files import Files
+from eagerstream.builtin.files import Files, Write
 from eagerstream.builtin.growing_file import MAX_FILE_BYTES
 from eagerstream.builtin.jail import Jail
 from eagerstream.builtin.memory import Memory
@@ -16,7 +16,7 @@ from eagerstream.builtin.paths import MAX_DEPTH
 from eagerstream.builtin.text_editor.eager import EagerTextEditor
 from eagerstream.builtin.text_editor.tool import TextEditor
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.tools import Tool
+from eagerstream.tools import Tool, ToolOptions
 
 
 @pytest.fixture
@@ -156,3 +156,19 @@ def test_tools_on_one_folder_take_turns(tmp_path: Path) -> None:
     assert len({tool.group for tool in on_a}) == 1
     assert TextEditor(tmp_path).group != on_a[0].group
     assert TextEditor(tmp_path, group="mine").group != TextEditor(tmp_path).group
+
+
+@pytest.mark.parametrize("folder", ["", "a\0b"])
+def test_no_folder(folder: str) -> None:
+    """A name that was left empty by mistake does not mean the folder that the program stands in."""
+    with pytest.raises(UsageError, match="is no folder"):
+        Jail(folder)
+
+
+def test_options_that_are_none(tmp_path: Path) -> None:
+    """As if they were not given."""
+    options: ToolOptions = {"name": None, "group": None}
+    files = Files(tmp_path)
+    tools = [Write(files, **options), EagerTextEditor(tmp_path, **options)]
+    assert [tool.name for tool in tools] == ["Write", "text_editor"]
+    assert {tool.group and tool.group.name for tool in tools} == {files.group}

@@ -66,6 +66,8 @@ class Jail:
         if name is not None and (not name.startswith("/") or name.endswith("/")):
             raise UsageError(f"the name of a folder begins with a slash and does not end with one, not {name!r}")
         self._name = name
+        if not os.fspath(folder) or "\0" in os.fspath(folder):
+            raise UsageError(f"{folder!r} is no folder")
         path = Path(folder)
         try:
             if create:

@@ -18,9 +18,9 @@ from .fields import integer_field, text_field, unknown_command
 from .jail import Jail
 from .lines import listing, shown_lines, snippet
 from .paths import Parts
-from .schema_tool import in_turn, with_definition
 from .text_editor.commands import wrong_line
 from .text_files import TextFiles, in_words
+from .tool_options import group_of, with_defaults, with_definition
 
 _ROOT: Final = "/memories"
 _MAX_MATCHES: Final = 100
@@ -77,7 +77,9 @@ class Memory(Tool):
             "rename": self._rename,
         }
         definition = {"type": "memory_20250818", "name": "memory"}
-        super().__init__(self._call, **in_turn(self._jail.identity, with_definition(definition, options)))
+        super().__init__(
+            self._call, **with_defaults(with_definition(definition, options), group=group_of(self._jail.identity))
+        )
 
     async def _call(self, input: dict[str, Any]) -> ToolResponse:
         return await anyio.to_thread.run_sync(self._run, input)

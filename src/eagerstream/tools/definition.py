@@ -20,7 +20,7 @@ from .call import ToolCall
 from .faults import InputError
 from .history import API_NAME
 from .invoke import Kind, invoke, kind_of
-from .options import Group, Reject, ToolOptions, option_faults
+from .options import IN_DEFINITION, Group, Reject, ToolOptions, option_faults
 from .raw_schema import RawSchema
 from .response import error_text
 from .schema import Parameters, annotated, is_of
@@ -30,9 +30,6 @@ _log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
-
-
-_IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")
 
 
 class Tool:
@@ -112,7 +109,7 @@ class Tool:
         self._definition["input_schema"] = self.input_schema
         if self.eager is not None:
             self._definition[EAGER_FIELD] = self.eager
-        self._definition |= {name: options[name] for name in _IN_DEFINITION if options.get(name) is not None}
+        self._definition |= {name: options[name] for name in IN_DEFINITION if options.get(name) is not None}
         faults = list(parameters.faults)
         if not _NAME.fullmatch(self.name):
             faults.append(f"a tool's name must match {_NAME.pattern}, not {self.name!r}")
@@ -134,7 +131,7 @@ class Tool:
         """Take a definition as it is given."""
         faults = [
             f"{name} belongs into the definition itself"
-            for name in ("name", "description", *_IN_DEFINITION)
+            for name in ("name", "description", *IN_DEFINITION)
             if options.get(name) is not None
         ]
         definition: dict[str, Any] = cast("dict[str, Any]", copy_json(dict(given)))
@@ -166,7 +163,7 @@ class Tool:
         faults += self._parameters.faults if self._parameters else []
         self._definition = definition
         self._injected = _raw_parameters(function, faults, is_method=self.is_method)
-        in_definition: dict[str, Any] = {name: definition[name] for name in _IN_DEFINITION if name in definition}
+        in_definition: dict[str, Any] = {name: definition[name] for name in IN_DEFINITION if name in definition}
         if wrong := option_faults(in_definition):
             return [*faults, *wrong.values()]
         return faults + _definition_faults(definition) + self._example_faults()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -97,6 +97,10 @@ class ToolOptions(TypedDict, total=False):
     guard: Callable[[JSONObject], str | Reject | None] | None
     on_cancel: Literal["cancel", "finish"]
     idempotent: bool
+
+
+IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")
+"""Options that are fields of the definition; of a definition that is given as it is, they belong into that."""
 
 
 def option_faults(options: Mapping[str, Any]) -> dict[str, str]:

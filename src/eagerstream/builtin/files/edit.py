@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 from ..paths import Parts
+from ..tool_options import with_defaults
 from .change import Change, Written
 from .shared import Refused, SharedFiles
 from .texts import FileText, NoSingleMatch
@@ -41,10 +42,8 @@ class Edit(Tool):
     """
 
     def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
-        options.setdefault("name", "Edit")
-        options.setdefault("group", files.group)
         self._files = files
-        super().__init__(self._edit, **options)
+        super().__init__(self._edit, **with_defaults(options, name="Edit", group=files.group))
 
     async def _edit(
         self,
@@ -78,10 +77,8 @@ class MultiEdit(Tool):
     """
 
     def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
-        options.setdefault("name", "MultiEdit")
-        options.setdefault("group", files.group)
         self._files = files
-        super().__init__(self._multi_edit, **options)
+        super().__init__(self._multi_edit, **with_defaults(options, name="MultiEdit", group=files.group))
 
     async def _multi_edit(
         self,

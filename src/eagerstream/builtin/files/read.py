@@ -11,6 +11,7 @@ from pydantic import Field
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, text_block
 from ..jail import Entry
 from ..paths import Parts
+from ..tool_options import with_defaults
 from .shared import Refused, SharedFiles
 from .texts import MAX_PAGE_BYTES, FileText, Page, page_of
 from .versions import Version
@@ -35,10 +36,8 @@ class Read(Tool):
     """
 
     def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
-        options.setdefault("name", "Read")
-        options.setdefault("group", files.group)
         self._files = files
-        super().__init__(self._read, **options)
+        super().__init__(self._read, **with_defaults(options, name="Read", group=files.group))
 
     async def _read(
         self,

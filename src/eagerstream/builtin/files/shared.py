@@ -10,7 +10,7 @@ from ...tools import ToolErrorCode, ToolResponse
 from ..jail import Jail
 from ..language import Language, check_language
 from ..paths import Parts
-from ..schema_tool import group_of
+from ..tool_options import group_of
 from .versions import Expected, KnownFiles, Version
 from .words import WORDS
 

@@ -10,6 +10,7 @@ import anyio.to_thread
 from ...errors import InputInterrupted
 from ...tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
 from ...wire import Outcome
+from ..tool_options import with_defaults
 from .change import Change
 from .shared import Refused, SharedFiles
 from .versions import Expected
@@ -35,10 +36,8 @@ class Write(Tool):
     """
 
     def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
-        options.setdefault("name", "Write")
-        options.setdefault("group", files.group)
         self._files = files
-        super().__init__(self._write, **options)
+        super().__init__(self._write, **with_defaults(options, name="Write", group=files.group))
 
     async def _write(
         self,

@@ -19,8 +19,8 @@ from ...wire import Outcome
 from ..growing_file import GrowingFile
 from ..jail import Jail
 from ..paths import Parts
-from ..schema_tool import in_turn
 from ..text_files import in_words
+from ..tool_options import group_of, with_defaults
 from .commands import EditorCommands, created
 
 _REPORT_S: Final = 0.1
@@ -70,8 +70,8 @@ class EagerTextEditor(Tool):
         self._jail = Jail(root, name=root_name)
         self._commands = EditorCommands(self._jail, max_characters=max_characters)
         self._keep_partial = keep_partial
-        options["name"] = options.get("name") or "text_editor"
-        super().__init__(self._edit, **in_turn(self._jail.identity, options))
+        options = with_defaults(options, name="text_editor", group=group_of(self._jail.identity))
+        super().__init__(self._edit, **options)
 
     async def _edit(
         self,

@@ -10,7 +10,7 @@ import anyio.to_thread
 from ...errors import UsageError
 from ...tools import Tool, ToolOptions, ToolResponse
 from ..jail import Jail
-from ..schema_tool import in_turn, with_definition
+from ..tool_options import group_of, with_defaults, with_definition
 from .commands import EditorCommands
 
 TextEditorVersion = Literal[
@@ -77,7 +77,9 @@ class TextEditor(Tool):
             definition["max_characters"] = max_characters
         jail = Jail(root, name=root_name)
         self._commands = EditorCommands(jail, max_characters=max_characters, with_undo=found.with_undo)
-        super().__init__(self._call, **in_turn(jail.identity, with_definition(definition, options)))
+        super().__init__(
+            self._call, **with_defaults(with_definition(definition, options), group=group_of(jail.identity))
+        )
 
     async def _call(self, input: dict[str, Any]) -> ToolResponse:
         return await anyio.to_thread.run_sync(self._commands.run, input)
