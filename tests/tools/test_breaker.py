@@ -127,6 +127,8 @@ def test_mistakes_of_the_model(code: str) -> None:
         {"recovery_timeout_s": -1},
         {"recovery_timeout_s": float("nan")},
         {"recovery_timeout_s": float("inf")},
+        {"recovery_timeout_s": "5"},
+        {"ignored_codes": "TIMEOUT"},
     ],
 )
 def test_settings_out_of_range(settings: dict[str, Any]) -> None:

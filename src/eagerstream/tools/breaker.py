@@ -76,7 +76,7 @@ class CircuitBreaker:
         clock: Tells the time in seconds; never falling.
 
     Raises:
-        UsageError: A number is out of range.
+        UsageError: A number is out of range, or the codes are a single text.
     """
 
     def __init__(
@@ -90,8 +90,10 @@ class CircuitBreaker:
     ) -> None:
         if type(failure_threshold) is not int or failure_threshold < 1:
             raise UsageError(f"failure_threshold must be at least 1, not {failure_threshold!r}")
-        if isinstance(recovery_timeout_s, bool) or not 0 <= recovery_timeout_s < math.inf:
-            raise UsageError(f"recovery_timeout_s must be a number that is not negative, not {recovery_timeout_s!r}")
+        if type(recovery_timeout_s) not in (int, float) or not 0 <= recovery_timeout_s < math.inf:
+            raise UsageError(f"recovery_timeout_s must be a number of seconds, at least 0, not {recovery_timeout_s!r}")
+        if isinstance(ignored_codes, str):  # its letters would be the codes
+            raise UsageError(f"ignored_codes must be a collection of codes, not {ignored_codes!r}")
         self.failure_threshold = failure_threshold
         self.recovery_timeout_s = recovery_timeout_s
         self.enabled = enabled
