@@ -273,6 +273,20 @@ PARSED_ATTACKS: list[tuple[str, str]] = [
     ("duckdb", "SELECT * FROM read_text('/etc/passwd')"),
     ("duckdb", "SELECT * FROM glob('/*')"),
     ("duckdb", "SELECT * FROM query('DELETE FROM t')"),
+    ("duckdb", 'SELECT * FROM "/etc/users".csv'),
+    ("duckdb", 'SELECT * FROM "/etc"."users".csv'),
+    ("duckdb", "SELECT * FROM users.CSV"),
+    ("duckdb", "SELECT * FROM a.b.parquet"),
+    ("duckdb", "SELECT * FROM t WHERE x IN (FROM t JOIN users.json USING (x))"),
+    ("duckdb", "SELECT * FROM json_execute_serialized_sql('{}')"),
+    ("duckdb", "SELECT * FROM system.main.json_execute_serialized_sql('{}')"),
+    ("duckdb", "SELECT * FROM t, LATERAL enable_logging('QueryLog', storage = 'file', storage_path = '/tmp')"),
+    ("duckdb", "SELECT * FROM (FROM enable_profiling('json'))"),
+    ("duckdb", "SELECT * FROM checkpoint()"),
+    ("duckdb", "SELECT * FROM arrow_scan(1, 2, 3)"),
+    ("duckdb", "SELECT * FROM sqlite_query('x', 'DELETE FROM t')"),
+    ("duckdb", "SELECT write_log('x')"),
+    ("duckdb", "SELECT sleep_ms(1000000)"),
     ("duckdb", "ATTACH 'x.db'"),
     ("duckdb", "INSTALL httpfs"),
     ("duckdb", "LOAD httpfs"),
@@ -280,6 +294,11 @@ PARSED_ATTACKS: list[tuple[str, str]] = [
     ("duckdb", "SET enable_external_access = true"),
     ("clickhouse", "SELECT * FROM url('http://host', 'CSV')"),
     ("clickhouse", "SELECT * FROM file('/etc/passwd')"),
+    ("clickhouse", "SELECT * FROM urlCluster('c', 'http://host', 'CSV')"),
+    ("tsql", "SELECT * FROM sys.fn_xe_file_target_read_file('\\\\host\\x', NULL, NULL, NULL)"),
+    ("postgres", "SELECT pg_backup_start('x')"),
+    ("postgres", "SELECT pg_logfile_rotate()"),
+    ("postgres", "SELECT '" + "x" * 100_000 + "'"),
     ("snowflake", "SELECT SYSTEM$CANCEL_QUERY('x')"),
     ("sqlite", "ATTACH 'x.db' AS x"),
     ("postgres", ""),
@@ -312,9 +331,41 @@ def test_parsed(dialect: str, attack: str, caplog: pytest.LogCaptureFixture) -> 
         ("postgres", "SELECT ';'", "SELECT ';'"),
         ("mysql", "SELECT `update` FROM `delete`", "SELECT `update` FROM `delete`"),
         ("duckdb", "FROM t", "SELECT * FROM t"),
+        ("duckdb", "FROM main.t, csv", "SELECT * FROM main.t, csv"),
+        ("duckdb", "SELECT * FROM range(3)", "SELECT * FROM RANGE(0, 3)"),
+        ("duckdb", "SELECT name FROM duckdb_tables()", "SELECT name FROM duckdb_tables()"),
         ("tsql", "SELECT TOP 5 * FROM t", "SELECT TOP 5 * FROM t"),
     ],
 )
 def test_parsed_reads(dialect: str, query: str, sent: str) -> None:
     """What reads is sent as it was understood; words in texts and names are no reason to refuse it."""
     assert checked_read(query, dialect) == sent
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "mysql", "oracle", "tsql", "duckdb", "snowflake"])
+@pytest.mark.parametrize("words", ["decimal(", "struct(", "f(decimal(", "array[", "array[array(", "(int["])
+def test_costly(dialect: str, words: str) -> None:
+    """A statement that sqlglot would read for hours is refused at once."""
+    closing_them = "".join({"(": ")", "[": "]"}.get(character, "") for character in reversed(words))
+    with pytest.raises(ToolError, match="The statement was not run"):
+        checked_read("SELECT " + words * 30 + "1" + closing_them * 30, dialect)
+
+
+@pytest.mark.parametrize("dialect", ["tsql", "fabric"])
+def test_costly_arrows(dialect: str) -> None:
+    """Where there are none, sqlglot would read each of them twice."""
+    with pytest.raises(ToolError, match="another dialect"):
+        checked_read("SELECT " + "x -> " * 30 + "1", dialect)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT CAST(ARRAY[ARRAY[CAST(x AS DECIMAL(10, 2))]] AS DECIMAL(10, 2)[])",
+        "SELECT " + ", ".join(["DATE(x)"] * 50),
+        "SELECT " + "COALESCE(" * 30 + "1" + ")" * 30,
+    ],
+)
+def test_not_costly(query: str) -> None:
+    """What people write is not nested like that."""
+    assert checked_read(query, "postgres").startswith("SELECT ")
