@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _URL: Final = "https://api.search.brave.com/res/v1/web/search"
 _KINDS: Final = ("web", "news", "faq")
+_MAX_ITEMS: Final = 100
+"""Of a list in an answer; Brave gives 20 results of a kind, and 5 more excerpts of a page."""
 _MIN_NEWS_CHARS: Final = 5
 """News say less than that where there is nothing but a headline."""
 _DESCRIPTION: Final = "Search the web. Gives titles, addresses and short excerpts of pages, not the pages themselves."
@@ -77,16 +79,15 @@ class BraveSearch(SearchTool):
 
 def _results(found: Mapping[str, Any]) -> Iterator[SearchResult]:
     """The results of all kinds, in the order of `mixed.main`: `[{"type": "web", "index": 0, "all": False}, ...]`."""
-    lists = {kind: _items(found.get(kind), "results") for kind in _KINDS}
+    lists = {kind: [_result(kind, item) for item in _items(found.get(kind), "results")] for kind in _KINDS}
     order = _items(found.get("mixed"), "main") or [{"type": kind, "all": True} for kind in _KINDS]
     seen: set[str] = set()
     for place in order:
-        items = lists.get(str(place.get("type")), [])
+        results = lists.get(str(place.get("type")), [])
         if place.get("all") is not True:
             index = place.get("index")
-            items = items[index : index + 1] if type(index) is int and index >= 0 else []
-        for item in items:
-            result = _result(str(place.get("type")), item)
+            results = results[index : index + 1] if type(index) is int and index >= 0 else []
+        for result in results:
             if result is not None and result.source not in seen:
                 seen.add(result.source)
                 yield result
@@ -97,7 +98,7 @@ def _result(kind: str, item: Mapping[str, Any]) -> SearchResult | None:
     if not isinstance(url, str) or not is_web_address(url):
         return None
     extra = item.get("extra_snippets")
-    parts = [item.get("description"), *(extra if isinstance(extra, list) else ())]
+    parts = [item.get("description"), *(extra[:_MAX_ITEMS] if isinstance(extra, list) else ())]
     if kind == "faq":
         parts = [item.get("question"), item.get("answer")]
     content = "\n".join(text for text in map(plain_text, parts) if text)
@@ -108,4 +109,4 @@ def _result(kind: str, item: Mapping[str, Any]) -> SearchResult | None:
 
 def _items(holder: object, name: str) -> list[Mapping[str, Any]]:
     items = holder.get(name) if isinstance(holder, Mapping) else None
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+    return [item for item in items[:_MAX_ITEMS] if isinstance(item, Mapping)] if isinstance(items, list) else []
