@@ -154,7 +154,11 @@ async def test_inputs_that_are_none(input: dict[str, Any], text: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"timeout_s": 0}, {"timeout_s": float("inf")}, {"max_output_chars": 10}, {"argv": ()}, {"argv": "bash"}],
+    [
+        *({"timeout_s": 0}, {"timeout_s": float("inf")}, {"timeout_s": "5"}, {"timeout_s": True}),
+        *({"max_output_chars": 10}, {"max_output_chars": 1e9}, {"argv": ()}, {"argv": "bash"}, {"argv": ("bash", 7)}),
+        *({"cwd": 7}, {"env": {"A": 1}}, {"env": {1: "a"}}),
+    ],
 )
 async def test_settings_that_are_none(settings: dict[str, Any]) -> None:
     """They show when the tool is made."""

@@ -17,9 +17,10 @@ import httpx
 import pytest
 
 import eagerstream
+from eagerstream.builtin.search import brave
 from eagerstream.builtin.search.brave import BraveSearch
 from eagerstream.builtin.search.http import get_json
-from eagerstream.builtin.search.tool import SearchPage, SearchResult, SearchTool
+from eagerstream.builtin.search.tool import SearchPage, SearchResult, SearchTool, plain_text
 from eagerstream.builtin.search.wikipedia import WikipediaSearch
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
@@ -149,6 +150,55 @@ async def test_brave_has_nothing(answer: Any) -> None:
     async with answering(answer) as client:
         response = await ask(BraveSearch(api_key=KEY, client=client))
     assert (response.text, response.data["results"], response.content) == ("Search finished (0 results)", [], [])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(
+            {
+                "web": {
+                    "results": [{"url": f"https://a.example/{n}", "description": "&lt;" * 9} for n in range(2_000)]
+                },
+                "mixed": {"main": [{"type": "web", "all": True}] * 20_000},
+            },
+            id="each list again and again",
+        ),
+        pytest.param(
+            {"web": {"results": [{"url": "https://a.example", "extra_snippets": ["<b>x</b>"] * 50_000}]}},
+            id="excerpts without end",
+        ),
+    ],
+)
+async def test_brave_is_bounded(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However an answer is made, each text in it is looked at once, and no more of them than are worth it."""
+    texts: list[object] = []
+
+    def counted(text: object) -> str:
+        texts.append(text)
+        return plain_text(text)
+
+    monkeypatch.setattr(brave, "plain_text", counted)
+    async with answering(answer) as client:
+        response = await ask(BraveSearch(api_key=KEY, client=client))
+    assert response.data["results"]
+    assert len(texts) <= 300
+
+
+@pytest.mark.parametrize(
+    ("tool", "settings"),
+    [
+        (BraveSearch, {"api_key": KEY, "language": "fr"}),
+        (BraveSearch, {"api_key": KEY, "timeout_s": "9"}),
+        (WikipediaSearch, {"language": "fr"}),
+        (WikipediaSearch, {"edition": 7}),
+    ],
+)
+def test_settings_that_are_none(tool: Any, settings: dict[str, Any]) -> None:
+    """They show when the tool is made."""
+    with pytest.raises(UsageError):
+        tool(**settings)
 
 
 def test_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ def take_time_limit_s(options: ToolOptions) -> float:
     The option itself is set a little higher, for whoever runs the tool: a tool that is cancelled cannot answer.
 
     Raises:
-        UsageError: It is not more than 0.
+        UsageError: It is no number, or not more than 0.
     """
     given_s = options.get("timeout_s")
     timeout_s = _TIMEOUT_S if given_s is None else given_s
-    if timeout_s <= 0:
-        raise UsageError(f"timeout_s must be more than 0, not {timeout_s}")
+    if type(timeout_s) not in (int, float) or not timeout_s > 0:
+        raise UsageError(f"timeout_s must be a number of seconds, more than 0, not {timeout_s!r:.80}")
     options["timeout_s"] = timeout_s + _GRACE_S
     return timeout_s

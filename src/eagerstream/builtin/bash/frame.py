@@ -11,7 +11,8 @@ the report, are meanwhile on descriptors that bash closes for the programs that 
 
 Then a subshell tells the report on stderr: a random word, the exit status, the options that are on. And it sets a mark,
 another random word, on stdout: the two streams come independently of each other, above all through a container, and
-the mark tells where this command's output ends. Neither word stands in a command while a trap or a trace could see it.
+the mark tells where this command's output ends. Neither word stands in a command while a trap or a trace could see it;
+only a DEBUG trap under `extdebug` can skip what would remove it. It lies no worse than a function that stands for `ls`.
 
 The subshell is there so that its preparations touch nothing in the session. In POSIX mode a special builtin is found
 before a function of the same name; so it does with nothing but these: `printf` and `echo` can be overridden for good.

@@ -109,14 +109,18 @@ class Bash(Tool):
         cache_control: Mapping[str, Any] | None = None,
         **options: Unpack[BashOptions],
     ) -> None:
-        if not 0 < timeout_s < math.inf:
+        if type(timeout_s) not in (int, float) or not 0 < timeout_s < math.inf:
             raise UsageError(f"timeout_s must be a positive number of seconds, not {timeout_s!r}")
-        if max_output_chars < _MIN_OUTPUT_CHARS:
+        if type(max_output_chars) is not int or max_output_chars < _MIN_OUTPUT_CHARS:
             raise UsageError(f"max_output_chars must be at least {_MIN_OUTPUT_CHARS}, not {max_output_chars!r}")
-        if isinstance(argv, str) or not argv:
+        if isinstance(argv, str) or not argv or not all(isinstance(word, str | os.PathLike) for word in argv):
             raise UsageError('argv must be the program and its arguments, such as ("bash", "--norc")')
+        if not isinstance(cwd, str | os.PathLike | None):
+            raise UsageError(f"cwd must be the path of a folder, not {cwd!r:.80}")
         if cwd is not None and not Path(cwd).is_dir():
             raise UsageError(f"{os.fspath(cwd)} is no folder to start a shell in")
+        if not all(isinstance(text, str) for variable in (env or {}).items() for text in variable):
+            raise UsageError("env must have texts only, as names and as values")
         self._cwd = None if cwd is None else os.fspath(cwd)
         self._env = dict(env or {})
         self._command_timeout_s = timeout_s

@@ -77,7 +77,7 @@ class SearchTool(Tool, ABC):
         options: See `ToolOptions`.
 
     Raises:
-        UsageError: An option is wrong.
+        UsageError: There is no such language; an option is wrong.
     """
 
     def __init__(self, *, language: Language = "en", **options: Unpack[ToolOptions]) -> None:

@@ -47,7 +47,7 @@ class WikipediaSearch(SearchTool):
         language: Language = "en",
         **options: Unpack[ToolOptions],
     ) -> None:
-        if not _EDITION.fullmatch(edition):
+        if not _EDITION.fullmatch(str(edition)):
             raise UsageError(f"an edition of Wikipedia is named by a language, not {edition!r:.80}")
         self._url = f"https://{edition}.wikipedia.org/w/api.php"
         self._client = client

@@ -57,7 +57,8 @@ class SQL(Tool):
     A query that takes too long is stopped, and one whose call is cancelled. SQLite, DuckDB, psycopg and oracledb end it
     at once; other drivers finish it in their thread, and later calls on the same connection wait for that. Whether
     a statement that wrote took effect is then not known. Some drivers (psycopg2, PyMySQL) fetch a whole result before
-    they hand out its first row; by way of SQLAlchemy they do not.
+    they hand out its first row; by way of SQLAlchemy they do not. Of SQLite, no value of more than 1 MiB is read: an
+    error, where a query touches one; `instr` and `LIKE` on such values take seconds in which nothing can stop them.
 
     Args:
         database: A path, `":memory:"` or `sqlite:///` URL; an `Engine` or a `Connection` of SQLAlchemy; or a connection
@@ -93,13 +94,14 @@ class SQL(Tool):
         max_result_chars: int = 50_000,
         **options: Unpack[ToolOptions],
     ) -> None:
-        for name, bound in (("max_rows", max_rows), ("max_cell_chars", max_cell_chars)):
-            if bound <= 0:
-                raise UsageError(f"{name} must be more than 0, not {bound}")
+        bounds = {"max_rows": max_rows, "max_cell_chars": max_cell_chars, "max_result_chars": max_result_chars}
+        for name, bound in bounds.items():
+            if type(bound) is not int or bound < 1:
+                raise UsageError(f"{name} must be a number, at least 1, not {bound!r:.80}")
         source = source_of(database, dialect, read_only=read_only)
         self._source = source
         self._read_only = read_only
-        self._bounds = RowBounds(max_rows, max_cell_chars, max_result_chars)
+        self._bounds = RowBounds(**bounds)
         self._limit_s = take_time_limit_s(options)
         if schema is None:
             schema = source.read_schema()
