@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import anyio
 import pytest
 
 import eagerstream
+from eagerstream.builtin.bash.process import ShellProcess
 from eagerstream.builtin.bash.tool import Bash
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
@@ -19,6 +22,7 @@ from eagerstream.run import ToolProgress, ToolStop
 from eagerstream.tools import ToolErrorCode, ToolStatus
 from tests.builtin.bash_support import (
     LATE,
+    SLOWLY_S,
     answer,
     assert_sane,
     children,
@@ -239,6 +243,32 @@ async def test_cancelled_while_it_starts() -> None:
             await until(lambda: len(children()) > len(before))
             tasks.cancel_scope.cancel()
         await until(lambda: children() == before)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_cancelled_by_asyncio_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that asyncio cancels leaves before the thread that starts the shell: no shell, no descriptor is left."""
+    is_waiting, goes_on, is_made = threading.Event(), threading.Event(), threading.Event()
+
+    def slowly(*args: Any, **options: Any) -> ShellProcess:
+        is_waiting.set()
+        goes_on.wait(SLOWLY_S)
+        process = ShellProcess(*args, **options)
+        is_made.set()
+        return process
+
+    monkeypatch.setattr("eagerstream.builtin.bash.session.ShellProcess", slowly)
+    async with shell() as bash:
+        processes, before = children(), descriptors()
+        task = asyncio.create_task(said(bash, "echo a"))
+        await until(is_waiting.is_set)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        goes_on.set()
+        await until(is_made.is_set)
+        await until(lambda: (children(), descriptors()) == (processes, before))
+        await assert_sane(bash)
 
 
 @pytest.mark.parametrize("argv", [("/no/such/program",), ("false",), ("cat",)], ids=["missing", "ends", "no bash"])

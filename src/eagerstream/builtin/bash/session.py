@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class BashSession:
             OSError, RuntimeError, ValueError: It cannot be started.
             TimeoutError: It does not answer as bash does.
         """
-        process = await anyio.to_thread.run_sync(partial(ShellProcess, argv, cwd=cwd, env=env))
+        process = await _Start(partial(ShellProcess, argv, cwd=cwd, env=env)).process()
         try:
             session = cls(process)
         except BaseException:  # there are no descriptors left
@@ -192,6 +193,37 @@ class BashSession:
                 if not data:
                     break
                 exchange.take_output(data)
+
+
+class _Start:
+    """A process that is started in a thread, and ended where nobody waits for it any more.
+
+    A task that asyncio itself cancels (`asyncio.wait_for`) leaves at once, whatever anyio shields.
+    """
+
+    def __init__(self, make: Callable[[], ShellProcess]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._process: ShellProcess | None = None
+        self._is_given_up = False
+
+    async def process(self) -> ShellProcess:
+        try:
+            return await anyio.to_thread.run_sync(self._run)
+        except BaseException:
+            with self._lock:
+                self._is_given_up = True
+                if self._process is not None:
+                    self._process.close()
+            raise
+
+    def _run(self) -> ShellProcess:
+        process = self._make()
+        with self._lock:
+            self._process = process
+            if self._is_given_up:
+                process.close()
+        return process
 
 
 class _Exchange:
