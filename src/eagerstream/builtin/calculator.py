@@ -13,6 +13,7 @@ from pydantic import Field
 from ..tools import Tool, ToolErrorCode, ToolResponse
 from ..tools.options import ToolOptions
 from .language import Language, check_language
+from .tool_options import with_defaults
 
 Number = int | float
 
@@ -46,9 +47,7 @@ class Calculator(Tool):
     def __init__(self, *, language: Language = "en", **options: Unpack[ToolOptions]) -> None:
         check_language(language)
         self._words = _WORDS[language]
-        options.setdefault("name", "calculator")
-        options.setdefault("description", _DESCRIPTION)
-        super().__init__(self._calculate, **options)
+        super().__init__(self._calculate, **with_defaults(options, name="calculator", description=_DESCRIPTION))
 
     async def _calculate(
         self, expression: Annotated[str, Field(description="For example: (2 + 3) * sqrt(16) / 7 ** 2")]

@@ -156,16 +156,6 @@ def _count_lines(text: str) -> int:
     return len(text.splitlines())
 
 
-def check_language(language: object) -> None:
-    """Refuse what is no `Language`.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if language not in get_args(Language):
-        raise UsageError(f"language must be one of {', '.join(get_args(Language))}, not {language!r:.80}")
-
-
 def _check_positive(**bounds: int) -> None:
     for name, bound in bounds.items():
         if bound < 1:

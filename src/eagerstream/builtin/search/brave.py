@@ -10,6 +10,7 @@ from ...errors import UsageError
 from ...tools.options import ToolOptions
 from ..language import Language
 from ..time_limit import take_time_limit_s
+from ..tool_options import with_defaults
 from .http import get_json
 from .tool import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
 
@@ -59,8 +60,7 @@ class BraveSearch(SearchTool):
         self._headers = {"x-subscription-token": key}
         self._client = client
         self._limit_s = take_time_limit_s(options)
-        options.setdefault("name", "search_brave")
-        options.setdefault("description", _DESCRIPTION)
+        options = with_defaults(options, name="search_brave", description=_DESCRIPTION)
         super().__init__(language=language, **options)
 
     async def search(self, query: str, count: int) -> SearchPage:

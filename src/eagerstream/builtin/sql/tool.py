@@ -14,6 +14,7 @@ from ...redaction import without_middle
 from ...tools import Tool, ToolErrorCode, ToolResponse
 from ...tools.options import ToolOptions
 from ..time_limit import take_time_limit_s
+from ..tool_options import with_defaults
 from .failures import code_of, words_of
 from .source import source_of
 from .table import RowBounds, response_of_table
@@ -107,9 +108,9 @@ class SQL(Tool):
             schema = source.read_schema()
         base = options.get("description") or (_READS if read_only else _WRITES)
         options["description"] = _description(base, source.dialect, schema)
-        options.setdefault("name", "sql")
+        options = with_defaults(options, name="sql")
         if source.is_shared or not read_only:
-            options.setdefault("group", f"sql {next(_GROUPS)}")
+            options = with_defaults(options, group=f"sql {next(_GROUPS)}")
         super().__init__(self._query, **options)
 
     async def _query(
