@@ -434,6 +434,14 @@ WRONG_TOOLS: dict[str, tuple[list[Any], str]] = {
     ),
     "one name twice": ([custom(), custom()], "tools: Tool names must be unique."),
     "one name of two kinds": ([custom("web_fetch"), WEB_FETCH], "tools: Tool names must be unique."),
+    "a toolset beside a computer": (
+        [{"type": "computer_20251124", "name": "computer"}, {"type": "computer_toolset_20260801"}],
+        "tools: computer_toolset_20260801 cannot be combined with a tool named 'computer'.",
+    ),
+    "a toolset beside a tool named computer": (
+        [{"type": "computer_toolset_20260801"}, custom("computer")],
+        "tools: computer_toolset_20260801 cannot be combined with a tool named 'computer'.",
+    ),
     "nothing loaded": (
         [custom(defer_loading=True)],
         "At least one tool must have defer_loading=false. All tools cannot be deferred.",
@@ -463,6 +471,9 @@ RIGHT_TOOLS: dict[str, list[Any]] = {
     "without a type": [custom(type=None)],
     "everything": [custom(description="x", strict=True, eager_input_streaming=True, input_examples=[{}], **CACHED)],
     "the longest name": [custom("x" * 128)],
+    "a tool named computer": [custom("computer")],
+    "a toolset beside another tool": [{"type": "computer_toolset_20260801"}, custom()],
+    "another toolset beside a tool named computer": [{"type": "browser_toolset_20260801"}, custom("computer")],
     "unknown fields": [custom(new=1, input_schema={"type": "object", "new": 1})],
     "a server tool": [WEB_FETCH],
     "the client's own kinds": [{"type": "bash_20250124", "name": "bash"}],

@@ -383,6 +383,9 @@ def tool_faults(tools: Sequence[object]) -> list[str]:
             )
     if len(set(names)) < len(names):
         faults.append("tools: Tool names must be unique.")
+    if "computer" in names:
+        toolsets = [tool_kind(tool) for tool in definitions if tool_family(tool) == "computer_toolset"]
+        faults += [f"tools: {kind} cannot be combined with a tool named 'computer'." for kind in toolsets[:1]]
     deferred = [tool.get("defer_loading") is True for tool in definitions]
     if deferred and all(deferred):
         faults.append("At least one tool must have defer_loading=false. All tools cannot be deferred.")
