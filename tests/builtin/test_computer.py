@@ -212,6 +212,54 @@ def test_wrong_settings(options: dict[str, Any], said: str) -> None:
         Computer(Recorder(), **options)
 
 
+async def at_x_and_y(self: ComputerHandler, x: int, y: int) -> None: ...
+async def without_holding(self: ComputerHandler, at: Point | None = None) -> None: ...
+async def point_needed(self: ComputerHandler, at: Point, *, holding: str | None = None) -> None: ...
+async def by_position(self: ComputerHandler, at: Point | None, holding: str | None = None, /) -> None: ...
+def not_async(self: ComputerHandler, at: Point | None = None, *, holding: str | None = None) -> None: ...
+async def anything(self: ComputerHandler, **arguments: object) -> None: ...
+async def more(self: ComputerHandler, at: Point | None = None, holding: str = "", speed: int = 1) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        (at_x_and_y, "(self, x, y)"),
+        (without_holding, "(self, at=None)"),
+        (point_needed, "(self, at, *, holding=None)"),
+        (by_position, "(self, at, holding=None, /)"),
+        (not_async, "(self, at=None, *, holding=None)"),
+    ],
+)
+def test_a_handler_whose_method_is_another(method: Callable[..., object], given: str) -> None:
+    """Told when the tool is made, not by the model that reads a TypeError."""
+    handler = type("Robot", (Eye,), {"left_click": method})()
+    with pytest.raises(UsageError) as caught:
+        Computer(handler)
+    should = "async def left_click(self, at=None, *, holding=None)"
+    assert str(caught.value) == f"Robot.left_click{given} must be: {should}"
+
+
+@pytest.mark.parametrize("method", [anything, more, Recorder.left_click])
+def test_methods_that_can_be_called_so(method: Callable[..., object]) -> None:
+    """Whatever takes what is given."""
+    assert "left_click" not in Computer(type("Robot", (Eye,), {"left_click": method})()).to_dict()["configs"]
+
+
+def test_all_methods_at_once() -> None:
+    """Nobody has to mend one to hear of the next."""
+    handler = type("Robot", (Eye,), {"left_click": at_x_and_y, "scroll": at_x_and_y, "wait": at_x_and_y})()
+    with pytest.raises(UsageError, match=r"left_click\(.*scroll\(.*wait\("):
+        Computer(handler)
+
+
+@pytest.mark.parametrize("handler", ["x", None, Eye], ids=["a string", "None", "the class"])
+def test_what_is_no_handler(handler: Any) -> None:
+    """An error of ours."""
+    with pytest.raises(UsageError, match="handler must be a ComputerHandler, not"):
+        Computer(handler)
+
+
 # --- actions ----------------------------------------------------------------------------------------------------------
 
 AT = {"coordinate": [10, 20]}

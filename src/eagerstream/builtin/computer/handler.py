@@ -23,7 +23,16 @@ DISPLAY_HEIGHT: Final = 768
 class ComputerHandler(ABC):
     """A display, a mouse and a keyboard, for `Computer`.
 
-    A subclass has `screenshot` and whatever else its computer can do; what it leaves out is answered with an error.
+        class Kiosk(ComputerHandler):
+            async def screenshot(self) -> bytes:
+                return await self._camera.png()
+
+            async def left_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
+                await self._robot.tap(at)
+                return None
+
+    A subclass has `screenshot` and whatever else its computer can do, with the parameters that the methods have here;
+    what it leaves out is answered with an error.
     What arrives here has been checked: points are on the display, texts are short and without control characters,
     `seconds` are 0 to 300. Names of keys are the model's own, as `xdotool` writes them (`ctrl+a`, `Page_Down`): look
     them up in a table, and never hand them to a shell.

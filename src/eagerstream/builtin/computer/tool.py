@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
 from ...errors import ToolError, UsageError
@@ -48,7 +49,8 @@ class Computer(Tool):
         options: See `ToolOptions`; of those that go into the definition, `cache_control` alone.
 
     Raises:
-        UsageError: There is no such version or action, `configs` of a version that has none, or wrong options.
+        UsageError: The handler is none, or has methods that cannot be called as those of `ComputerHandler`; there is no
+            such version or action, `configs` of a version that has none, or wrong options.
 
     Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
     """
@@ -61,6 +63,8 @@ class Computer(Tool):
         configs: Mapping[str, Mapping[str, bool]] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
+        if faults := _handler_faults(handler):
+            raise UsageError("; ".join(faults))
         if version not in get_args(ComputerVersion):
             raise UsageError(f"version must be one of {', '.join(get_args(ComputerVersion))}, not {version!r:.80}")
         if configs and version != _TOOLSET:
@@ -136,6 +140,38 @@ class Computer(Tool):
 def _implements(handler: ComputerHandler, action: str) -> bool:
     is_own = getattr(type(handler), action) is not getattr(ComputerHandler, action)
     return is_own or action == "wait"  # which any computer can
+
+
+def _handler_faults(handler: object) -> list[str]:
+    """What would fail only once the model asks for it."""
+    if not isinstance(handler, ComputerHandler):
+        return [f"handler must be a ComputerHandler, not {handler!r:.80}"]
+    faults: list[str] = []
+    for name, action in ACTIONS.items():
+        method = getattr(type(handler), name)
+        is_async = inspect.iscoroutinefunction(inspect.unwrap(method))
+        if not (
+            is_async and _takes(method, action.required) and _takes(method, {**action.required, **action.optional})
+        ):
+            given = f"{type(handler).__name__}.{name}{_parameters(method)}"
+            faults.append(f"{given} must be: async def {name}{_parameters(getattr(ComputerHandler, name))}")
+    return faults
+
+
+def _takes(method: Callable[..., object], fields: Mapping[str, str]) -> bool:
+    """It can be called as `Computer` does: by the names of the parameters."""
+    try:
+        inspect.signature(method).bind(None, **dict.fromkeys(fields.values()))
+    except TypeError:
+        return False
+    return True
+
+
+def _parameters(method: Callable[..., object]) -> str:
+    """As they are written, without their types."""
+    signature = inspect.signature(method)
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
 
 
 def _image(data: bytes) -> ToolResponse:
