@@ -1,4 +1,4 @@
-"""Claude uses a page in Chromium: it looks, clicks and types; every screenshot is saved as screenshot-N.png.
+"""Claude uses a page in Chromium: it looks, clicks, types and scrolls; every screenshot is saved as screenshot-N.png.
 
 Needs Chromium and its driver (`apt install chromium chromium-driver`). Usage: python use_computer.py [--live]; without
 it, the model is a script on the embedded server, and no key is needed.
@@ -15,8 +15,7 @@ from anthropic import AsyncAnthropic
 
 import eagerstream
 from eagerstream import ToolStop
-from eagerstream.builtin.computer.page import ChromiumPage
-from eagerstream.builtin.computer.tool import Computer
+from eagerstream.builtin import ChromiumPage, Computer
 from eagerstream.redaction import printable
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 
@@ -25,13 +24,14 @@ QUESTION = "Order a cup of tea for Ada on the page that you see, and tell me wha
 
 
 def action(name: str, **input: Any) -> Any:
-    call = tool_use(name, input)
-    return replace(call, block={**call.block, "toolset_name": "computer"})
+    return replace(call := tool_use(name, input), block={**call.block, "toolset_name": "computer"})
 
 
-CLICKS = (action("left_click", coordinate=[300, 225]), action("type", text="Ada"))
-THEN = (action("left_click", coordinate=[200, 305]), action("screenshot"), action("zoom", region=[100, 350, 500, 450]))
-SCRIPT = Scenario(reply(action("screenshot")), reply(*CLICKS, *THEN), reply(text("Tea for Ada is on its way.")))
+FIELD, BUTTON = (action("left_click", coordinate=point) for point in ([300, 225], [200, 305]))
+SCROLL = action("scroll", coordinate=[500, 500], scroll_direction="down", scroll_amount=20)
+LOOK, ZOOM = action("screenshot"), action("zoom", region=[100, 350, 500, 450])
+ORDER = (FIELD, action("type", text="Ada"), SCROLL, BUTTON, LOOK, ZOOM)
+SCRIPT = Scenario(reply(LOOK), reply(*ORDER), reply(text("Tea for Ada is on its way.")))
 
 
 async def use(page: ChromiumPage, client: AsyncAnthropic) -> None:
