@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ...errors import MissingExtraError, ToolError, UsageError
 from ...tools import ToolErrorCode
 from .origins import NowhereElse, Origin
+from .tabs import Tabs, devtools
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.options import Options
@@ -72,7 +73,8 @@ class Chromium:
         self._service: Service | None = None
         self._driver: WebDriver | None = None
         self._settings: ClientConfig | None = None
-        self._tabs: list[str] = []
+        self._tabs: Tabs | None = None
+        self._notes: list[str] = []  # of the step that runs
 
     def start(self, url: str) -> None:
         """Start it, and open a page.
@@ -118,8 +120,8 @@ class Chromium:
             self._driver.set_page_load_timeout(self._timeout_s)
             # A command is given up a little later than the page for which chromedriver waits, so that it can say so.
             settings.timeout = int(self._timeout_s) + 2
-            self._follow(self._driver)
-            self._driver.get(url)
+            self._tabs = Tabs(self._driver, network=self._network, url=url, size=self._size)
+            self._tabs.open()
         except (WebDriverException, HTTPError, OSError) as error:
             raise UsageError(f"the browser did not open {url}: {_first_line(error)}") from error
 
@@ -151,41 +153,37 @@ class Chromium:
         """Run a step at the page in front; one step at a time.
 
         Returns:
-            What the step gave, None where it was cut short; and what the model is to know of it: that the tab was
-            closed, or what a dialog said that the page opened, and that is dismissed, since no screenshot shows it.
+            What the step gave, None where it was cut short, or the page left meanwhile; and what the model is to know
+            of it, since no screenshot shows it: that a tab was closed, that a page was taken back from where it may not
+            be, or what a dialog said that the page opened, and that is dismissed.
 
         Raises:
             ToolError: The browser has ended, does not answer, or refuses a command: in words for the model.
         """
-        from selenium.common.exceptions import (
-            NoAlertPresentException,
-            NoSuchWindowException,
-            UnexpectedAlertPresentException,
-        )
-
         with self._busy, self._translated():
-            driver = self._running()
+            driver, tabs = self._running(), self._tabs
+            assert tabs is not None
+            self._notes = []
             done: T | None = None
-            try:
-                self._follow(driver)
+            with self._noted():
+                self._notes += tabs.stay()  # a page can also leave between two actions
                 done = step(self)
-                alert = driver.switch_to.alert
-                text = alert.text
-                alert.dismiss()
-            except UnexpectedAlertPresentException as error:  # chromedriver dismisses it itself
-                text = error.alert_text or ""
-            except NoAlertPresentException:
-                return done, None
-            except NoSuchWindowException:
-                return done, "The tab was closed."
-        shown = " ".join(text.split())[:_MAX_DIALOG_CHARS]
-        return done, f"The page opened a dialog, which was dismissed: {shown}"
+                self._dismiss_dialog(driver)
+            with self._noted():
+                if left := tabs.stay():
+                    self._notes += left
+                    done = None
+            return done, "\n".join(dict.fromkeys(self._notes)) or None
+
+    def travel(self, way: Literal[-1, 1]) -> None:
+        """Go back (-1) or forward (1), to where the browser may be; within `run`."""
+        assert self._tabs is not None
+        if not self._tabs.travel(way):
+            self._notes.append(f"There is no page to go {'back' if way == -1 else 'forward'} to.")
 
     def command(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command of the DevTools protocol; within `run`."""
-        answer = self._running().execute("executeCdpCommand", {"cmd": method, "params": parameters})
-        value: dict[str, Any] = answer["value"]
-        return value
+        return devtools(self._running(), method, **parameters)
 
     def _options(self, program: str) -> Options:
         from selenium.webdriver.chrome.options import Options
@@ -211,22 +209,30 @@ class Chromium:
             raise ToolError("Error: the browser is not running.", code=ToolErrorCode.SERVICE_UNAVAILABLE)
         return self._driver
 
-    def _follow(self, driver: WebDriver) -> None:
-        """Go to the newest tab: what a link opened is in front, and once it is closed, what was before."""
-        handles = driver.window_handles
-        if handles == self._tabs:
-            return
-        opened = [handle for handle in handles if handle not in self._tabs]
-        self._tabs = [*(tab for tab in self._tabs if tab in handles), *opened]
-        if not self._tabs:
-            raise ToolError("Error: the page was closed.", code=ToolErrorCode.SERVICE_UNAVAILABLE)
-        driver.switch_to.window(self._tabs[-1])
-        if opened:
-            width, height = self._size
-            self.command(
-                "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-            )
-            self.command("Page.setInterceptFileChooserDialog", enabled=True)  # no file of this machine is offered
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """What cuts a step short, and is no error."""
+        from selenium.common.exceptions import NoSuchWindowException, UnexpectedAlertPresentException
+
+        try:
+            yield
+        except UnexpectedAlertPresentException as error:  # chromedriver dismisses it itself
+            self._note_dialog(error.alert_text or "")
+        except NoSuchWindowException:
+            self._notes.append("The tab was closed.")
+
+    def _dismiss_dialog(self, driver: WebDriver) -> None:
+        from selenium.common.exceptions import NoAlertPresentException
+
+        with suppress(NoAlertPresentException):
+            alert = driver.switch_to.alert
+            text = alert.text
+            alert.dismiss()
+            self._note_dialog(text)
+
+    def _note_dialog(self, text: str) -> None:
+        shown = " ".join(text.split())[:_MAX_DIALOG_CHARS]
+        self._notes.append(f"The page opened a dialog, which was dismissed: {shown}")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -246,7 +252,11 @@ class Chromium:
             line = _first_line(error)
             if "crash" in line:
                 text = "Error: the page has crashed."
-            elif "disconnected" in line or isinstance(error, InvalidSessionIdException) or not _processes(self._folder):
+            elif (
+                "disconnected" in line
+                or isinstance(error, InvalidSessionIdException)
+                or not _processes(self._folder, _BROWSER)
+            ):
                 text = _ENDED
             else:
                 text = "Error: the browser refused the action."
@@ -264,20 +274,25 @@ def _first_line(error: BaseException) -> str:
     return str(getattr(error, "msg", None) or error).partition("\n")[0][:200]
 
 
-def _processes(folder: str) -> list[int]:
-    """The browsers with their profile in a folder, by what Linux tells of processes; elsewhere none are known."""
-    mark = f"--user-data-dir={folder}/".encode()
+_BROWSER: Final = "--user-data-dir="
+_CRASH_HANDLER: Final = "--database="  # it outlives a browser that is killed
+
+
+def _processes(folder: str, *options: str) -> list[int]:
+    """Those started with such an option in a folder, by what Linux tells of processes; elsewhere none are known."""
+    marks = [f"{option}{folder}/".encode() for option in options]
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it may end meanwhile, or be somebody else's
-            found += [int(process.name)] if mark in (process / "cmdline").read_bytes() else []
+            command = (process / "cmdline").read_bytes()
+            found += [int(process.name)] if any(mark in command for mark in marks) else []
     return found
 
 
 def _kill(folder: str) -> None:
     """End a browser that its driver has left behind, and wait until it no longer writes."""
     deadline = time.monotonic() + _QUIT_S
-    while (left := _processes(folder)) and time.monotonic() < deadline:
+    while (left := _processes(folder, _BROWSER, _CRASH_HANDLER)) and time.monotonic() < deadline:
         for process in left:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

@@ -13,6 +13,8 @@ from ...errors import UsageError
 
 _HOST: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
 _PORTS: Final = {"http": 80, "https": 443}
+_MAX_HOST_CHARS: Final = 253
+"""Of a name that could be looked up (RFC 1035)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,19 @@ class Origin:
         return [f"{scheme}://{host}:{self.port}" for scheme in (self.scheme, sockets)]
 
 
+def named(url: str) -> str:
+    """The origin of any URL for a sentence: short, with nothing in it that a page could have put there to be read."""
+    try:
+        origin = Origin.of(url)
+    except UsageError:
+        return "an address that is no website's"
+    if origin.scheme == "file":
+        return "a file"
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host
+    port = "" if origin.port == _PORTS[origin.scheme] else f":{origin.port}"
+    return f"{origin.scheme}://{host[:_MAX_HOST_CHARS]}{port}"
+
+
 class NowhereElse:
     """The options of a Chromium that reaches some origins, and nothing else.
 
@@ -87,6 +102,15 @@ class NowhereElse:
     def preferences(self) -> dict[str, object]:
         """For the profile."""
         return {"webrtc.ip_handling_policy": "disable_non_proxied_udp"}  # as an option, it is not heeded
+
+    def reaches(self, url: str) -> bool:
+        """A page with this address can be there: it is of one of the origins, or made by one of their pages."""
+        if url == "" or url.startswith("about:"):  # a new tab, at first
+            return True
+        try:
+            return Origin.of(url.removeprefix("blob:")) in self._origins
+        except UsageError:
+            return False
 
     def close(self) -> None:
         """Let the port go, once the browser has ended."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -29,6 +29,9 @@ _MAX_SIDE_PX: Final = 2000
 """The API's bound where a request has many images."""
 _MAX_PNG_BYTES: Final = 3_500_000
 _CLEANUP_S: Final = 5.0
+_MAX_LOOKS: Final = 2
+_WAYS: Final[Mapping[tuple[str, ...], Literal[-1, 1]]] = {("Alt", "ArrowLeft"): -1, ("Alt", "ArrowRight"): 1}
+"""Keys that a headless browser hands to the page alone."""
 
 
 class ChromiumPage(ComputerHandler):
@@ -38,14 +41,17 @@ class ChromiumPage(ComputerHandler):
             computer = Computer(page)
 
     Mouse and keyboard act as real ones do, through the DevTools protocol. A link that opens a tab leads there; dialogs
-    (`alert`, `confirm`) are dismissed, and the model reads what they said. Selenium, Chromium and chromedriver are
-    needed: `pip install 'eagerstream[computer]'`, `apt install chromium chromium-driver`.
+    (`alert`, `confirm`) are dismissed, and the model reads what they said; `alt+Left` and `alt+Right` go back and
+    forward. Selenium, Chromium and chromedriver are needed: `pip install 'eagerstream[computer]'`, `apt install
+    chromium chromium-driver`.
 
     The browser starts with an empty profile, which is removed with everything else that it wrote. It reaches the origin
     of `url` and `allowed_origins`, and nothing else: no other port of this machine, no other host, by no redirect, no
-    WebSocket, no new window, no look-up of a name, no WebRTC. Nothing is downloaded, and no file is chosen for an
-    upload. What this does not keep out: an allowed origin that passes on what it is sent; flaws of Chromium; and, where
-    `url` is a `file:`, links to every other file that this user may read. As root, Chromium runs without its sandbox.
+    WebSocket, no new window, no look-up of a name, no WebRTC. A page that tries to leave is taken back to where it was,
+    a tab that was opened for it is closed, and the model reads which origin it was: with this action, or after a
+    screenshot with the next one that is answered in words. Nothing is downloaded, and no file is chosen for an upload.
+    What this does not keep out: an allowed origin that passes on what it is sent; flaws of Chromium; and, where `url`
+    is a `file:`, links to every other file that this user may read. As root, Chromium runs without its sandbox.
 
     Not shown in screenshots: the mouse, and the lists of `<select>` elements, which keys open and choose from. A key
     that is held does not repeat.
@@ -91,6 +97,7 @@ class ChromiumPage(ComputerHandler):
         self._browser: Chromium | None = None
         self._turn = anyio.Lock()
         self._mouse = Mouse()
+        self._untold: str | None = None
 
     async def __aenter__(self) -> Self:
         if self._browser is not None:
@@ -113,6 +120,7 @@ class ChromiumPage(ComputerHandler):
     async def _end(self) -> None:
         browser, self._browser = self._browser, None
         self._mouse = Mouse()
+        self._untold = None
         if browser is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(browser.stop, limiter=anyio.CapacityLimiter(1))
@@ -208,13 +216,16 @@ class ChromiumPage(ComputerHandler):
         return next(filter(None, notes), None)
 
     async def key(self, keys: str, *, repeat: int = 1) -> str | None:
-        """See `ComputerHandler.key`."""
+        """See `ComputerHandler.key`. `alt+Left` and `alt+Right` go back and forward, also where a page takes them."""
         pressed = keys_named(keys)
+        way = _WAYS.get(tuple(key.key for key in pressed))
 
         def press(browser: Chromium) -> None:
             for _ in range(repeat):
                 with held(browser, pressed):
                     pass
+                if way is not None:
+                    browser.travel(way)
 
         return await self._act(press)
 
@@ -244,15 +255,18 @@ class ChromiumPage(ComputerHandler):
 
     async def _act(self, step: Callable[[Chromium], object]) -> str | None:
         _, note = await self._run(step)
-        return note
+        untold, self._untold = self._untold, None
+        return "\n".join(filter(None, (untold, note))) or None
 
     async def _look(self, look: Callable[[Chromium], bytes]) -> bytes:
-        seen, _ = await self._run(look)
-        if seen is None:  # a dialog came between, and is gone
-            seen, _ = await self._run(look)
-        if seen is None:
-            raise ToolError("Error: the page opens one dialog after the other.", code=ToolErrorCode.EXECUTION_ERROR)
-        return seen
+        """A picture, which has no room for a note: the last one is told with the next action."""
+        for _ in range(_MAX_LOOKS):
+            seen, note = await self._run(look)
+            self._untold = note or self._untold
+            if seen is not None:
+                return seen
+        untold, self._untold = self._untold, None
+        raise ToolError(f"Error: the page does not keep still. {untold}", code=ToolErrorCode.EXECUTION_ERROR)
 
     async def _run(self, step: Callable[[Chromium], T]) -> tuple[T | None, str | None]:
         """In a thread, which ends what it has begun even where nobody waits for it any more."""
