@@ -7,12 +7,12 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
-# Time limits per example would make slow machines fail; pytest-timeout guards against hangs. In CI the examples are
-# the same on every run, so that a red build is about the change that it builds.
+# Time limits per example would make slow machines fail; pytest-timeout guards against hangs. In CI there are more
+# examples, the same on every run, so that a red build is about the change that it builds.
 settings.register_profile(
     "eagerstream",
     deadline=None,
-    max_examples=100,
+    max_examples=100 if os.environ.get("CI") else 50,
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )

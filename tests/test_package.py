@@ -156,6 +156,7 @@ def test_what_only_errors_need_is_loaded_by_errors() -> None:
         "import eagerstream; eagerstream.run; import eagerstream.stream; eagerstream.stream",
     ],
 )
+@pytest.mark.slow
 def test_functions_with_the_names_of_modules(first: str) -> None:
     """`stream`, `run` and `tool` are functions, whatever was imported before them."""
     script = (

@@ -906,6 +906,7 @@ async def test_a_server_that_never_answers(status: int) -> None:
 
 @pytest.mark.anyio
 @both_clients
+@pytest.mark.slow
 async def test_a_body_that_is_given_up_is_closed(kind: str) -> None:
     """A reply that is left in its middle leaves nothing to the garbage collector, which trio would warn about."""
     pieces: list[Any] = [message_start(), b"data: nonsense\n\n", *[text_delta(0, "x" * 1000) for _ in range(500)]]

@@ -259,6 +259,7 @@ async def test_connection_in_a_transaction(engine: sqlalchemy.Engine) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_duckdb() -> None:
     """A real driver with transactions of its own kind: reading, writing, and a query that is stopped."""
     duckdb = pytest.importorskip("duckdb")

@@ -243,6 +243,7 @@ class Joined:
         pass
 
 
+@pytest.mark.slow
 async def test_a_run_and_its_log_do_not_keep_each_other() -> None:
     """Whoever keeps one of them keeps no more than that."""
     hub = Hub(max_runs=1)

@@ -284,6 +284,7 @@ async def test_cancel_in_text() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("on_cancel", ["cancel", "finish"])
 @pytest.mark.parametrize("ended", [True, False], ids=["whole reply", "open reply"])
 @pytest.mark.parametrize("way", ["cancel()", *WAYS])

@@ -436,6 +436,7 @@ reasons = st.sampled_from(["tool_use"] * 4 + ["end_turn", "pause_turn", "max_tok
 
 @settings(max_examples=60)
 @given(st.lists(made_calls, min_size=1, max_size=6), st.integers(1, 4), reasons)
+@pytest.mark.slow
 def test_no_more_is_won_than_is_true(
     made: list[tuple[int, float, str, float]], max_concurrency: int, reason: str
 ) -> None:

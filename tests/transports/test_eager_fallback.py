@@ -579,6 +579,7 @@ async def test_a_beta_of_the_user_s_own_where_all_is_known_to_be_refused() -> No
 
 
 @both_clients
+@pytest.mark.slow
 async def test_nothing_is_kept_alive(kind: str) -> None:
     """A client that nobody uses any more goes, with what is remembered of it."""
     client = client_of(Platform(takes=["header"]), kind)
