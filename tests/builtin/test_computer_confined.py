@@ -225,6 +225,7 @@ async def try_all(page: ChromiumPage) -> None:
     await until(page, f"ended.length === {_ENDED}")
     for y in (20, 60, 100, 140):
         await page.left_click((15, y))
+        await page.wait(0.5)  # a tab may be on its way
         await page.screenshot()
         await page._run(lambda browser: browser._running().get(page._url))
         await until(page, f"ended.length === {_ENDED}")

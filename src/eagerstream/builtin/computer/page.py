@@ -280,6 +280,7 @@ class ChromiumPage(ComputerHandler):
 
 def _picture(browser: Chromium, clip: dict[str, float] | None = None) -> bytes:
     more = {} if clip is None else {"clip": clip}
+    browser.command("Page.bringToFront")  # a tab that was opened just now hides this one, which then shows no frame
     png = base64.b64decode(browser.command("Page.captureScreenshot", format="png", **more)["data"])
     if len(png) <= _MAX_PNG_BYTES:
         return png
