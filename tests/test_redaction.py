@@ -191,6 +191,7 @@ def test_spans_are_in_order(text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("start", ["", 'password="'])
+@pytest.mark.slow
 def test_time_is_linear(start: str, piece: str) -> None:
     """A text made to be slow is not: four times the length takes about four times as long, and not sixteen times."""
 

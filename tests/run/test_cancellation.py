@@ -44,6 +44,7 @@ from tests.support import (
     message_start,
     text_delta,
     tool_start,
+    trio_slowly,
     whole_call,
 )
 
@@ -284,7 +285,7 @@ async def test_cancel_in_text() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
+@trio_slowly
 @pytest.mark.parametrize("on_cancel", ["cancel", "finish"])
 @pytest.mark.parametrize("ended", [True, False], ids=["whole reply", "open reply"])
 @pytest.mark.parametrize("way", ["cancel()", *WAYS])

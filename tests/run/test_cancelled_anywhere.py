@@ -31,6 +31,7 @@ from tests.support import (
     message_delta,
     message_start,
     tool_start,
+    trio_slowly,
 )
 
 WAYS = ["scope", "cancel()", "leave", "time-out"]
@@ -189,7 +190,7 @@ def _check_log(log: RunLog, result: eagerstream.RunResult) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
+@trio_slowly
 @pytest.mark.parametrize("way", WAYS)
 async def test_at_every_step(way: str, anyio_backend_name: str) -> None:
     """From the first step to the last, one conversation for each."""
