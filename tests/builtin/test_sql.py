@@ -7,7 +7,6 @@ import sqlite3
 import sys
 import threading
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from eagerstream.builtin.sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
+from tests.builtin.databases import made
 from tests.support import anthropic_client
 
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -42,19 +42,11 @@ CREATE TRIGGER note INSTEAD OF INSERT ON noted BEGIN INSERT INTO log VALUES (new
 """
 
 
-@cache
-def made() -> bytes:
-    """The file of the database, made once: that takes longer than a test."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(MADE)
-        return connection.serialize()
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A database of a shop."""
     path = tmp_path / "shop.db"
-    path.write_bytes(made())
+    path.write_bytes(made(MADE))
     return path
 
 

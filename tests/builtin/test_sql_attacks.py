@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import sqlalchemy
 from eagerstream.builtin.sql.guard import checked_read
 from eagerstream.builtin.sql.tool import SQL
 from eagerstream.errors import ToolError
+from tests.builtin.databases import made
 
 SQLITE_ATTACKS = {
     "insert": "INSERT INTO t VALUES (2)",
@@ -93,19 +93,11 @@ INSERT INTO words VALUES ('hello');
 """
 
 
-@cache
-def made() -> bytes:
-    """The file of the database, made once: that takes longer than a test."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(MADE)
-        return connection.serialize()
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A database with what can be attacked."""
     path = tmp_path / "t.db"
-    path.write_bytes(made())
+    path.write_bytes(made(MADE))
     return path
 
 
