@@ -66,6 +66,7 @@ class Tabs:
         if not self._tabs:
             raise ToolError("Error: the page was closed.", code=ToolErrorCode.SERVICE_UNAVAILABLE)
         self._driver.switch_to.window(self._front)
+        self._command("Page.bringToFront")  # a hidden tab shows no frames, and answers to no mouse
         if opened:
             width, height = self._size
             self._command(
