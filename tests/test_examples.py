@@ -172,7 +172,7 @@ def test_coding_agent(tmp_path: Path) -> None:
     output, bodies = run_example("coding_agent.py", Scenario(reply(text("Not asked."))), tmp_path)
     assert bodies == []
     growing = re.findall(r"words\.py: ([0-9]+) lines on disk, still being written", output)
-    assert len(set(growing)) > 5
+    assert len(set(growing)) > 2
     assert output.index("FAILED (failures=1)") < output.index("OK") < output.index("RunStatus.COMPLETED, 10 turns")
 
 

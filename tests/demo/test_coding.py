@@ -22,7 +22,7 @@ async def test_the_session(tmp_path: Path) -> None:
     work.mkdir()
     on_disk: list[int] = []
     async with (
-        ReplayServer(coding.session(timing=Timing(tokens_per_second=1000))) as server,
+        ReplayServer(coding.session(timing=Timing(tokens_per_second=400))) as server,
         AsyncAnthropic(api_key="none", base_url=server.base_url) as client,
         Bash(cwd=work) as bash,
         run(
@@ -44,7 +44,7 @@ async def test_the_session(tmp_path: Path) -> None:
     assert (result.status, result.turns) == (RunStatus.COMPLETED, 10)
     assert validate_history(result.messages) == []
     assert on_disk == sorted(on_disk)
-    assert len(set(on_disk)) > 5  # before the input had ended
+    assert any(0 < lines < 30 for lines in on_disk)  # before the input had ended
     assert [turn for turn in range(1, 11) if sum(call.turn == turn for call in result.calls) > 1] == [
         1,
         2,
