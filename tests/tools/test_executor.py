@@ -877,7 +877,7 @@ async def test_actions_of_a_group_in_a_toolset() -> None:
 
 @pytest.mark.anyio
 async def test_actions_of_a_toolset_run_in_order() -> None:
-    """Clicks at the same time make no sense: one after the other, until one fails (requirement C.25)."""
+    """Clicks at the same time make no sense: one after the other, until one fails."""
     raws = ["{}", '{"fail": true}', "{}"]
     calls = [a_call("left_click", raw, index=n, toolset_name="computer") for n, raw in enumerate(raws)]
     await execute_all(InProcessExecutor([a_toolset()]), calls)

@@ -233,7 +233,7 @@ def test_what_never_stands_in_a_result(kind: str) -> None:
 
 
 def test_results_of_programmatic_calls_are_text() -> None:
-    """D.20: code that called the tool can read nothing else."""
+    """Code that called the tool can read nothing else."""
     history = [USER, assistant(server_call(name="code_execution"), call(caller=CODE)), user(result(content=[IMAGE]))]
     (fault,) = validate_history(history)
     assert fault.index == 2
@@ -241,7 +241,7 @@ def test_results_of_programmatic_calls_are_text() -> None:
 
 
 def test_text_after_results_of_programmatic_calls() -> None:
-    """D.20: the code that waits for the results would be lost."""
+    """The code that waits for the results would be lost."""
     history = [USER, assistant(server_call(name="code_execution"), call(caller=CODE)), user(result(), words())]
     (fault,) = validate_history(history)
     assert (fault.index, fault.message) == (
@@ -254,7 +254,7 @@ def test_text_after_results_of_programmatic_calls() -> None:
 
 
 def test_a_tool_that_was_not_given() -> None:
-    """D.12: the API cannot run a call that waits where its tool is missing; it can where it is there."""
+    """The API cannot run a call that waits where its tool is missing; it can where it is there."""
     history = [USER, assistant(server_call(), call()), user(result())]
     what = "messages.1: `web_fetch` tool use with id `srvtoolu_1` was found, but no `web_fetch` tool was provided"
     assert told(history) == []
