@@ -95,6 +95,20 @@ def test_texts_have_fragments_too() -> None:
     assert said.input is None
 
 
+def test_deltas_of_another_kind() -> None:
+    """Text in a call is no part of its input, and an index that is used anew has nothing of what was there before."""
+    reader = Reader()
+    reader.take(1.0, message_start(), tool_start(0))
+    reader.take(2.0, text_delta(0, "a"), text_delta(0, "b"), text_delta(0, "c"))
+    reader.take(3.0, input_delta(0, '{"key": "long"}'))
+    (call,) = reader.marks.blocks.values()
+    assert list(call.arrivals()) == [Arrival(3.0, 1, 15)]
+    reader.take(4.0, block_start(0, "text", text=""))
+    reader.take(5.0, text_delta(0, "So"))
+    (said,) = reader.marks.blocks.values()
+    assert (said.kind, said.input, list(said.arrivals())) == ("text", None, [Arrival(5.0, 1, 2)])
+
+
 def test_blocks_that_grow_at_the_same_time() -> None:
     """Fragments of one chunk go each to their own block."""
     reader = Reader()

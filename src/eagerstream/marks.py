@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from .limits import DEFAULT_LIMITS
 from .wire import PartialJSON, ToolInput
+from .wire.accumulator import TOOL_BLOCKS
 from .wire.events import TEXT_FIELDS
 from .wire.values import Path
 
@@ -93,6 +94,7 @@ class BlockMarks:
         self.fragments = 0
         self.chars = 0
         self._message = message
+        self._has_input = self.kind in TOOL_BLOCKS
         self._at_s = array("d")
         self._counts = array("L")
         self._chars = array("L")
@@ -110,7 +112,7 @@ class BlockMarks:
     @property
     def input(self) -> ToolInput | None:
         """The input of a call; None where it is none."""
-        return self._message.inputs.get(self.index)
+        return self._message.inputs.get(self.index) if self._has_input else None
 
     def arrivals(self) -> Iterator[Arrival]:
         """Its fragments as they came."""
@@ -163,9 +165,19 @@ class BlockMarks:
 
     def catch_up(self, at_s: float) -> None:
         """What came of its input since the last time came now."""
-        input = self._message.inputs.get(self.index)
+        input = self.input
         if input is not None and input.chars > self.chars:
             self.arrived(at_s, input.fragments - self.fragments, input.chars - self.chars)
+
+    def take_delta(self, at_s: float, delta: object) -> None:
+        """Text or thinking came; in a call it is none of it. Fragments of an input count once the reader has them."""
+        if self._has_input or not isinstance(delta, dict):
+            return
+        kind = delta.get("type")
+        if isinstance(kind, str) and kind in _TEXT_FIELDS:
+            text = delta.get(_TEXT_FIELDS[kind])
+            if isinstance(text, str) and text:
+                self.arrived(at_s, 1, len(text))
 
 
 class ReplyMarks:
@@ -234,7 +246,7 @@ class ReplyMarks:
             if kind == "content_block_delta":
                 block = self.blocks.get(index)
                 if block is not None:
-                    _take_delta(block, event.get("delta"), self._now)
+                    block.take_delta(self._now, event.get("delta"))
             elif kind == "content_block_start":
                 content = event.get("content_block")
                 if isinstance(content, dict):
@@ -278,14 +290,3 @@ class ReplyMarks:
         """The reader has taken in the fragments of the chunk, or those before an event."""
         for block in self._open.values():
             block.catch_up(self._now)
-
-
-def _take_delta(block: BlockMarks, delta: object, now: float) -> None:
-    """Text and thinking: a fragment of an input counts when the reader has taken it in."""
-    if not isinstance(delta, dict):
-        return
-    kind = delta.get("type")
-    if isinstance(kind, str) and kind in _TEXT_FIELDS:
-        text = delta.get(_TEXT_FIELDS[kind])
-        if isinstance(text, str) and text:
-            block.arrived(now, 1, len(text))
