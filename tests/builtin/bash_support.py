@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,8 +16,6 @@ from eagerstream.tools import ToolResponse
 
 SLOWLY_S = 20
 LATE = "Error: command did not finish within"
-WORD = re.compile(r"[0-9a-f]{32}")
-"""What the random words of a frame look like."""
 
 
 @asynccontextmanager
