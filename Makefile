@@ -22,7 +22,7 @@ test-all: $(READY)  ## all tests, the slow ones too
 	$(BIN)/pytest -m ''
 
 compat-matrix: $(READY)  ## the tests about transports, on the oldest supported anthropic package to the newest
-	$(BIN)/python -m tests.compat
+	$(BIN)/python -m tests.versions
 
 SECONDS ?= 600
 fuzz: $(READY)  ## attack the parsers, for SECONDS=600; what is found stays in build/fuzz

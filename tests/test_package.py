@@ -53,7 +53,20 @@ def test_type_checkers_see_the_public_names() -> None:
 
 
 _ROOMS = (
-    *("cli", "commands", "integrations", "capture", "latency", "demo", "progress", "replay", "builtin", "run", "tools"),
+    *(
+        "cli",
+        "commands",
+        "integrations",
+        "compat",
+        "capture",
+        "latency",
+        "demo",
+        "progress",
+        "replay",
+        "builtin",
+        "run",
+        "tools",
+    ),
     *("stream", "transports", "recording", "wire"),
 )
 

@@ -75,7 +75,7 @@ class _StepError(Exception):
 def main() -> int:
     """See `--help`."""
     known = {row.requested: row for row in ROWS}
-    parser = argparse.ArgumentParser(prog="python -m tests.compat", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.versions", description=__doc__)
     parser.add_argument("requested", nargs="*", help=f"versions of anthropic; by default {' '.join(known)}")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "compat", help="for environments and logs")
     options = parser.parse_args()

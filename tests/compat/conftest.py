@@ -1,0 +1,8 @@
+"""What the tests of the older protocols share."""
+
+from __future__ import annotations
+
+import warnings
+
+with warnings.catch_warnings():  # told once, when it is first imported: here, and by a test in a process of its own
+    warnings.simplefilter("ignore", DeprecationWarning)
