@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-import anyio.to_thread
+from ...tools import ToolErrorCode, ToolResponse
+from ...tools.invoke import invoke
+from ..deprecation import deprecated
+from .answers import AsyncToolInLoopError, Stopwatch, as_tool_response, failure, finished
 
-from ...tools import ToolResponse
+Answer: TypeAlias = ToolResponse | str
+"""What `run` gives: a response; a text is the older protocol."""
+
+ACTION: Final = "_tool_action"
+"""The attribute of a method that `@tool_action` has marked: what makes a tool of it."""
+
+_FAILED: Final = "工具执行时发生未处理的异常"
+
+_JSON_TYPES: Final[Mapping[str, str]] = {
+    **{name: name for name in ("string", "integer", "number", "boolean", "array", "object")},
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+}
+"""Types of JSON schema by what older programs write for them."""
 
 
 @dataclass
@@ -30,6 +53,13 @@ class ToolParameter:
     required: bool = True
     default: Any = None
 
+    def to_schema(self) -> dict[str, Any]:
+        """Its JSON schema. A type that JSON schema does not know is left out: any value fits."""
+        schema: dict[str, Any] = {"type": _JSON_TYPES.get(self.type.lower()), "description": self.description}
+        if self.default is not None and _is_json(self.default):
+            schema["default"] = self.default
+        return {key: value for key, value in schema.items() if key == "default" or value}
+
 
 class Tool(ABC):
     """A tool of HelloAgents: derive from it, and define `run` and `get_parameters`.
@@ -45,21 +75,115 @@ class Tool(ABC):
         self.description = description
         self.expandable = expandable
 
+    def __repr__(self) -> str:
+        return f"Tool(name={self.name})"
+
     @abstractmethod
-    def run(self, parameters: dict[str, Any]) -> ToolResponse:
-        """Do what the tool is for. A text instead of a response is the older protocol, and is taken too."""
+    def run(self, parameters: dict[str, Any]) -> Answer | Awaitable[Answer]:
+        """Do what the tool is for; it may be an `async def`.
+
+        A text instead of a response is the older protocol, and is taken too.
+        """
 
     @abstractmethod
     def get_parameters(self) -> list[ToolParameter]:
         """What it takes."""
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
-        """`run` in a thread; override it where the tool can be asynchronous.
+        """`run`, in a thread where it is a plain `def`; override it where the tool can be asynchronous.
 
-        Cancelling it leaves the thread to itself: it runs on, and what it returns is dropped.
+        Cancelling it cancels an `async def`, and leaves a thread to itself: it runs on, and what it returns is dropped.
         """
-        return await anyio.to_thread.run_sync(self.run, parameters, abandon_on_cancel=True)
+        return self._response_of(await invoke(partial(self.run, parameters), None))
+
+    def run_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
+        """`run`, with the time it took and its input in the response; an exception becomes an error response.
+
+        An asynchronous `run` is given an event loop of its own.
+
+        Returns:
+            The response with `stats["time_ms"]` (`stats["wall_ms"]`, where the tool has set that itself) and
+            `context["params_input"]` and `["tool_name"]`. The code of an exception that stands for no other is
+            `INTERNAL_ERROR`.
+
+        Raises:
+            UsageError: `run` is asynchronous, and this is inside an event loop: await `arun_with_timing`.
+        """
+        watch = Stopwatch()
+        try:
+            response = self._response_of(finished(self.run(parameters), self.name))
+        except AsyncToolInLoopError:
+            raise
+        except Exception as error:
+            response = failure(error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
+        return watch.stamped(response, self._context(parameters))
+
+    async def arun_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
+        """`run_with_timing` by way of `arun`; cancelling it does what that says."""
+        watch = Stopwatch()
+        try:
+            response = self._response_of(await self.arun(parameters))
+        except Exception as error:
+            response = failure(error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
+        return watch.stamped(response, self._context(parameters))
+
+    def get_expanded_tools(self) -> list[Tool] | None:
+        """The tools that its marked methods are, by name; None where it is not expandable, or none is marked."""
+        if not self.expandable:
+            return None
+        kind = type(self)
+        marks = {name: getattr(inspect.getattr_static(kind, name), ACTION, None) for name in sorted(dir(kind))}
+        tools: list[Tool] = [mark.tool_of(self, getattr(self, name)) for name, mark in marks.items() if mark]
+        return tools or None
 
     def validate_parameters(self, parameters: Mapping[str, Any]) -> bool:
         """All that are required are there."""
         return all(parameter.name in parameters for parameter in self.get_parameters() if parameter.required)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: `name`, `description` and `parameters`."""
+        parameters = [dict(vars(parameter)) for parameter in self.get_parameters()]
+        return {"name": self.name, "description": self.description, "parameters": parameters}
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """The definition as the Messages API takes it: `name`, `description` and `input_schema`."""
+        parameters = self.get_parameters()
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": {
+                "type": "object",
+                "properties": {parameter.name: parameter.to_schema() for parameter in parameters},
+                "required": [parameter.name for parameter in parameters if parameter.required],
+            },
+        }
+
+    def to_openai_schema(self) -> dict[str, Any]:
+        """The definition for OpenAI's function calling: defaults are told in the descriptions, arrays are of texts."""
+        properties: dict[str, Any] = {}
+        for parameter in self.get_parameters():
+            told = "" if parameter.default is None else f" (默认: {parameter.default})"
+            properties[parameter.name] = {"type": parameter.type, "description": f"{parameter.description}{told}"}
+            if parameter.type == "array":
+                properties[parameter.name]["items"] = {"type": "string"}
+        required = [parameter.name for parameter in self.get_parameters() if parameter.required]
+        parameters = {"type": "object", "properties": properties, "required": required}
+        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        return {"type": "function", "function": function}
+
+    def _context(self, given: Any) -> dict[str, Any]:
+        return {"params_input": given, "tool_name": self.name}
+
+    def _response_of(self, answer: object) -> ToolResponse:
+        if not isinstance(answer, ToolResponse):
+            old = f"{type(self).__name__}.run returning {type(answer).__name__}"
+            deprecated(old, "return a ToolResponse, which says how the call went", stacklevel=3)
+        return as_tool_response(answer)
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True

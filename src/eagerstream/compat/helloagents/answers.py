@@ -1,0 +1,94 @@
+"""What a call came to: whatever a tool returned or raised becomes a `ToolResponse`, with its time and its context."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from inspect import isawaitable, iscoroutine
+from time import perf_counter
+from typing import Any, Final
+
+import anyio
+
+from ...errors import ToolError, UsageError
+from ...tools import ToolErrorCode, ToolResponse
+from ...tools.faults import InputError
+from ...tools.response import error_response
+
+
+def as_tool_response(answer: object) -> ToolResponse:
+    """What a tool returned as a response: itself where it is one, else a success with its text.
+
+    `data` then is `{"output": answer}`.
+    """
+    if isinstance(answer, ToolResponse):
+        return answer
+    return ToolResponse.success(str(answer), {"output": answer})
+
+
+def failure(error: BaseException, said: str, code: str) -> ToolResponse:
+    """What a tool raised as an error response: `said: message`.
+
+    An exception that was made for the model (`ToolError`) speaks for itself, with its own code.
+
+    Args:
+        error: The exception.
+        said: What went wrong in general.
+        code: Of an exception that stands for no code of its own, as `FileNotFoundError` does for `NOT_FOUND`.
+    """
+    response = error_response(error)
+    if isinstance(error, ToolError) or response.content:
+        return response
+    own = "Error" if isinstance(error, InputError) else type(error).__name__
+    found = response.code if response.code not in (None, ToolErrorCode.EXECUTION_ERROR) else None
+    return ToolResponse.error(found or code, f"{said}: {response.text.removeprefix(f'{own}: ')}")
+
+
+class Stopwatch:
+    """Takes the time of a call, from when it is made."""
+
+    def __init__(self) -> None:
+        self._started_s: Final = perf_counter()
+
+    def stamped(self, response: ToolResponse, context: Mapping[str, Any]) -> ToolResponse:
+        """The response with the time that the call took, in milliseconds, and its context.
+
+        The time is `stats["time_ms"]`, or `stats["wall_ms"]` where the tool has taken a time itself.
+        """
+        stats = dict(response.stats or {})
+        stats["wall_ms" if "time_ms" in stats else "time_ms"] = int((perf_counter() - self._started_s) * 1000)
+        return replace(response, stats=stats, context={**(response.context or {}), **context})
+
+
+class AsyncToolInLoopError(UsageError):
+    """A tool that is asynchronous was called by a plain call inside an event loop, which cannot wait for it."""
+
+
+def finished(returned: object, name: str) -> object:
+    """What a tool returned, after it has been awaited where it has to be: on an event loop of its own.
+
+    Raises:
+        AsyncToolInLoopError: An event loop runs in this thread already.
+    """
+    if not isawaitable(returned):
+        return returned
+    if _in_event_loop():
+        if iscoroutine(returned):
+            returned.close()
+        raise AsyncToolInLoopError(
+            f"the tool {name} is asynchronous, and this is inside an event loop: "
+            "await registry.aexecute_tool(...), or the tool's arun_with_timing(...)"
+        )
+    return anyio.run(_result_of, returned)
+
+
+async def _result_of(returned: Awaitable[object]) -> object:
+    return await returned
+
+
+def _in_event_loop() -> bool:
+    try:
+        anyio.get_cancelled_exc_class()
+    except RuntimeError:  # both of anyio's exceptions for it, of older versions and of newer ones
+        return False
+    return True

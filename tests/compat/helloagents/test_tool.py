@@ -1,0 +1,259 @@
+"""`Tool`: what `run` gives and raises becomes a response with its time, and its parameters become schemas."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from eagerstream import ToolError, UsageError
+from eagerstream.compat.helloagents import Tool, ToolErrorCode, ToolParameter, ToolResponse, ToolStatus
+from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
+
+DONE = ToolResponse.success("done")
+
+
+def test_a_tool_has_both_methods() -> None:
+    """A class without one of them cannot be made an object of."""
+    for missing in ("run", "get_parameters"):
+        kind: Any = type("Half", (MyTool,), {missing: getattr(Tool, missing)})
+        with pytest.raises(TypeError, match=missing):
+            kind()
+    assert repr(MyTool()) == "Tool(name=MyTool)"
+    assert MyTool().expandable is False
+    assert MyTool().get_expanded_tools() is None
+
+
+def test_timing() -> None:
+    """A response bears its time and its input; what the tool itself says of its time and its context stays."""
+    given = {"input": "a"}
+    response = MyTool().run_with_timing(given)
+    assert (response.status, response.text, response.data) == (ToolStatus.SUCCESS, "处理完成: A", {"result": "A"})
+    assert response.context == {"params_input": given, "tool_name": "MyTool"}
+    assert response.stats is not None
+    assert type(response.stats["time_ms"]) is int
+    assert response.stats["time_ms"] >= 0
+
+    own = ToolResponse.success("x", stats={"time_ms": 7, "count": 1}, context={"where": "here", "tool_name": "?"})
+    response = Plain(lambda _: own).run_with_timing({})
+    assert response.stats == {"time_ms": 7, "count": 1, "wall_ms": response.stats and response.stats["wall_ms"]}
+    assert response.context == {"where": "here", "params_input": {}, "tool_name": "plain"}
+    assert own.stats == {"time_ms": 7, "count": 1}  # a tool may give the same response twice
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        pytest.param(RuntimeError("boom"), "INTERNAL_ERROR", "boom", id="any"),
+        pytest.param(ValueError(), "INTERNAL_ERROR", "ValueError", id="without words"),
+        pytest.param(FileNotFoundError("a.txt"), "NOT_FOUND", "a.txt", id="one with a code"),
+        pytest.param(PermissionError("no"), "PERMISSION_DENIED", "no", id="another"),
+        pytest.param(ConnectionError("gone"), "NETWORK_ERROR", "gone", id="network"),
+    ],
+)
+@pytest.mark.anyio
+async def test_exceptions(error: Exception, code: str, said: str) -> None:
+    """What `run` raises is an error response, by both ways; its code is the one that the exception stands for."""
+    tool = Plain(failing(error))
+    for response in (tool.run_with_timing({"a": 1}), await tool.arun_with_timing({"a": 1})):
+        assert response.status is ToolStatus.ERROR
+        assert response.code == code
+        assert response.text == f"工具执行时发生未处理的异常: {said}"
+        assert response.error_info == {"code": code, "message": response.text}
+        assert response.stats is not None
+        assert set(response.stats) == {"time_ms"}
+        assert response.context == {"params_input": {"a": 1}, "tool_name": "plain"}
+
+
+def test_an_error_that_was_made_for_the_model() -> None:
+    """It speaks for itself."""
+    response = Plain(failing(ToolError("try b.txt", code=ToolErrorCode.NOT_FOUND))).run_with_timing({})
+    assert (response.code, response.text) == ("NOT_FOUND", "try b.txt")
+
+
+def test_no_traceback_is_told() -> None:
+    """An exception may quote one, and may have no text at all."""
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    told = Plain(
+        failing(RuntimeError('Traceback (most recent call last):\n  File "/a.py", line 1\nE: x'))
+    ).run_with_timing({})
+    assert "/a.py" not in told.text
+    assert Plain(failing(Mute())).run_with_timing({}).text == "工具执行时发生未处理的异常: Mute"
+
+
+def test_an_asynchronous_run_is_waited_for() -> None:
+    """By a plain call too: on an event loop of its own."""
+    tool = Async(lambda given: ToolResponse.success(given["a"]))
+    assert tool.run_with_timing({"a": "b"}).text == "b"
+
+
+def test_an_asynchronous_run_in_a_thread() -> None:
+    """Where the thread has no event loop, an asynchronous tool can be called, whatever other threads do."""
+    tool = Async(lambda _: DONE)
+
+    async def main() -> ToolResponse:
+        return await anyio.to_thread.run_sync(tool.run_with_timing, {})
+
+    for backend in ("asyncio", "trio"):
+        assert anyio.run(main, backend=backend).text == "done"
+
+
+@pytest.mark.anyio
+async def test_an_asynchronous_run_cannot_be_waited_for_in_an_event_loop() -> None:
+    """A plain call is refused, and says what to await; the tool is not run at all."""
+    tool = Async(lambda _: DONE)
+    with pytest.raises(UsageError, match="aexecute_tool"):
+        tool.run_with_timing({})
+    assert tool.called == 0
+    assert (await tool.arun_with_timing({})).text == "done"
+
+
+@pytest.mark.anyio
+async def test_a_plain_run_does_not_block_the_event_loop() -> None:
+    """It runs in a thread, while others go on."""
+    go_on = threading.Event()
+    answers = []
+
+    def wait(_: dict[str, Any]) -> ToolResponse:
+        return DONE if go_on.wait(10) else ToolResponse.error("TIMEOUT", "the loop was blocked")
+
+    async def call() -> None:
+        answers.append(await Plain(wait).arun({}))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        await anyio.lowlevel.checkpoint()
+        go_on.set()
+    assert answers == [DONE]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", [Plain, Async])
+async def test_cancelling(kind: type[Plain]) -> None:
+    """A thread is left to itself, and nobody waits for it; an asynchronous tool is cancelled."""
+    release = threading.Event()
+    started = anyio.Event()
+    ended: list[str] = []
+
+    def wait(_: dict[str, Any]) -> ToolResponse:
+        anyio.from_thread.run_sync(started.set)
+        release.wait(30)
+        return DONE
+
+    class Waits(Async):
+        async def run(self, _: dict[str, Any]) -> ToolResponse:
+            try:
+                started.set()
+                await anyio.sleep_forever()
+            finally:
+                ended.append("cancelled")
+            return DONE
+
+    tool = Waits(wait) if kind is Async else Plain(wait)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tool.arun_with_timing, {})
+            await started.wait()
+            tasks.cancel_scope.cancel()
+    finally:
+        release.set()
+    assert ended == (["cancelled"] if kind is Async else [])
+
+
+@pytest.mark.anyio
+async def test_the_older_protocol() -> None:
+    """A text is a success, and told once as deprecated, with the class that gave it."""
+    tool = Plain(lambda _: "文件内容: x")
+    with pytest.warns(DeprecationWarning, match=r"Plain\.run returning str is deprecated: return a ToolResponse"):
+        response = tool.run_with_timing({})
+    assert (response.status, response.text, response.data) == ("success", "文件内容: x", {"output": "文件内容: x"})
+    assert (await tool.arun_with_timing({})).text == "文件内容: x"  # not told again: warnings are errors here
+
+
+def test_arun_of_its_own_is_called() -> None:
+    """A tool that can be asynchronous overrides it."""
+
+    class Both(MyTool):
+        async def arun(self, _: dict[str, Any]) -> ToolResponse:
+            return ToolResponse.success("asynchronous")
+
+    assert anyio.run(Both().arun_with_timing, {}).text == "asynchronous"
+    assert Both().run_with_timing({}).status == "error"
+
+
+PARAMETERS = (
+    ToolParameter("query", "string", "What to look for."),
+    ToolParameter("limit", "integer", "How many.", required=False, default=10),
+    ToolParameter("tags", "array", "All of them.", required=False),
+    ToolParameter("scale", "float", "", required=False, default=float("nan")),
+    ToolParameter("extra", "any", "Anything.", required=False),
+)
+
+
+def test_as_plain_data() -> None:
+    """Every field of every parameter."""
+    plain = Plain(lambda _: DONE, PARAMETERS[0], PARAMETERS[1]).to_dict()
+    assert plain == {
+        "name": "plain",
+        "description": "Does what it was given.",
+        "parameters": [
+            {"name": "query", "type": "string", "description": "What to look for.", "required": True, "default": None},
+            {"name": "limit", "type": "integer", "description": "How many.", "required": False, "default": 10},
+        ],
+    }
+
+
+def test_as_a_definition_for_the_messages_api() -> None:
+    """Types of Python are those of JSON schema; what has none, or no JSON form, is left out."""
+    assert Plain(lambda _: DONE, *PARAMETERS).to_anthropic() == {
+        "name": "plain",
+        "description": "Does what it was given.",
+        "input_schema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What to look for."},
+                "limit": {"type": "integer", "description": "How many.", "default": 10},
+                "tags": {"type": "array", "description": "All of them."},
+                "scale": {"type": "number"},
+                "extra": {"description": "Anything."},
+            },
+            "required": ["query"],
+        },
+    }
+
+
+def test_as_a_definition_for_openai() -> None:
+    """Defaults stand in the descriptions, and arrays are of texts."""
+    function = Plain(lambda _: DONE, *PARAMETERS[:3]).to_openai_schema()
+    assert function == {
+        "type": "function",
+        "function": {
+            "name": "plain",
+            "description": "Does what it was given.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "What to look for."},
+                    "limit": {"type": "integer", "description": "How many. (默认: 10)"},
+                    "tags": {"type": "array", "description": "All of them.", "items": {"type": "string"}},
+                },
+                "required": ["query"],
+            },
+        },
+    }
+
+
+def test_required_parameters() -> None:
+    """Their names have to be there, whatever is in them."""
+    tool = Plain(lambda _: DONE, *PARAMETERS)
+    assert tool.validate_parameters({"query": None})
+    assert not tool.validate_parameters({"limit": 3})
