@@ -142,13 +142,19 @@ async def test_served_again(tmp_path: Path) -> None:
 class Wire:
     """A server that answers each connection with these bytes, and remembers what it was sent.
 
+    Each answer but the last says that its connection ends with it: it would be used again, now and then, in the moment
+    before it is closed.
+
     Attributes:
         received: By connection, everything until the answer was sent.
     """
 
     def __init__(self, *answers: bytes) -> None:
         self.received: list[bytes] = []
-        self._answers = answers
+        self._answers = [
+            *(answer.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) for answer in answers[:-1]),
+            *answers[-1:],
+        ]
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
