@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Time limits per example would make slow machines fail; pytest-timeout guards against hangs. In CI there are more
@@ -20,3 +21,9 @@ settings.load_profile("eagerstream")
 
 # Shells start what they put in the background with Ctrl-C ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", params=["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """The event loop: asyncio with the quick tests, and trio with the slow ones, as all reach it through anyio."""
+    return str(request.param)

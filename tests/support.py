@@ -89,9 +89,6 @@ def wire_events(body: bytes) -> list[WireEvent]:
     return events
 
 
-trio_slowly = pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
-"""Runs an async test on asyncio with the quick tests, on trio with the slow ones: for what takes long."""
-
 # --- wire events, written short -----------------------------------------------------------------------------------------
 
 

@@ -163,6 +163,7 @@ def _written(folder: Path) -> str:
 _OVERRIDES = "eval printf echo builtin command trap exit export set unset : exec read declare return test ["
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoiling",
     [
@@ -257,6 +258,7 @@ async def _told(bash: Bash, command: str) -> str:
     return f"{response.reason or ''}\n{response.text}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "holding",
     [

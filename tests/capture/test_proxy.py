@@ -48,13 +48,6 @@ MESSAGES: Any = [USER]
 TIMEOUT_S = 20
 
 
-@pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """The clients' event loop; the proxy has its own, whichever that is."""
-    backend: str = request.param
-    return backend
-
-
 # Where a stream is given up, the client leaves its generators to the garbage collector, which trio complains about.
 left_by_the_client = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

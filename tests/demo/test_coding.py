@@ -11,11 +11,9 @@ from eagerstream import InputDelta, InputStop, RunStatus, run, validate_history
 from eagerstream.builtin import Bash, EagerTextEditor, Memory
 from eagerstream.demo import coding
 from eagerstream.replay import ReplayServer, Timing
-from tests.support import trio_slowly
 
 
 @pytest.mark.anyio
-@trio_slowly
 async def test_the_session(tmp_path: Path) -> None:
     """Ten turns with calls beside one another; a file grows on the disk while its input is still being written."""
     work = tmp_path / "work"

@@ -26,13 +26,11 @@ from eagerstream.recording import Recording
 from eagerstream.replay import Timing, error_event, reply, retime, text, tool_use
 from eagerstream.run.latency import RunLatency
 from tests.latency.lab import SETTINGS, conditions, large_source, poem_cases
-from tests.support import trio_slowly
 
 DATA = Path(__file__).parent.parent / "data"
 
 
 @pytest.mark.anyio
-@trio_slowly
 async def test_eager_beside_buffered() -> None:
     """Every run is told, in order, with every metric and all that is behind it."""
     matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=2, warmup=1, seed=3)
@@ -64,7 +62,6 @@ async def test_the_verdict() -> None:
 
 
 @pytest.mark.anyio
-@trio_slowly
 async def test_failing_runs(tmp_path: Path) -> None:
     """They are told with the class of their error, and the others are measured all the same."""
     paths = [tmp_path / "broken.jsonl", tmp_path / "fine.jsonl"]

@@ -44,7 +44,6 @@ from tests.support import (
     message_start,
     text_delta,
     tool_start,
-    trio_slowly,
     whole_call,
 )
 
@@ -285,7 +284,6 @@ async def test_cancel_in_text() -> None:
 
 
 @pytest.mark.anyio
-@trio_slowly
 @pytest.mark.parametrize("on_cancel", ["cancel", "finish"])
 @pytest.mark.parametrize("ended", [True, False], ids=["whole reply", "open reply"])
 @pytest.mark.parametrize("way", ["cancel()", *WAYS])

@@ -31,7 +31,6 @@ from tests.support import (
     message_delta,
     message_start,
     tool_start,
-    trio_slowly,
 )
 
 WAYS = ["scope", "cancel()", "leave", "time-out"]
@@ -190,8 +189,7 @@ def _check_log(log: RunLog, result: eagerstream.RunResult) -> None:
 
 
 @pytest.mark.anyio
-@trio_slowly
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [WAYS[0], *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS[1:])])
 async def test_at_every_step(way: str, anyio_backend_name: str) -> None:
     """From the first step to the last, one conversation for each."""
     before = asyncio.all_tasks() if anyio_backend_name == "asyncio" else set()

@@ -31,7 +31,7 @@ from eagerstream.replay import (
 from eagerstream.tool_kind import LEGACY_BETA, EagerSupport
 from eagerstream.tools import tool
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
-from tests.support import REQUEST, USER, check_history, event_line, made_recordings, real_recordings, trio_slowly
+from tests.support import REQUEST, USER, check_history, event_line, made_recordings, real_recordings
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
 THREE = reply(
@@ -172,7 +172,6 @@ async def _replay(platform_client: PlatformClient, paths: list[Path]) -> None:
 
 
 @each_platform
-@trio_slowly
 @pytest.mark.anyio
 async def test_made_recordings(platform_client: PlatformClient) -> None:
     """Each gives the same events over the wire of every platform as it gives played back alone."""
@@ -258,7 +257,6 @@ _API_TYPES = {
 
 
 @each_platform
-@trio_slowly
 @pytest.mark.anyio
 async def test_refusals(platform_client: PlatformClient) -> None:
     """Each platform's words for an error become the same `APIError`, with the platform's own name of it."""
@@ -298,7 +296,6 @@ async def test_how_long_to_wait(platform_client: PlatformClient) -> None:
         ("permission_error", "AccessDeniedException", False),
     ],
 )
-@trio_slowly
 @pytest.mark.anyio
 async def test_errors_inside_a_reply(
     platform_client: PlatformClient, error_type: str, exception: str, *, retryable: bool
@@ -360,7 +357,6 @@ async def test_retries_are_the_client_s(platform_client: PlatformClient) -> None
     ("support", "eager", "requests"),
     [("any", "field", 1), ("field", "field", 1), ("header", "header", 2), ("none", None, 3)],
 )
-@trio_slowly
 @pytest.mark.anyio
 async def test_eager_fallback(
     platform_client: PlatformClient, support: EagerSupport, eager: str | None, requests: int
@@ -438,7 +434,6 @@ _SIGNING = [client for client in CLIENTS if "aws_access_key" in client.arguments
         ("/[a-z-]+/aws4_request", "/s3/aws4_request", "scoped to correct service"),
     ],
 )
-@trio_slowly
 @pytest.mark.anyio
 async def test_signatures(client: PlatformClient, part: str, instead: str, words: str) -> None:
     """A signature has all its parts, the name of the host among what it signs, and is for this service."""
