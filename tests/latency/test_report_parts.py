@@ -8,6 +8,7 @@ from math import inf, nan
 import anyio
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from eagerstream.demo import poem
 from eagerstream.latency import waterfall as module
@@ -100,12 +101,29 @@ def test_labels_that_would_lie_on_each_other_become_one() -> None:
     """With the times from the first to the last of them, as far as those differ."""
     marks = [(0.0, "sent"), (1.0, "headers"), (1.0001, "first byte"), (9.5, "message_stop"), (9.9, "all results")]
     labels = module._labels(marks, 10.0, 10 / 7.5)
-    assert [words for _, words, _ in labels] == [
+    assert [label.words for label in labels] == [
         "sent",
         "headers, first byte 1.00\u00a0s",
         "message_stop, all results 9.50\u20139.90\u00a0s",
     ]
-    assert labels[-1][2] == "right"
+    assert labels[-1].align == "right"
+
+
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=6), st.floats(6.5, 9))
+def test_labels_have_room(at_s: list[float], inches: float) -> None:
+    """Wherever the marks are, no label lies on another or leaves the line; each mark is in one, in order."""
+    names = ("sent", "headers", "first byte", "message_stop", "all results", "next request")
+    marks = list(zip(sorted(at_s), names, strict=False))
+    inch_s = 10 / inches
+    labels = module._labels(marks, 10.0, inch_s)
+    assert [mark for label in labels for mark in label.marks] == marks
+    used_s = 0.0
+    for label in labels:
+        wide_s = module._text_inches(label.words) * inch_s
+        begin_s = label.at_s - wide_s if label.align == "right" else label.at_s
+        assert used_s <= begin_s + 1e-9
+        used_s = begin_s + wide_s
+    assert used_s <= 10 + 1e-9
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ..progress.wording import count_text
 from ..run.latency_data import BlockData, CallData, LatencyData, RequestData
@@ -160,8 +160,10 @@ def _draw_request(axes: Axes, shapes: Shapes, row: _Row, bottom: float, inch_s: 
     stop_s = drawable(request["message_stop_s"])
     if stop_s is not None:
         shapes.line([(stop_s, line), (stop_s, bottom)], colour=FAINT, width=0.9, dashed=True)
-    for at_s, words, align in _labels(marks, axes.get_xlim()[1], inch_s):
-        axes.text(at_s, line - 0.07, words, ha=align, va="bottom", color=FAINT, fontsize=8, clip_on=True)
+    for label in _labels(marks, axes.get_xlim()[1], inch_s):
+        axes.text(
+            label.at_s, line - 0.07, label.words, ha=label.align, va="bottom", color=FAINT, fontsize=8, clip_on=True
+        )
 
 
 def _moments(request: RequestData) -> Iterator[tuple[str, float | None]]:
@@ -177,23 +179,41 @@ def _moments(request: RequestData) -> Iterator[tuple[str, float | None]]:
     yield "next request", request["next_request_s"]
 
 
-def _labels(marks: Iterable[tuple[float, str]], end_s: float, inch_s: float) -> list[tuple[float, str, str]]:
-    """(where, words, alignment) of each mark; those that would stand on each other become one, at the first of them."""
-    groups: list[list[tuple[float, str]]] = []
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """What some marks are called, in one text: beside the first of them, or where the line ends."""
+
+    marks: list[tuple[float, str]]
+    at_s: float
+    align: Literal["left", "right"]
+    ends_s: float
+
+    @property
+    def words(self) -> str:
+        return _group_text(self.marks)
+
+
+def _labels(marks: Iterable[tuple[float, str]], end_s: float, inch_s: float) -> list[_Label]:
+    """Labels for the marks, from left to right; none lies on another, or goes on beyond `end_s`."""
+    labels: list[_Label] = []
     for mark in marks:
-        if groups and mark[0] < groups[-1][0][0] + _text_inches(_group_text(groups[-1])) * inch_s:
-            groups[-1].append(mark)
-        else:
-            groups.append([mark])
-    placed: list[tuple[float, str, str]] = []
-    used_s = 0.0
-    for group in groups:
-        at_s, words = group[0][0], _group_text(group)
-        wide_s = _text_inches(words) * inch_s
-        align = "right" if at_s + wide_s > end_s and at_s - wide_s >= used_s else "left"
-        used_s = at_s if align == "right" else at_s + wide_s
-        placed.append((at_s, words, align))
-    return placed
+        group = [mark]
+        while (label := _label(group, labels[-1].ends_s if labels else 0.0, end_s, inch_s)) is None:
+            group = [*labels.pop().marks, *group]
+        labels.append(label)
+    return labels
+
+
+def _label(marks: list[tuple[float, str]], from_s: float, end_s: float, inch_s: float) -> _Label | None:
+    """One for all of these; None where it has no room behind `from_s`."""
+    at_s, wide_s = marks[0][0], _text_inches(_group_text(marks)) * inch_s
+    if from_s <= at_s <= end_s - wide_s:
+        return _Label(marks, at_s, "left", at_s + wide_s)
+    if from_s <= at_s - wide_s:
+        return _Label(marks, at_s, "right", at_s)
+    if from_s <= min(at_s, end_s - wide_s) or not from_s:
+        return _Label(marks, end_s, "right", end_s)
+    return None
 
 
 def _group_text(group: Sequence[tuple[float, str]]) -> str:
