@@ -1,0 +1,27 @@
+"""A registry's tools as those that `eagerstream.run` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ... import tools
+from ...tools import ToolOptions, ToolResponse
+from .tool import Tool
+
+
+def bridged(
+    name: str, tool: Tool, execute: Callable[[str, dict[str, Any]], Awaitable[ToolResponse]], options: ToolOptions
+) -> tools.Tool:
+    """A tool for the loop: its inputs stream eagerly, and are checked against its schema before `execute` gets them.
+
+    Raises:
+        UsageError: The API takes no such definition, or the options do not fit.
+    """
+
+    async def call(parameters: dict[str, Any]) -> ToolResponse:
+        return await execute(name, parameters)
+
+    settings = options.copy()
+    settings["definition"] = {key: value for key, value in {**tool.to_anthropic(), "name": name}.items() if value}
+    return tools.Tool(call, **settings)
