@@ -1,0 +1,119 @@
+"""Responses in one line, names that are not there, and filters: what is small."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from eagerstream import UsageError
+from eagerstream.compat import helloagents
+from eagerstream.compat.helloagents import (
+    CustomFilter,
+    FullAccessFilter,
+    ReadOnlyFilter,
+    ToolFilter,
+    ToolResponse,
+    ToolStatus,
+    as_tool_response,
+    render,
+)
+from eagerstream.compat.helloagents.departed import INSTEAD
+
+SUCCESS = ToolResponse.success("找到 3 个文件")
+PARTIAL = ToolResponse.partial("前 100 条", reason="截断")
+ERROR = ToolResponse.error("NOT_FOUND", "文件不存在")
+
+
+def test_in_one_line() -> None:
+    """As the document shows them, and as agents hand them to their model."""
+    assert [render(each) for each in (SUCCESS, PARTIAL, ERROR)] == [
+        "✅ 找到 3 个文件",
+        "⚠️ 前 100 条",
+        "❌ 错误 [NOT_FOUND]: 文件不存在",
+    ]
+    assert [render(each, style="agent") for each in (SUCCESS, PARTIAL, ERROR)] == [
+        "找到 3 个文件",
+        "⚠️ 部分成功: 前 100 条",
+        "❌ 错误 [NOT_FOUND]: 文件不存在",
+    ]
+    assert render(ToolResponse(ToolStatus.ERROR, "x")) == "❌ 错误 [UNKNOWN]: x"
+    wrong: Any = "plain"
+    with pytest.raises(UsageError, match="plain"):
+        render(SUCCESS, wrong)
+
+
+def test_a_response_from_anything() -> None:
+    """A response is one already; of anything else it is the text."""
+    assert as_tool_response(PARTIAL) is PARTIAL
+    made = as_tool_response("计算结果: 5")
+    assert (made.status, made.text, made.data) == ("success", "计算结果: 5", {"output": "计算结果: 5"})
+    assert as_tool_response({"a": 1}).data == {"output": {"a": 1}}
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+NAMES = ["Read", "GrepTool", "Write", "Bash", "ExecuteTool", "MyTool"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [
+        pytest.param(ReadOnlyFilter(), ["Read", "GrepTool"], id="read only"),
+        pytest.param(ReadOnlyFilter(["MyTool"]), ["Read", "GrepTool", "MyTool"], id="and one more"),
+        pytest.param(FullAccessFilter(), ["Read", "GrepTool", "Write", "MyTool"], id="no commands"),
+        pytest.param(FullAccessFilter(["Write"]), ["Read", "GrepTool", "MyTool"], id="and one less"),
+        pytest.param(CustomFilter(["Write", "Nobody"]), ["Write"], id="some"),
+        pytest.param(CustomFilter(denied=["Write", "Bash"], mode="blacklist"), ["Read", "GrepTool", "ExecuteTool", "MyTool"], id="others"),
+        pytest.param(CustomFilter(), [], id="none"),
+    ],
+)  # fmt: skip
+def test_filters(chosen: ToolFilter, names: list[str]) -> None:
+    """Each says the same of one name as of many, and keeps their order."""
+    assert chosen.filter(NAMES) == names
+    assert [name for name in NAMES if chosen.is_allowed(name)] == names
+
+
+def test_both_spellings() -> None:
+    """A listed tool with and without the suffix, and nothing else of the name."""
+    read_only = ReadOnlyFilter()
+    for name in ("Read", "LS", "Glob", "Grep", "Skill"):
+        assert read_only.is_allowed(name)
+        assert read_only.is_allowed(f"{name}Tool")
+        assert not read_only.is_allowed(name.lower())
+    for name in ("Bash", "Terminal", "Execute"):
+        assert not FullAccessFilter().is_allowed(name)
+        assert not FullAccessFilter().is_allowed(f"{name}Tool")
+
+
+def test_a_mode_that_is_none() -> None:
+    """It is told."""
+    with pytest.raises(ValueError, match="graylist"):
+        CustomFilter(mode="graylist")
+
+
+# --- what is not there ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(INSTEAD))
+def test_names_that_stayed_behind(name: str) -> None:
+    """Whoever imports one is told what does the same here; none of them is there."""
+    with pytest.raises(ImportError, match=f"{name} of HelloAgents is not part of eagerstream: ") as told:
+        exec(f"from eagerstream.compat.helloagents import {name}", {})
+    assert INSTEAD[name] in str(told.value)
+    assert name not in helloagents.__all__
+
+
+def test_names_that_never_were() -> None:
+    """They are missing as from any module."""
+    assert not hasattr(helloagents, "Nobody")
+    with pytest.raises(ImportError, match="cannot import name 'Nobody'"):
+        exec("from eagerstream.compat.helloagents import Nobody", {})
+
+
+def test_what_is_exported() -> None:
+    """Every name of the list is there, and the list is sorted."""
+    module = importlib.import_module("eagerstream.compat.helloagents")
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    assert module.__all__ == sorted(module.__all__)
