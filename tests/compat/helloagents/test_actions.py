@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
+from eagerstream import UsageError
 from eagerstream.compat.helloagents import (
     Tool,
     ToolErrorCode,
@@ -125,3 +126,10 @@ def test_a_registry_need_not_expand() -> None:
     assert registry.list_tools() == ["memory"]
     assert registry.execute_tool("memory", "x").text == "whole: {'input': 'x'}"
     assert registry.execute_tool("memory_add", "x").code == ToolErrorCode.NOT_FOUND
+
+
+def test_the_mark_has_parentheses() -> None:
+    """Without them, the method would be lost without a word."""
+    mark: Any = tool_action
+    with pytest.raises(UsageError, match="parentheses"):
+        mark(lambda self: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
 from typing import Any
 
 import anyio
@@ -115,6 +116,24 @@ async def test_an_asynchronous_run_cannot_be_waited_for_in_an_event_loop() -> No
         tool.run_with_timing({})
     assert tool.called == 0
     assert (await tool.arun_with_timing({})).text == "done"
+
+
+class Later:
+    """What can be awaited, and is no coroutine."""
+
+    def __await__(self) -> Generator[Any, Any, ToolResponse]:
+        yield from anyio.lowlevel.checkpoint().__await__()
+        return DONE
+
+
+@pytest.mark.anyio
+async def test_whatever_can_be_awaited() -> None:
+    """It is waited for as an `async def` is."""
+    tool = Plain(lambda _: Later())
+    assert (await tool.arun_with_timing({})).text == "done"
+    assert (await anyio.to_thread.run_sync(tool.run_with_timing, {})).text == "done"
+    with pytest.raises(UsageError, match="aexecute_tool"):
+        tool.run_with_timing({})
 
 
 @pytest.mark.anyio

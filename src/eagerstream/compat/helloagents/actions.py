@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from ...errors import UsageError
 from .functions import FunctionTool, first_line
 from .tool import ACTION, Tool
 
@@ -53,7 +54,12 @@ def tool_action(name: str | None = None, description: str | None = None) -> Call
     Args:
         name: Of that tool; by default the parent's name and the method's.
         description: What the model reads; by default the first line of the docstring.
+
+    Raises:
+        UsageError: It was written without its parentheses, `@tool_action`.
     """
+    if callable(name):
+        raise UsageError("write @tool_action() with its parentheses")
 
     def mark(method: F) -> F:
         vars(method)[ACTION] = Action(name, description)
