@@ -1,0 +1,101 @@
+"""Functions of the application's own that are told when an agent begins, takes a step, calls a tool, or ends."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Self, TypeAlias
+
+import anyio
+
+from .trace import TraceLogger
+
+HOOK_TIMEOUT_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class EventType(Enum):
+    """What an `AgentEvent` tells of. Not all of them happen here: they are those that programs may name."""
+
+    AGENT_START = "agent_start"
+    AGENT_FINISH = "agent_finish"
+    AGENT_ERROR = "agent_error"
+    STEP_START = "step_start"
+    STEP_FINISH = "step_finish"
+    LLM_START = "llm_start"
+    LLM_CHUNK = "llm_chunk"
+    LLM_FINISH = "llm_finish"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    TOOL_ERROR = "tool_error"
+    THINKING = "thinking"
+    REFLECTION = "reflection"
+    PLAN = "plan"
+
+
+@dataclass
+class AgentEvent:
+    """What a hook gets; fields as of `StreamEvent`."""
+
+    type: EventType
+    timestamp: float
+    agent_name: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, event_type: EventType, agent_name: str, **data: Any) -> Self:
+        """An event that happens now."""
+        return cls(event_type, time.time(), agent_name, data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, where `data` is."""
+        return {
+            "type": self.type.value,
+            "timestamp": self.timestamp,
+            "agent_name": self.agent_name,
+            "data": self.data,
+        }
+
+    def __str__(self) -> str:
+        return f"[{self.type.value}] {self.agent_name} @ {self.timestamp:.2f}: {self.data}"
+
+
+LifecycleHook: TypeAlias = Callable[[AgentEvent], Awaitable[object]] | None
+
+
+async def call_hook(
+    hook: LifecycleHook, event: AgentEvent, *, timeout_s: float = HOOK_TIMEOUT_S, trace: TraceLogger | None = None
+) -> None:
+    """Tell a hook of an event, and wait for it; what it raises stays here.
+
+    A hook that fails or takes too long is told of in the log, by its class of error only, and in the trace: as
+    `hook_error{event_type, error}` or `hook_timeout{event_type, timeout}`. Cancelling this cancels the hook.
+
+    Args:
+        hook: None is told nothing. It should be an `async def`: one that blocks cannot be stopped.
+        event: What happened.
+        timeout_s: After this the hook is cancelled.
+        trace: Where it is told, too.
+    """
+    if hook is None:
+        return
+    what = event.type.value
+    try:
+        with anyio.move_on_after(timeout_s) as scope:
+            told = hook(event)
+            if inspect.isawaitable(told):  # some are plain functions
+                await told
+    except Exception as error:
+        _log.warning("the hook for %s failed (%s)", what, type(error).__name__)
+        if trace is not None:
+            trace.log_soon("hook_error", {"event_type": what, "error": error})
+        return
+    if scope.cancelled_caught:
+        _log.warning("the hook for %s took longer than %g s: it was cancelled", what, timeout_s)
+        if trace is not None:
+            trace.log_soon("hook_timeout", {"event_type": what, "timeout": timeout_s})

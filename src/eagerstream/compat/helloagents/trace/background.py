@@ -1,0 +1,68 @@
+"""Work that somebody must not wait for: done in a thread, in order, and bounded."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+_MAX_WAITING: Final = 10_000
+_IDLE_S: Final = 1.0
+"""So long the thread waits for more, before it ends."""
+
+_log = logging.getLogger(__name__)
+
+
+class Background:
+    """Does in a thread what it is given, one thing after the other; what does not fit in the queue is dropped.
+
+    The thread is there while there is something to do, and ends by itself.
+    """
+
+    def __init__(self, max_waiting: int = _MAX_WAITING) -> None:
+        self._max_waiting = max_waiting
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_busy = False
+        self._dropped = 0
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Have it done; returns at once. That something was dropped is in the log once."""
+        with self._changed:
+            if len(self._waiting) >= self._max_waiting:
+                self._dropped += 1
+                if self._dropped == 1:
+                    _log.warning("a trace is written too slowly: some of its events are dropped")
+                return
+            self._waiting.append(work)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="eagerstream-trace", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until all is done; True if it is, which it never is for the thread itself."""
+        with self._changed:
+            if threading.current_thread() is self._thread:
+                return False
+            return self._changed.wait_for(lambda: not (self._waiting or self._is_busy), timeout_s)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._is_busy = False
+                self._changed.notify_all()
+                if not self._changed.wait_for(lambda: self._waiting, _IDLE_S):
+                    self._thread = None
+                    return
+                work = self._waiting.popleft()
+                self._is_busy = True
+            try:
+                work()
+            except Exception as error:
+                # Its text may quote what a model wrote, which does not belong in a log.
+                _log.warning("an event of a trace is lost (%s)", type(error).__name__)
+            del work  # it may hold much, and the next may be long in coming

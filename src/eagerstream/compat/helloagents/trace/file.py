@@ -1,0 +1,54 @@
+"""A file that grows while a program runs, and never gets in its way."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TextIO
+
+_log = logging.getLogger(__name__)
+
+
+def new_file(path: Path) -> TextIO:
+    """A text file to write, with line feeds at ends of lines; for its owner only, where the system knows such a thing.
+
+    Raises:
+        OSError: It cannot be made; `FileExistsError` where there is something, be it a link.
+    """
+    path.touch(mode=0o600, exist_ok=False)
+    return path.open("w", encoding="utf-8", newline="\n")
+
+
+class GrowingLog:
+    """A `new_file` that is flushed after each text.
+
+    Args:
+        path: Where nothing is yet.
+
+    Raises:
+        OSError: As `new_file`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = new_file(path)
+        self._is_over = False
+
+    def write(self, text: str) -> None:
+        """Write and flush; nothing once that has failed, which the log tells once, or once it is closed."""
+        if self._is_over:
+            return
+        try:
+            self._file.write(text)
+            self._file.flush()
+        except OSError as error:
+            self.close()  # first: handlers of the log may write to this
+            _log.warning("%s cannot be written any more: %s", self.path.name, error.strerror or type(error).__name__)
+
+    def close(self) -> None:
+        """As often as one likes; never raises."""
+        self._is_over = True
+        try:
+            self._file.close()
+        except OSError:
+            pass  # what could not be written was told, or is lost with the last flush: nothing is buffered

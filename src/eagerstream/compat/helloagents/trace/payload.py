@@ -1,0 +1,136 @@
+"""Anything as JSON, within bounds: payloads hold what models and tools made, and nobody waits for either."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from ....tools import ToolResponse
+from ....wire import JSON, encodable
+
+MAX_TEXT_CHARS: Final = 64 * 1024
+"""Of one text; its beginning is kept, and the number of what is left out."""
+MAX_CHARS: Final = 4 * MAX_TEXT_CHARS
+"""Of all texts of one payload that are looked at, keys among them."""
+LOOK_AHEAD_CHARS: Final = 8 * 1024
+"""So much of a text is looked at behind what is kept of it: a secret that is cut there may not be known as one."""
+MAX_ITEMS: Final = 1_000
+"""Of one container."""
+MAX_VALUES: Final = 10_000
+"""In one payload."""
+MAX_DEPTH: Final = 32
+
+_MAX_KEY_CHARS: Final = 256
+_MAX_NUMBER_BITS: Final = 1024
+
+Cut = Callable[[str, int], str]
+"""The first so many characters of a text, which goes on a little further where it is longer."""
+
+
+def first_chars(text: str, max_chars: int) -> str:
+    """The simplest `Cut`."""
+    return text[:max_chars]
+
+
+def plain(value: Any, *, cut: Cut = first_chars) -> JSON:
+    """A copy of `value` that is JSON, and that UTF-8 can carry.
+
+    What has no JSON form becomes its `str`, NaN and the infinities too; what has no `str` either becomes its class in
+    angle brackets, and a container in itself `"<cycle>"`. What lies beyond the bounds above is left out, and told so.
+    Tuples stay tuples, which `json.dumps` writes as lists.
+
+    Args:
+        value: Anything; never changed. Other threads may change it meanwhile.
+        cut: Gets each text, and says what stays of it.
+    """
+    copied: JSON = _Walk(cut).value(value, 0)
+    return copied
+
+
+def dump(value: JSON) -> str:
+    """What `plain` gave, on one line, for whatever takes a line to be: `str.splitlines`, too."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).translate(_LINE_ENDS)
+
+
+_LINE_ENDS: Final = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+class _Walk:
+    """One payload on its way, and the room that is left in it."""
+
+    def __init__(self, cut: Cut) -> None:
+        self._cut = cut
+        self._chars = MAX_CHARS
+        self._values = MAX_VALUES
+        self._around: set[int] = set()  # ids of the containers that what is looked at stands in
+
+    def value(self, value: Any, depth: int) -> Any:
+        self._values -= 1
+        try:
+            if value is None or value is True or value is False:
+                return value
+            if isinstance(value, str):
+                return self._text(str.__str__(value), MAX_TEXT_CHARS)
+            if isinstance(value, int | float):
+                return self._number(value)
+            if isinstance(value, ToolResponse):
+                value = value.to_dict()
+            if isinstance(value, Mapping | list | tuple | set | frozenset):
+                return self._container(value, depth)
+            if isinstance(value, bytes | bytearray | memoryview):
+                value = bytes(value[: 2 * MAX_TEXT_CHARS])
+            return self._text(str(value), MAX_TEXT_CHARS)
+        except Exception:  # any code may run in here, and another thread may change what is read
+            return f"<{type(value).__name__:.80}>"
+
+    def _text(self, text: str, max_chars: int) -> str:
+        max_chars = max(0, min(max_chars, self._chars))
+        left_out = len(text) - max_chars
+        window = text[: max_chars + LOOK_AHEAD_CHARS] if max_chars else ""
+        self._chars -= len(window)
+        kept = str(encodable(self._cut(window, max_chars)))
+        return f"{kept}... ({left_out} characters left out)" if left_out > 0 else kept
+
+    def _number(self, value: float) -> Any:
+        if isinstance(value, int):
+            # Python writes no integer of thousands of digits, and many who read cannot take it.
+            is_long = value.bit_length() > _MAX_NUMBER_BITS
+            return f"<integer of {value.bit_length()} bits>" if is_long else int.__index__(value)
+        return float.__float__(value) if math.isfinite(value) else str(float.__float__(value))
+
+    def _container(self, container: Any, depth: int) -> Any:
+        if id(container) in self._around:
+            return "<cycle>"
+        if depth >= MAX_DEPTH:
+            return "<too deep>"
+        self._around.add(id(container))
+        try:
+            if isinstance(container, Mapping):
+                return self._mapping(container, depth)
+            items = [self.value(item, depth + 1) for item in self._within(container)]
+            if len(container) > len(items):
+                items.append(f"... ({len(container) - len(items)} items left out)")
+            return tuple(items) if isinstance(container, tuple) else items
+        finally:
+            self._around.discard(id(container))
+
+    def _mapping(self, mapping: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        copied: dict[str, Any] = {}
+        for key, item in self._within(mapping.items()):
+            name = key if isinstance(key, str) else str(self.value(key, MAX_DEPTH))
+            name = self._text(str.__str__(name), _MAX_KEY_CHARS)
+            while name in copied:  # keys that are the same once they are texts, or once they are cut
+                name = f"{name} ({len(copied)})"
+            copied[name] = self.value(item, depth + 1)
+        if len(mapping) > len(copied):
+            copied["..."] = f"({len(mapping) - len(copied)} items left out)"
+        return copied
+
+    def _within(self, items: Iterable[Any]) -> Iterable[Any]:
+        for item in islice(items, MAX_ITEMS):
+            if self._values <= 0:
+                break
+            yield item
