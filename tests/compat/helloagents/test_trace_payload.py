@@ -1,0 +1,261 @@
+"""What a trace says of a payload: anything has a form, within bounds, and secrets are not in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from enum import Enum, IntEnum, StrEnum
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from eagerstream import redaction
+from eagerstream.compat.helloagents.trace import payload as bounds
+from eagerstream.compat.helloagents.trace.payload import dump, plain
+from eagerstream.compat.helloagents.trace.redaction import sanitized, without_homes
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+class Number(IntEnum):
+    TWO = 2
+
+
+class Rude:
+    """Has no text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+    __repr__ = __str__
+
+
+class Endless(Mapping[str, Any]):
+    """Says that it has more than it has, and never ends."""
+
+    def __getitem__(self, key: str) -> Any:
+        return key
+
+    def __len__(self) -> int:
+        return 10**6
+
+    def __iter__(self) -> Iterator[str]:
+        number = 0
+        while True:
+            yield str(number)
+            number += 1
+
+
+class RudeText(str):
+    """A text that fails wherever it is asked."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+    def __len__(self) -> int:
+        raise RuntimeError("no")
+
+
+class RudeMapping(dict[str, Any]):
+    def items(self) -> Any:
+        raise RuntimeError("no")
+
+
+FORMS: list[tuple[Any, Any]] = [
+    ({"a": [1, 2.5, None, True, "ü"]}, {"a": [1, 2.5, None, True, "ü"]}),
+    (Word.YES, "yes"),
+    (Number.TWO, 2),
+    (Colour.RED, "Colour.RED"),
+    (float("nan"), "nan"),
+    ([float("inf"), -float("inf")], ["inf", "-inf"]),
+    (10**5000, "<integer of 16610 bits>"),
+    (b"ab", "b'ab'"),
+    (Rude(), "<Rude>"),
+    ({Rude(): 1}, {"<Rude>": 1}),
+    ({1: "a", "1": "b"}, {"1": "a", "1 (1)": "b"}),
+    ({"half": "\ud83d"}, {"half": "\ufffd"}),
+    ({"\ud83d": 1}, {"\ufffd": 1}),
+    (RudeText("text"), "text"),
+    (RudeMapping(a=1), "<RudeMapping>"),
+    ({3}, [3]),
+    (ValueError("why"), "why"),
+]
+
+
+@pytest.mark.parametrize(("value", "shown"), FORMS, ids=map(str, range(len(FORMS))))  # some have no name
+def test_forms(value: Any, shown: Any) -> None:
+    """What each thing becomes."""
+    assert plain(value) == shown
+
+
+def test_cycles() -> None:
+    """A container in itself is told to be; one that is there twice is there twice."""
+    cycle: dict[str, Any] = {}
+    cycle["self"] = cycle
+    cycle["list"] = [cycle]
+    assert plain(cycle) == {"self": "<cycle>", "list": ["<cycle>"]}
+    twice = [1]
+    assert plain([twice, twice]) == [[1], [1]]
+
+
+def test_depth() -> None:
+    """Deeper than Python recurses."""
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    shown = dump(plain(deep))
+    assert shown == "[" * bounds.MAX_DEPTH + '"<too deep>"' + "]" * bounds.MAX_DEPTH
+
+
+def test_sizes() -> None:
+    """One text, one container, and all together are bounded, and what is left out is told."""
+    text = plain("x" * 10**6)
+    assert isinstance(text, str)
+    assert text == "x" * bounds.MAX_TEXT_CHARS + f"... ({10**6 - bounds.MAX_TEXT_CHARS} characters left out)"
+    listed = plain(list(range(5000)))
+    assert isinstance(listed, list)
+    assert listed[-2:] == [999, "... (4000 items left out)"]
+    mapped = plain(Endless())
+    assert isinstance(mapped, dict)
+    assert (len(mapped), mapped["..."]) == (bounds.MAX_ITEMS + 1, "(999000 items left out)")
+    assert len(dump(plain([["x" * 10**5] * 1000] * 1000))) < 3 * bounds.MAX_CHARS
+    assert len(dump(plain({f"{number}{'k' * 1000}": 1 for number in range(1000)}))) < 3 * bounds.MAX_CHARS
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary() | st.builds(Rude),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()) | st.integers(), inner) | st.tuples(inner),
+)
+
+
+@given(ANYTHING)
+def test_anything_is_a_line_of_json(value: Any) -> None:
+    """Whatever it is: UTF-8 has it, a strict parser reads it, and no reader of lines takes it for more than one."""
+    for shown in (plain(value), sanitized(value)):
+        line = dump(shown)
+        line.encode()
+        assert len(line.splitlines()) == 1
+        json.loads(line, parse_constant=pytest.fail)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("ab é"), st.lists))
+def test_plain_json_stays(value: Any) -> None:
+    """What is JSON already, and within bounds, stays what it is."""
+    assert plain(value) == value
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4fw"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("key sk-ant-api03-AbC_dEf-123 end", "AbC_dEf-123"),
+        (f"Authorization: Bearer {JWT}", "SflKxwRJSMeKKF2QT4fw"),
+        ("Bearer a.b.c9", "a.b.c9"),
+        (JWT, "eyJzdWIiOiIxMjM0In0"),
+        ("x-api-key: abcdef12345", "abcdef12345"),
+        ('{"x-api-key": "abcdef12345"}', "abcdef12345"),
+        ("AKIAIOSFODNN7EXAMPLE", "IOSFODNN7"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI"),
+        ("open /home/bob/notes.txt", "bob"),
+        ("open /Users/bob/notes.txt", "bob"),
+        (r"open C:\Users\Bob Ross\notes.txt", "Bob"),
+        (r"open C:\Users\Bob Ross\notes.txt", "Ross"),
+        (r'{"path": "c:\\users\\bob\\notes.txt"}', "bob"),
+        ("/home/bob", "bob"),
+    ],
+)
+def test_secrets_are_masked(text: str, secret: str) -> None:
+    """By their form, in any place of a payload: the whole of them, keys of mappings too; and a second time alike."""
+    shown = sanitized({"text": text, "list": [{"deep": (text,)}], text: 1})
+    assert secret not in dump(shown)
+    assert secret not in dump(sanitized(text + " " + "x" * 10**5))
+    assert secret in dump(plain(text))  # what is masked is the secret, and not all
+    assert sanitized(shown) == json.loads(dump(shown))
+
+
+@pytest.mark.parametrize("name", ["x-api-key", "API_KEY", "password", "Authorization", "client_secret", "set-cookie"])
+def test_secrets_by_the_name_of_their_field(name: str) -> None:
+    """Whatever they look like; beside them nothing is masked."""
+    shown = sanitized({"args": {name: "hunter2", "city": "Oslo"}, "headers": [(name, "hunter2")]})
+    assert "hunter2" not in dump(shown)
+    assert "Oslo" in dump(shown)
+
+
+def test_what_is_no_secret_stays() -> None:
+    """What a trace is read for."""
+    told = {"usage": {"total_tokens": 7, "input_tokens": 5, "cost": 0.1}, "tool_name": "get_token", "path": "/usr/bin"}
+    assert sanitized(told) == told
+
+
+@pytest.mark.parametrize(
+    ("before", "secret"),
+    [
+        ("Bearer ", JWT),
+        ("", JWT),
+        ("", "AKIAIOSFODNN7EXAMPLE"),
+        ("", "sk-proj-abcdefghij0123456789"),
+        ("password=", "hunter2" * 500),
+    ],
+)
+def test_a_secret_at_the_cut(before: str, secret: str) -> None:
+    """A text is cut in the middle of a key: what stays of the key is masked, too."""
+    for inside in (4, 9, 16, len(secret) - 1):
+        text = " " * (bounds.MAX_TEXT_CHARS - inside - len(before)) + before + secret + " " * 10**4
+        assert len(text) > bounds.MAX_TEXT_CHARS
+        shown = str(sanitized(text))
+        assert not any(secret[at : at + 4] in shown for at in range(len(secret) - 3))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/home/" * 200_000,
+        "C:\\" + "\\" * 10**6,
+        "C:\\Users\\" * 100_000,
+        "c:\\users\\" + "a b" * 300_000,
+        "/Users/" + "a" * 10**6,
+    ],
+    ids=["homes", "backslashes", "Windows homes", "spaces", "a long name"],
+)
+def test_homes_in_hostile_texts(text: str) -> None:
+    """A name of a user that is found is masked once, and a second time finds the same: no text is read over and over."""
+    masked = without_homes(text)
+    assert without_homes(masked) == masked
+    assert len(masked) <= len(text) * 2
+
+
+def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large a payload is: the masking looks at no more than some multiple of the bound."""
+    looked_at = 0
+    real = redaction.secret_spans
+
+    def counted(text: str) -> Any:
+        nonlocal looked_at
+        looked_at += len(text)
+        return real(text)
+
+    monkeypatch.setattr(redaction, "secret_spans", counted)
+    hostile: list[Any] = [
+        "x" * 10**6,
+        "/home/" * 200_000,
+        ["y" * 10**6] * 1000,
+        {f"{number} {'k' * 10**5}": "v" for number in range(100)},
+        [["z" * 5000] * 900] * 900,
+    ]
+    for value in hostile:
+        looked_at = 0
+        sanitized(value)
+        assert 0 < looked_at <= 4 * (bounds.MAX_CHARS + bounds.LOOK_AHEAD_CHARS)

@@ -1,0 +1,233 @@
+"""Runs in a trace: with the anthropic package's own client, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream import ToolResponse, tool
+from eagerstream.compat.helloagents import TraceLogger
+from eagerstream.compat.helloagents.trace import logger as logger_module
+from eagerstream.errors import EagerStreamError
+from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
+from tests.support import REQUEST, anthropic_client
+
+pytestmark = pytest.mark.anyio
+DONE = reply(text("Done."), message_id="msg_done")
+
+
+@tool
+async def find(name: str, key: str = "") -> ToolResponse:
+    """Find something."""
+    if name == "nothing":
+        return ToolResponse.error("NOT_FOUND", "nothing there", stats={"api_calls": 2})
+    if name == "some":
+        return ToolResponse.partial("a part", {"n": 1}, reason="too many")
+    return ToolResponse.success(f"found {name}", {"n": 2})
+
+
+def lost() -> Faults:
+    """The connection is lost in the first reply, once."""
+    return Faults({0: [Fault(FaultKind.END, after_events=4)]})
+
+
+async def traced(
+    folder: Path, scenario: Scenario, *, faults: Faults | None = None, raises: bool = False, **options: Any
+) -> list[dict[str, Any]]:
+    """The records of a run with these replies."""
+    with TraceLogger(folder) as logger, ReplayServer(scenario, faults=faults) as server:
+        async with anthropic_client(server.base_url) as client:
+            with anyio.fail_after(20):
+                run = eagerstream.run(client, tools=[find], **{**REQUEST, **options})
+                async with logger.watch(run, agent_name="finder", cost=lambda usage: usage["output_tokens"] * 0.5):
+                    if raises:
+                        with pytest.raises(EagerStreamError):
+                            await run.finish()
+                    else:
+                        await run.finish()
+    return [json.loads(line) for line in logger.jsonl_path.read_text("utf-8").splitlines()]
+
+
+def payloads(records: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
+    return [record["payload"] for record in records if record["event"] == event]
+
+
+async def test_a_run(tmp_path: Path) -> None:
+    """Every event has its keys; every call is there once, with what its tool answered, by status, code and stats."""
+    calls = [
+        tool_use("find", {"name": name, "key": "sk-ant-api03-AbC_dEf-123" * 8}, id=name, fragment_chars=5)
+        for name in ("it", "some", "nothing")
+    ]
+    records = await traced(tmp_path, Scenario(reply(text("Let me look."), *calls), DONE))
+    events = [record["event"] for record in records]
+    assert events[:2] == ["session_start", "message_written"]
+    assert events[-1] == "session_end"
+    assert [record["ts"] for record in records] == sorted(record["ts"] for record in records)
+    started, written = records[0]["payload"], records[1]["payload"]
+    assert started == {"agent_name": "finder", "agent_type": "eagerstream.run", "config": {"model": REQUEST["model"]}}
+    assert written == {"role": "user", "content": REQUEST["messages"][0]["content"]}
+
+    first, second = payloads(records, "model_output")
+    assert (first["content"], first["tool_calls"], first["stop_reason"]) == ("Let me look.", 3, "tool_use")
+    assert (second["content"], second["tool_calls"], second["stop_reason"]) == ("Done.", 0, "end_turn")
+    usage = first["usage"]
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+    assert usage["cost"] == usage["output_tokens"] * 0.5
+
+    assert [call["tool_call_id"] for call in payloads(records, "tool_input_start")] == ["it", "some", "nothing"]
+    assert {call["tool_call_id"]: call["args"]["name"] for call in payloads(records, "tool_call")} == {
+        "it": "it",
+        "some": "some",
+        "nothing": "nothing",
+    }
+    results = {result["tool_call_id"]: result for result in payloads(records, "tool_result")}
+    assert len(payloads(records, "tool_call")) == len(payloads(records, "tool_result")) == len(results) == 3
+    assert {id: (result["status"], result["result"]) for id, result in results.items()} == {
+        "it": ("success", "found it"),
+        "some": ("partial", "a part"),
+        "nothing": ("error", "nothing there"),
+    }
+    assert results["nothing"]["error"]["code"] == "NOT_FOUND"
+    assert results["nothing"]["stats"]["api_calls"] == 2
+    assert ToolResponse.from_dict(results["some"]).reason == "too many"
+    assert records[-1]["payload"]["duration"] > 0
+    del records[-1]["payload"]["duration"]
+    assert records[-1]["payload"] == {"total_steps": 2, "final_answer": "Done.", "status": "success"}
+    steps = {record["event"]: record["step"] for record in records}
+    assert steps["tool_call"] == steps["tool_result"] == 1
+    assert steps["model_output"] == 2
+    assert "AbC_dEf" not in json.dumps(records)
+
+
+async def test_long_inputs_are_sampled(tmp_path: Path) -> None:
+    """Ten thousand fragments make a dozen records, whose sizes double; the last record has all, and the outcome."""
+    long = tool_use("find", {"name": "x" * 100_000}, fragment_chars=10)
+    records = await traced(tmp_path, Scenario(reply(long), DONE))
+    chars = [delta["chars"] for delta in payloads(records, "tool_input_delta")]
+    (stop,) = payloads(records, "tool_input_stop")
+    assert 5 < len(chars) < 20
+    assert all(2 * one <= other for one, other in pairwise(chars))
+    assert (stop["chars"], stop["outcome"]) == (100_012, "valid")
+
+
+async def test_inputs_that_are_not_usable(tmp_path: Path) -> None:
+    """One that is no JSON, one that is cut off, one of an unknown tool: each call has its result, and tells why."""
+    bad, unknown = tool_use("find", '{"name": tru}', id="bad"), tool_use("made_up", {"a": 1}, id="unknown")
+    cut = tool_use("find", '{"name": "x', id="cut", closed=False)
+    scenario = Scenario(reply(bad, unknown), reply(cut, stop_reason="max_tokens"))
+    records = await traced(tmp_path, scenario)
+    outcomes = {stop["tool_call_id"]: stop["outcome"] for stop in payloads(records, "tool_input_stop")}
+    assert outcomes == {"bad": "invalid", "unknown": "valid", "cut": "incomplete"}
+    args = {call["tool_call_id"]: call["args"] for call in payloads(records, "tool_call")}
+    assert args["bad"] == {"INVALID_JSON": '{"name": tru}'}
+    results = {result["tool_call_id"]: result for result in payloads(records, "tool_result")}
+    assert results.keys() == args.keys() >= {"bad", "unknown"}
+    assert {result["status"] for result in results.values()} == {"error"}
+    assert records[-1]["payload"]["status"] == "truncated"
+
+
+async def test_turns_that_do_not_suffice(tmp_path: Path) -> None:
+    """HelloAgents calls it a time-out."""
+    records = await traced(tmp_path, Scenario(reply(tool_use("find", {"name": "it"}))), max_turns=1)
+    assert (records[-1]["payload"]["status"], records[-1]["payload"]["total_steps"]) == ("timeout", 1)
+
+
+async def test_a_reply_that_breaks_off(tmp_path: Path) -> None:
+    """The error is there, that the turn begins anew, and one model output for each reply that came."""
+    scenario = Scenario(reply(text("Well, " * 50)))
+    records = await traced(tmp_path, scenario, faults=lost(), restart_delay_s=0)
+    (error,) = payloads(records, "error")
+    assert error["error_type"] == "StreamInterrupted"
+    assert [told["reason"] for told in payloads(records, "restarted")] == ["interrupted"]
+    assert [output["content"] for output in payloads(records, "model_output")] == ["Well, " * 50]
+    assert records[-1]["payload"]["status"] == "success"
+
+
+async def test_a_run_that_fails(tmp_path: Path) -> None:
+    """The error and the end are in the trace, and the run raises what it would."""
+    scenario = Scenario(reply(text("Well, " * 50)))
+    records = await traced(tmp_path, scenario, faults=lost(), raises=True, on_interrupt="raise")
+    assert [error["error_type"] for error in payloads(records, "error")] == ["StreamInterrupted"]
+    assert (records[-1]["event"], records[-1]["payload"]["status"]) == ("session_end", "error")
+
+
+async def test_two_runs_in_a_session(tmp_path: Path) -> None:
+    """One after the other, in one file."""
+    with TraceLogger(tmp_path) as logger, ReplayServer(Scenario(DONE, DONE)) as server:
+        async with anthropic_client(server.base_url) as client:
+            for _ in range(2):
+                async with logger.watch(eagerstream.run(client, **REQUEST)) as run:
+                    await run.finish()
+        assert logger.stats()["model_calls"] == 2
+    assert logger.jsonl_path.read_text().count('"session_end"') == 2
+
+
+async def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on to its end meanwhile; the trace is whole once the disk answers."""
+    monkeypatch.setattr(logger_module, "_DRAIN_S", 0.01)
+    answers = threading.Event()
+    logger = TraceLogger(tmp_path)
+    write = logger._lines.write
+
+    def stuck(line: str) -> None:
+        answers.wait(30)
+        write(line)
+
+    monkeypatch.setattr(logger._lines, "write", stuck)
+    scenario = Scenario(reply(tool_use("find", {"name": "it"})), DONE)
+    try:
+        with ReplayServer(scenario) as server:
+            async with anthropic_client(server.base_url) as client:
+                with anyio.fail_after(20):
+                    async with logger.watch(eagerstream.run(client, tools=[find], **REQUEST)) as run:
+                        await run.finish()
+    finally:
+        answers.set()
+    assert run.result.status.value == "completed"
+    assert logger._background.drain(20)
+    logger.finalize()
+    assert json.loads(logger.jsonl_path.read_text().splitlines()[-1])["event"] == "session_end"
+
+
+async def test_a_price_that_is_not_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A function of the caller's own that fails costs the trace nothing but the price."""
+
+    def cost(_usage: Any) -> float:
+        raise KeyError("private")
+
+    with TraceLogger(tmp_path) as logger, ReplayServer(Scenario(DONE)) as server:
+        async with anthropic_client(server.base_url) as client:
+            async with logger.watch(eagerstream.run(client, **REQUEST), cost=cost) as run:
+                await run.finish()
+        assert (logger.stats()["model_calls"], logger.stats()["total_cost"]) == (1, 0.0)
+    assert "KeyError" in caplog.text
+    assert "private" not in caplog.text
+
+
+async def test_a_run_that_is_cancelled(tmp_path: Path) -> None:
+    """By its own `cancel`: the call that ran has its result, and the end says how it came."""
+    begun = anyio.Event()
+
+    @tool
+    async def wait(name: str) -> None:
+        """Wait."""
+        begun.set()
+        await anyio.sleep_forever()
+
+    with TraceLogger(tmp_path) as logger, ReplayServer(Scenario(reply(tool_use("wait", {"name": "x"})))) as server:
+        async with anthropic_client(server.base_url) as client:
+            with anyio.fail_after(20):
+                async with logger.watch(eagerstream.run(client, tools=[wait], **REQUEST)) as run:
+                    await begun.wait()
+                    run.cancel()
+                    await run.finish()
+    records = [json.loads(line) for line in logger.jsonl_path.read_text("utf-8").splitlines()]
+    assert len(payloads(records, "tool_call")) == len(payloads(records, "tool_result")) == 1
+    assert (records[-1]["event"], records[-1]["payload"]["status"]) == ("session_end", "cancelled")
