@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import secrets
 import stat
 import threading
 from datetime import UTC, datetime
@@ -55,7 +56,7 @@ def test_files_are_for_their_owner(tmp_path: Path) -> None:
 def test_sessions_of_a_second_keep_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An id that is taken is not taken again, and nothing is overwritten."""
     tails = iter(["aaaa", "aaaa", "bbbb"])
-    monkeypatch.setattr(logger_module.secrets, "token_hex", lambda _: next(tails))
+    monkeypatch.setattr(secrets, "token_hex", lambda _: next(tails))
     moment = datetime(2025, 1, 18, 14, 30, 52, tzinfo=UTC)
     monkeypatch.setattr(logger_module, "datetime", type("Stopped", (), {"now": staticmethod(lambda _: moment)}))
     with TraceLogger(tmp_path) as first, TraceLogger(tmp_path) as second:
@@ -81,6 +82,20 @@ def test_tool_responses_as_they_are(tmp_path: Path) -> None:
     assert (other["status"], other["error"]["code"], other["stats"]) == ("error", "NOT_FOUND", {"time_ms": 3})
 
 
+@pytest.mark.parametrize("sanitize", [True, False])
+def test_secrets(tmp_path: Path, sanitize: bool) -> None:
+    """They are masked everywhere, in the page and in the statistics too, unless somebody wants them."""
+    secret = "sk-ant-api03-AbC_dEf-123"
+    with TraceLogger(tmp_path, sanitize, html=True) as logger:
+        logger.log_event(f"event {secret}", {"error": {"api_key": "hunter2"}})
+        logger.log_event("error", {"message": f"refused {secret}", "error_type": secret})
+        logger.log_soon("tool_call", {"tool_name": secret, "args": [secret]})
+    assert logger.html_path is not None
+    for told in (logger.jsonl_path.read_text(), logger.html_path.read_text(), repr(logger.stats())):
+        assert ("AbC_dEf" not in told) is sanitize
+    assert ("hunter2" not in logger.jsonl_path.read_text()) is sanitize
+
+
 def test_an_exception_is_logged_and_goes_on(tmp_path: Path) -> None:
     """With its stack, and before the files are closed."""
     with pytest.raises(ValueError, match="the reason"), TraceLogger(tmp_path) as logger:
@@ -98,8 +113,7 @@ def test_an_exception_that_cannot_be_shown(tmp_path: Path) -> None:
         def __str__(self) -> str:
             raise RuntimeError("no")
 
-        @property
-        def __notes__(self) -> Any:
+        def __getattribute__(self, name: str) -> Any:
             raise RuntimeError("no")
 
     with pytest.raises(Rude), TraceLogger(tmp_path) as logger:

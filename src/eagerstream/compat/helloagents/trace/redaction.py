@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ....redaction import redact, redact_text
+from ....redaction import REDACTED, redact, redact_text
 from ....wire import JSON
 from .payload import plain
 
@@ -17,6 +17,8 @@ _HOMES: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_WORDS: Final = re.compile(r"(?<![A-Za-z0-9])(?:(Bearer\s++)[A-Za-z0-9._~+/=-]++|sk-[A-Za-z0-9][A-Za-z0-9_-]*+)")
+"""What HelloAgents masks however short or plain it is, so that no trace shows more than it did there."""
 
 
 def without_homes(text: str) -> str:
@@ -40,4 +42,4 @@ def sanitized(value: Any) -> JSON:
 def _cut(text: str, max_chars: int) -> str:
     if len(text) > max_chars:  # offsets stay what they are: nothing moves up from where it could not be judged
         text = redact_text(text, keep_length=True)[:max_chars]
-    return without_homes(text)
+    return without_homes(_WORDS.sub(lambda found: f"{found[1] or ''}{REDACTED}", text))
