@@ -198,14 +198,15 @@ async def test_a_run_that_fails() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_step_that_begins_anew() -> None:
+@pytest.mark.parametrize(("kind", "why"), [(FaultKind.END, "StreamInterrupted"), (FaultKind.SPLICE, None)])
+async def test_a_step_that_begins_anew(kind: FaultKind, why: str | None) -> None:
     """What came of it is void, which is told; nothing has failed, and no hook hears of an error."""
     hooks = Hooks()
-    faults = Faults({0: [Fault(FaultKind.END, after_events=4)]})
+    faults = Faults({0: [Fault(kind, after_events=4)]})
     events, error = await events_of(Scenario(DONE), faults=faults, options={"restart_delay_s": 0}, **hooks.all)
     assert error is None
     (void,) = [event.data for event in events if event.type is StreamEventType.ERROR]
-    assert (void["restarted"], void["error_type"], void["step"]) == (True, "StreamInterrupted", 1)
+    assert (void["restarted"], void["error_type"], void["step"]) == (True, why, 1)
     assert EventType.AGENT_ERROR not in [event.type for event in hooks.told]
     assert events[-1].data["status"] == "completed"
 

@@ -71,6 +71,17 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         TraceLogger(tmp_path / "file" / "traces")
 
 
+def test_a_page_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link in its place, say: it is not followed, and what was opened is closed."""
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "aaaa")
+    moment = datetime(2025, 1, 18, 14, 30, 52, tzinfo=UTC)
+    monkeypatch.setattr(logger_module, "datetime", type("Stopped", (), {"now": staticmethod(lambda _: moment)}))
+    (tmp_path / "trace-s-20250118-143052-aaaa.html").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError):
+        TraceLogger(tmp_path, html=True)
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_tool_responses_as_they_are(tmp_path: Path) -> None:
     """A response in a payload, or as the payload, is told of by its status, its code and its statistics."""
     response = ToolResponse.error(ToolErrorCode.NOT_FOUND, "nothing there", stats={"time_ms": 3})

@@ -12,14 +12,16 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream import ToolResponse, tool
+from eagerstream import InputInterrupted, ItemStream, Limits, PartialJSON, ToolResponse, tool
 from eagerstream.compat.helloagents import TraceLogger
+from eagerstream.compat.helloagents.tool_calls import response_of_call
 from eagerstream.compat.helloagents.trace import logger as logger_module
 from eagerstream.errors import EagerStreamError
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.growing import GrowingInput
+from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.tools import ToolCall
 from tests.support import REQUEST, anthropic_client
 
-pytestmark = pytest.mark.anyio
 DONE = reply(text("Done."), message_id="msg_done")
 
 
@@ -45,7 +47,7 @@ async def traced(
     with TraceLogger(folder) as logger, ReplayServer(scenario, faults=faults) as server:
         async with anthropic_client(server.base_url) as client:
             with anyio.fail_after(20):
-                run = eagerstream.run(client, tools=[find], **{**REQUEST, **options})
+                run = eagerstream.run(client, **{**REQUEST, "tools": [find], **options})
                 async with logger.watch(run, agent_name="finder", cost=lambda usage: usage["output_tokens"] * 0.5):
                     if raises:
                         with pytest.raises(EagerStreamError):
@@ -59,6 +61,7 @@ def payloads(records: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
     return [record["payload"] for record in records if record["event"] == event]
 
 
+@pytest.mark.anyio
 async def test_a_run(tmp_path: Path) -> None:
     """Every event has its keys; every call is there once, with what its tool answered, by status, code and stats."""
     calls = [
@@ -106,6 +109,7 @@ async def test_a_run(tmp_path: Path) -> None:
     assert "AbC_dEf" not in json.dumps(records)
 
 
+@pytest.mark.anyio
 async def test_long_inputs_are_sampled(tmp_path: Path) -> None:
     """Ten thousand fragments make a dozen records, whose sizes double; the last record has all, and the outcome."""
     long = tool_use("find", {"name": "x" * 100_000}, fragment_chars=10)
@@ -117,6 +121,7 @@ async def test_long_inputs_are_sampled(tmp_path: Path) -> None:
     assert (stop["chars"], stop["outcome"]) == (100_012, "valid")
 
 
+@pytest.mark.anyio
 async def test_inputs_that_are_not_usable(tmp_path: Path) -> None:
     """One that is no JSON, one that is cut off, one of an unknown tool: each call has its result, and tells why."""
     bad, unknown = tool_use("find", '{"name": tru}', id="bad"), tool_use("made_up", {"a": 1}, id="unknown")
@@ -133,12 +138,14 @@ async def test_inputs_that_are_not_usable(tmp_path: Path) -> None:
     assert records[-1]["payload"]["status"] == "truncated"
 
 
+@pytest.mark.anyio
 async def test_turns_that_do_not_suffice(tmp_path: Path) -> None:
     """HelloAgents calls it a time-out."""
     records = await traced(tmp_path, Scenario(reply(tool_use("find", {"name": "it"}))), max_turns=1)
     assert (records[-1]["payload"]["status"], records[-1]["payload"]["total_steps"]) == ("timeout", 1)
 
 
+@pytest.mark.anyio
 async def test_a_reply_that_breaks_off(tmp_path: Path) -> None:
     """The error is there, that the turn begins anew, and one model output for each reply that came."""
     scenario = Scenario(reply(text("Well, " * 50)))
@@ -150,6 +157,68 @@ async def test_a_reply_that_breaks_off(tmp_path: Path) -> None:
     assert records[-1]["payload"]["status"] == "success"
 
 
+@pytest.mark.anyio
+async def test_a_reply_that_breaks_off_behind_a_call(tmp_path: Path) -> None:
+    """The run goes on with what was whole: the error is there, the call and its result, and what came of the reply."""
+    first = reply(tool_use("find", {"name": "it"}, id="whole"), text("Well, " * 50))
+    faults = Faults({0: [Fault(FaultKind.END, after_events=8)]})
+    records = await traced(tmp_path, Scenario(first, DONE), faults=faults)
+    assert [error["error_type"] for error in payloads(records, "error")] == ["StreamInterrupted"]
+    assert payloads(records, "restarted") == []
+    assert [output["tool_calls"] for output in payloads(records, "model_output")] == [1, 0]
+    assert [result["result"] for result in payloads(records, "tool_result")] == ["found it"]
+
+
+@pytest.mark.anyio
+async def test_a_reply_that_begins_anew(tmp_path: Path) -> None:
+    """In its middle, as gateways do: what came before is void."""
+    faults = Faults({0: [Fault(FaultKind.SPLICE, after_events=4)]})
+    records = await traced(tmp_path, Scenario(reply(text("Well, " * 50))), faults=faults)
+    assert [told["reason"] for told in payloads(records, "restarted")] == ["message"]
+    assert [output["content"] for output in payloads(records, "model_output")] == ["Well, " * 50]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_tool_that_reads_its_input_while_it_is_written(tmp_path: Path, whole: bool) -> None:
+    """It begins before its input is whole; its call is told of once, with all of its input, before its result."""
+
+    @tool
+    async def save(name: str, lines: ItemStream[str]) -> str:
+        """Save lines."""
+        try:
+            return f"{len([line async for line in lines])} lines"
+        except InputInterrupted:
+            return "not all"
+
+    raw = json.dumps({"name": "poem", "lines": ["a line"] * 20})
+    call = tool_use("save", raw if whole else raw[:-20], id="s", closed=whole, fragment_chars=10)
+    replies = [reply(call), DONE] if whole else [reply(call, stop_reason="max_tokens")]
+    scenario = Scenario(*replies, timing=Timing(tokens_per_second=2000))  # so that the tool usually begins early
+    records = await traced(tmp_path, scenario, tools=[save])
+    events = [record["event"] for record in records]
+    assert events.count("tool_call") == events.count("tool_result") == 1
+    assert events.index("tool_input_stop") < events.index("tool_call") < events.index("tool_result")
+    (called,), (result,) = payloads(records, "tool_call"), payloads(records, "tool_result")
+    assert called["args"] == (json.loads(raw) if whole else {"INVALID_JSON": raw[:-20]})
+    assert result["is_error"] is not whole  # what the model was told, whatever the tool said
+    assert (result["status"], result["result"]) == ("success", "20 lines") or not whole
+
+
+def test_a_call_without_a_response() -> None:
+    """Of a saved run, say: what the model was told stands for it."""
+    block = {"type": "tool_use", "id": "t", "name": "find"}
+    call = ToolCall(GrowingInput(0, block, parser=PartialJSON(limits=Limits()), limits=Limits()), 1)
+    assert response_of_call(call) == ToolResponse.success("")
+    call.result = {
+        "type": "tool_result",
+        "content": [{"type": "text", "text": "no"}, {"type": "image"}],
+        "is_error": True,
+    }
+    assert response_of_call(call) == ToolResponse.error("UNKNOWN", "no")
+
+
+@pytest.mark.anyio
 async def test_a_run_that_fails(tmp_path: Path) -> None:
     """The error and the end are in the trace, and the run raises what it would."""
     scenario = Scenario(reply(text("Well, " * 50)))
@@ -158,6 +227,7 @@ async def test_a_run_that_fails(tmp_path: Path) -> None:
     assert (records[-1]["event"], records[-1]["payload"]["status"]) == ("session_end", "error")
 
 
+@pytest.mark.anyio
 async def test_two_runs_in_a_session(tmp_path: Path) -> None:
     """One after the other, in one file."""
     with TraceLogger(tmp_path) as logger, ReplayServer(Scenario(DONE, DONE)) as server:
@@ -169,6 +239,7 @@ async def test_two_runs_in_a_session(tmp_path: Path) -> None:
     assert logger.jsonl_path.read_text().count('"session_end"') == 2
 
 
+@pytest.mark.anyio
 async def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on to its end meanwhile; the trace is whole once the disk answers."""
     monkeypatch.setattr(logger_module, "_DRAIN_S", 0.01)
@@ -196,6 +267,7 @@ async def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.M
     assert json.loads(logger.jsonl_path.read_text().splitlines()[-1])["event"] == "session_end"
 
 
+@pytest.mark.anyio
 async def test_a_price_that_is_not_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A function of the caller's own that fails costs the trace nothing but the price."""
 
@@ -211,6 +283,7 @@ async def test_a_price_that_is_not_known(tmp_path: Path, caplog: pytest.LogCaptu
     assert "private" not in caplog.text
 
 
+@pytest.mark.anyio
 async def test_a_run_that_is_cancelled(tmp_path: Path) -> None:
     """By its own `cancel`: the call that ran has its result, and the end says how it came."""
     begun = anyio.Event()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from ...run import Restarted, Run, RunEvent, RunStatus, TurnStart, TurnStop
+from ...tools import ToolStatus
 from ...wire import MessageStart, TextDelta, ThinkingDelta
 from .events import StreamEvent, StreamEventType
 from .hooks import HOOK_TIMEOUT_S, AgentEvent, EventType, LifecycleHook, call_hook
@@ -134,7 +135,7 @@ class _Teller:
                         tool_name=call.name,
                         tool_call_id=call.id,
                         result=response.text,
-                        status=response.status.value,
+                        status=ToolStatus.ERROR.value if call.is_error else response.status.value,
                         step=call.turn,
                     )
                 )

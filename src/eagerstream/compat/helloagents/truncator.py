@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -19,7 +20,6 @@ from .trace.file import new_file
 from .trace.payload import plain
 
 _MAX_NAME_CHARS: Final = 64
-_MAX_TRIES: Final = 100
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 _log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class ObservationTruncator:
 
 def _write_new(folder: Path, name: str, text: str) -> str:
     """Write a file of its own: calls that run at a time may come at the same microsecond."""
-    for number in range(_MAX_TRIES):
+    for number in count():
         path = folder / (f"{name}_{number}.json" if number else f"{name}.json")
         try:
             with new_file(path) as file:
@@ -141,7 +141,7 @@ def _write_new(folder: Path, name: str, text: str) -> str:
             return str(path)
         except FileExistsError:
             continue
-    raise FileExistsError(f"{name} is taken")
+    raise AssertionError  # `count` has no end
 
 
 def truncate_results(results: Sequence[Any], limit: int) -> ToolResponse:

@@ -26,7 +26,6 @@ _MAX_NAME_CHARS: Final = 200
 _MAX_STEP: Final = 2**53
 _DRAIN_S: Final = 5.0
 """So long those wait who have to: for what was logged before, behind a disk that does not answer."""
-_MAX_TRIES: Final = 100
 
 _log = logging.getLogger(__name__)
 
@@ -200,11 +199,9 @@ def _stack(exc: BaseException | None) -> str:
 
 def _new_session(folder: Path) -> tuple[str, GrowingLog]:
     """An id that no other session has in this folder, and its file."""
-    for tries in range(1, _MAX_TRIES + 1):
+    while True:
         session_id = f"s-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         try:
             return session_id, GrowingLog(folder / f"trace-{session_id}.jsonl")
-        except FileExistsError:
-            if tries == _MAX_TRIES:
-                raise
-    raise AssertionError
+        except FileExistsError:  # there are 65,536 for each second
+            continue

@@ -36,7 +36,8 @@ class RunWatcher:
       outcome}`: an input while it is written. A delta is logged whenever its input is twice as long as at the last one.
       It tells no text, as nobody can judge whether a piece of one is a piece of a secret; all of it is in its call.
     - `tool_call{tool_name, tool_call_id, args}` and `tool_result{tool_name, tool_call_id, result, ...}`, once for each
-      call: `result` is the text, and beside it is what `ToolResponse.to_dict` gives.
+      call: `result` is the text, beside it is what `ToolResponse.to_dict` gives, and `is_error` says what the model was
+      told: a tool may answer well that had begun on an input that was then cut off.
     - `error{error_type, message}`: a reply broke off, or the run failed. `restarted{reason, delay_s}`: what came of the
       turn is void.
     - `session_end{duration, total_steps, final_answer, status}`, in seconds; `success`, `timeout` where the turns did
@@ -121,8 +122,8 @@ class RunWatcher:
                 self._log("tool_call", call_data(call), call.turn)
             else:
                 response = response_of_call(call)
-                names = {"tool_name": call.name, "tool_call_id": call.id}
-                self._log("tool_result", {**names, "result": response.text, **response.to_dict()}, call.turn)
+                told = {"tool_name": call.name, "tool_call_id": call.id, "result": response.text}
+                self._log("tool_result", {**told, **response.to_dict(), "is_error": call.is_error}, call.turn)
 
     def _reply(self, message: Message) -> None:
         self._has_reply = True
