@@ -122,6 +122,23 @@ async def test_long_inputs_are_sampled(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_long_results_are_cut(tmp_path: Path) -> None:
+    """What they say of themselves is there all the same: status, code and statistics."""
+
+    @tool
+    async def dump(name: str) -> ToolResponse:
+        """Fail at length."""
+        said = {str(number): "y" * 10**5 for number in range(10)}
+        return ToolResponse.error("API_ERROR", "x" * 10**6, stats={"api_calls": 2}, data=said)
+
+    records = await traced(tmp_path, Scenario(reply(tool_use("dump", {"name": "it"})), DONE), tools=[dump])
+    (result,) = payloads(records, "tool_result")
+    assert (result["status"], result["error"]["code"], result["stats"]["api_calls"]) == ("error", "API_ERROR", 2)
+    assert "characters left out" in result["result"]
+    assert len(json.dumps(result)) < 300_000
+
+
+@pytest.mark.anyio
 async def test_inputs_that_are_not_usable(tmp_path: Path) -> None:
     """One that is no JSON, one that is cut off, one of an unknown tool: each call has its result, and tells why."""
     bad, unknown = tool_use("find", '{"name": tru}', id="bad"), tool_use("made_up", {"a": 1}, id="unknown")

@@ -134,7 +134,8 @@ class TraceLogger:
     def finalize(self) -> None:
         """Write what is under way, finish the page, and close the files; once, however often it is called.
 
-        It waits for the files at most 5 s. What is logged afterwards is lost, and the log tells so once.
+        It waits for the files at most 5 s, usually not at all. What is logged afterwards is lost, and the log tells so
+        once.
         """
         is_done = self._background.drain(_DRAIN_S)
         if not self._writing.acquire(timeout=_DRAIN_S if is_done else 0):

@@ -122,8 +122,11 @@ class RunWatcher:
                 self._log("tool_call", call_data(call), call.turn)
             else:
                 response = response_of_call(call)
-                told = {"tool_name": call.name, "tool_call_id": call.id, "result": response.text}
-                self._log("tool_result", {**told, **response.to_dict(), "is_error": call.is_error}, call.turn)
+                said = response.to_dict()
+                # What is short comes first: of a long payload the end is left out.
+                first: dict[str, Any] = {name: said[name] for name in ("status", "error", "stats") if name in said}
+                told: dict[str, Any] = {"tool_name": call.name, "tool_call_id": call.id, "is_error": call.is_error}
+                self._log("tool_result", {**told, **first, "result": response.text, **said}, call.turn)
 
     def _reply(self, message: Message) -> None:
         self._has_reply = True
