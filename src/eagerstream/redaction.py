@@ -12,6 +12,7 @@ middle of a run).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -242,8 +243,9 @@ def redact(value: Any) -> Any:
                 twin: Any = {} if isinstance(item, Mapping) else [None] * len(item)
                 copies[known] = twin
                 fields = _fields(item, is_secret=is_secret)
+                repeated: Counter[Any] = Counter()
                 for number, (key, inner, secret) in enumerate(fields):
-                    key = _unused(key, twin) if isinstance(twin, dict) else number
+                    key = _unused(key, twin, repeated) if isinstance(twin, dict) else number
                     twin[key] = None  # keeps the order
                     pending.append((twin, key, inner, secret, depth + 1))
             target[place] = copies.get(known, "[too deep]")
@@ -276,13 +278,18 @@ def _is_secret_key(key: object) -> bool:
     return isinstance(key, str) and is_secret_name(key)
 
 
-def _unused(key: Any, twin: dict[Any, Any]) -> Any:
-    """Two keys that hold secrets would be the same once they are masked."""
-    number = 1
+def _unused(key: Any, twin: dict[Any, Any], repeated: Counter[Any]) -> Any:
+    """Keys that hold secrets would be the same once they are masked: they are numbered.
+
+    Args:
+        key: The masked key.
+        twin: What is taken.
+        repeated: How often each key came so far; looked for one by one, thousands of numbers would take long.
+    """
     free = key
     while free in twin:
-        number += 1
-        free = f"{key} {number}"
+        repeated[key] += 1
+        free = f"{key} {repeated[key] + 1}"
     return free
 
 

@@ -107,6 +107,15 @@ def test_not_enabled() -> None:
     assert not breaker.is_open("tool")
 
 
+def test_switched_off() -> None:
+    """What was open is called again."""
+    breaker, _ = a_breaker()
+    breaker.open("tool")
+    breaker.enabled = False
+    assert not breaker.is_open("tool")
+    assert breaker.refusal("tool") is None
+
+
 @pytest.mark.parametrize("code", ["INVALID_PARAM", "INVALID_FORMAT", "NOT_FOUND", "PERMISSION_DENIED", "CONFLICT"])
 def test_mistakes_of_the_model(code: str) -> None:
     """They say nothing of the tool; unless all errors are to count."""

@@ -71,7 +71,7 @@ class CircuitBreaker:
     Args:
         failure_threshold: Failures in a row that open a tool's circuit.
         recovery_timeout_s: Seconds for which it then stays open; after more than these it is closed, its count 0.
-        enabled: False counts nothing and opens nothing.
+        enabled: False counts nothing and opens nothing; switched off later, it takes every circuit for closed.
         ignored_codes: Codes of errors that neither count nor begin the count anew. With none, every error counts.
         clock: Tells the time in seconds; never falling.
 
@@ -172,7 +172,7 @@ class CircuitBreaker:
         return circuit.opened_s is not None and self._clock() - circuit.opened_s > self.recovery_timeout_s
 
     def _status(self, circuit: _Circuit) -> CircuitStatus:
-        if circuit.opened_s is None:
+        if circuit.opened_s is None or not self.enabled:
             return {"state": "closed", "failure_count": circuit.failures}
         if self._has_recovered(circuit):
             return {"state": "closed", "failure_count": 0}

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,7 +18,10 @@ from eagerstream import Outcome, RunStatus, ToolStart, UsageError, validate_hist
 from eagerstream.compat.helloagents import (
     CircuitBreaker,
     CustomFilter,
+    EditTool,
     ReadOnlyFilter,
+    ReadTool,
+    Tool,
     ToolErrorCode,
     ToolParameter,
     ToolRegistry,
@@ -59,7 +63,7 @@ def results(result: RunResult) -> list[Mapping[str, Any]]:
     return [block for content in contents for block in content]
 
 
-def a_registry(*tools: Plain | MyTool, **settings: Any) -> ToolRegistry:
+def a_registry(*tools: Tool, **settings: Any) -> ToolRegistry:
     """A registry with these."""
     registry = ToolRegistry(**settings)
     for tool in tools:
@@ -216,6 +220,17 @@ async def test_options_of_the_loop() -> None:
     assert made.timeout_s == 30
     result = await conversation([made], calls(("MyTool", {"input": "x"})))
     assert results(result)[0]["content"] == "not today"
+
+
+async def test_calls_of_a_group(tmp_path: Path) -> None:
+    """They run one at a time in call order: an edit sees the edits in front of it, and none is a conflict."""
+    (tmp_path / "numbers.txt").write_text("0")
+    registry = a_registry(*(kind(tmp_path) for kind in (ReadTool, EditTool)))
+    registry.execute_tool("Read", {"path": "numbers.txt"})
+    edits = [{"path": "numbers.txt", "old_string": str(n), "new_string": str(n + 1)} for n in range(5)]
+    result = await conversation(registry.to_tools(), calls(*(("Edit", edit) for edit in edits)))
+    assert [block.get("is_error") for block in results(result)] == [None] * 5
+    assert (tmp_path / "numbers.txt").read_text() == "5"
 
 
 async def test_names_that_the_api_does_not_take() -> None:

@@ -59,10 +59,6 @@ class CircuitBreaker(tools.CircuitBreaker):
     def recovery_timeout(self, seconds: float) -> None:
         self.recovery_timeout_s = seconds
 
-    def is_open(self, name: str) -> bool:
-        """The tool of this name is to be left alone."""
-        return self.enabled and super().is_open(name)
-
     def record(self, name: str, response: ToolResponse) -> None:
         """What a call of a tool came to; nothing for a response that this breaker has counted already."""
         if not (isinstance(response, CountedResponse) and response.by is self):
@@ -83,7 +79,7 @@ class CircuitBreaker(tools.CircuitBreaker):
     def refusal(self, name: str) -> ToolResponse | None:
         """What a call of a tool is answered with while its circuit is open; None while it is closed."""
         status = self.status(name)
-        if status["state"] == "closed" or not self.enabled:
+        if status["state"] == "closed":
             return None
         return ToolResponse.error(
             ToolErrorCode.CIRCUIT_OPEN,

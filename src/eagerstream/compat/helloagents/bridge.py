@@ -23,5 +23,6 @@ def bridged(
         return await execute(name, parameters)
 
     settings = options.copy()
+    settings.setdefault("group", tool.group)
     settings["definition"] = {key: value for key, value in {**tool.to_anthropic(), "name": name}.items() if value}
     return tools.Tool(call, **settings)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from ...tools import ToolErrorCode, ToolResponse
+from ...tools import Group, ToolErrorCode, ToolResponse
 from ...tools.invoke import invoke
 from ..deprecation import deprecated
 from .answers import AsyncToolInLoopError, Stopwatch, as_tool_response, failure, finished
@@ -68,7 +68,12 @@ class Tool(ABC):
         name: The tool's name.
         description: What the model reads of it.
         expandable: Its methods that are marked with `@tool_action` are tools of their own.
+
+    Attributes:
+        group: In the loop, tools that name the same group run one at a time, in call order; see `ToolOptions`.
     """
+
+    group: str | Group | None = None
 
     def __init__(self, name: str, description: str, expandable: bool = False) -> None:
         self.name = name

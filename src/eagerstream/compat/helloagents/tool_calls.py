@@ -12,8 +12,6 @@ from ...wire import InputStop
 
 Told: TypeAlias = tuple[Literal["call", "result"], ToolCall]
 
-_TEXT_BLOCKS: Final = "text"
-
 
 class CallPairs:
     """From the events of a run: when to tell of a call, and when of its result.
@@ -69,7 +67,7 @@ def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list | tuple) else ()
-    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == _TEXT_BLOCKS)
+    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
     return "".join(text for text in texts if isinstance(text, str))
 
 
