@@ -5,8 +5,20 @@ The library is deprecated by its authors: importing this says so, once.
 
 from ..deprecation import deprecated
 from .base_tool import BaseTool
+from .history import from_history, to_history
+from .manual import ahandle_manual_claude_res, handle_manual_claude_res
+from .messages import check_messages
+from .tool_user import ToolUser
 
-__all__ = ["BaseTool"]
+__all__ = [
+    "BaseTool",
+    "ToolUser",
+    "ahandle_manual_claude_res",
+    "check_messages",
+    "from_history",
+    "handle_manual_claude_res",
+    "to_history",
+]
 
 deprecated(
     "eagerstream.compat.anthropic_tools",

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import anyio.to_thread
 from typing_extensions import Unpack
 
 from ...tools import Tool, ToolOptions, tool
+from .sync import run_plain
 
 _JSON_TYPES: Final = {
     "str": "string",
@@ -52,7 +52,7 @@ class BaseTool(ABC):
         """Do what the tool is for; its arguments come by name."""
 
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
-        """Call `use_tool`: a `def` in a thread, an `async def` here.
+        """Call `use_tool`: an `async def` here; a `def` in a thread, in `ToolUser.use_tools` in that of its caller.
 
         Cancelling it cancels an `async def`; a `def` runs on in its thread, and what it returns is dropped.
 
@@ -61,7 +61,8 @@ class BaseTool(ABC):
         """
         if inspect.iscoroutinefunction(self.use_tool):
             return await self.use_tool(**arguments)
-        return await anyio.to_thread.run_sync(lambda: self.use_tool(**arguments), abandon_on_cancel=True)
+        returned = await run_plain(lambda: self.use_tool(**arguments))
+        return await returned if inspect.isawaitable(returned) else returned
 
     def to_anthropic(self) -> dict[str, Any]:
         """The definition as the Messages API takes it."""

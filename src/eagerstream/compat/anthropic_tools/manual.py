@@ -1,0 +1,113 @@
+"""What to do with a reply of manual mode: append it, run its calls, append their results."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ...tools.response import error_text
+from .arguments import no_such_tool
+from .base_tool import BaseTool
+from .sync import run_sync
+from .tool_user import ToolUser
+
+
+def handle_manual_claude_res(
+    messages: list[dict[str, Any]], claude_res: dict[str, Any], tool_user: ToolUser
+) -> dict[str, Any]:
+    """Take in what `use_tools` returned, and run the calls that it makes, one after another.
+
+    Nothing runs where the message has `"status": "ERROR"`, or calls a tool that is not there. What a tool raises ends
+    the calls, and the model is told instead of any result; with `raise_tool_exceptions` it is raised, and `messages`
+    then ends with the calls.
+
+    Args:
+        messages: The conversation, without `claude_res`: that is appended, and the results behind it.
+        claude_res: What `use_tools` returned.
+        tool_user: Has the tools.
+
+    Returns:
+        `{"next_action": "user_input" | "auto_respond", "messages": messages}`: whether it is the user's turn, or
+        `use_tools` is to be called again.
+
+    Raises:
+        ValueError: `claude_res` is no reply.
+        UsageError: A tool is an `async def`, and an event loop runs: see `ahandle_manual_claude_res`.
+    """
+    done = _begin(messages, claude_res, tool_user)
+    if done is not None:
+        return done
+    outputs: list[dict[str, Any]] = []
+    for name, arguments in _calls_of(claude_res):
+        tool = _find(tool_user, name)
+        assert tool is not None  # looked at in `_begin`
+        try:
+            result = _used(tool, arguments)
+        except Exception as error:
+            return _failed(messages, error, tool_user)
+        outputs.append({"tool_name": name, "tool_result": result})
+    return _respond(messages, outputs)
+
+
+async def ahandle_manual_claude_res(
+    messages: list[dict[str, Any]], claude_res: dict[str, Any], tool_user: ToolUser
+) -> dict[str, Any]:
+    """As `handle_manual_claude_res`, for `ause_tools`: plain tools run in worker threads.
+
+    Cancelled, it leaves `messages` with the calls at their end, and without results.
+    """
+    done = _begin(messages, claude_res, tool_user)
+    if done is not None:
+        return done
+    outputs: list[dict[str, Any]] = []
+    for name, arguments in _calls_of(claude_res):
+        tool = _find(tool_user, name)
+        assert tool is not None  # looked at in `_begin`
+        try:
+            result = await tool.ause_tool(arguments)
+        except Exception as error:
+            return _failed(messages, error, tool_user)
+        outputs.append({"tool_name": name, "tool_result": result})
+    return _respond(messages, outputs)
+
+
+def _begin(messages: list[dict[str, Any]], reply: dict[str, Any], tool_user: ToolUser) -> dict[str, Any] | None:
+    """Take a reply in; what is to be done next, or None where its calls are to run."""
+    role = reply.get("role")
+    if role not in ("assistant", "tool_inputs"):
+        raise ValueError(f"Provided role should be assistant or tool_inputs, got {role!s:.80}")
+    messages.append(reply)
+    if role == "assistant":
+        return {"next_action": "user_input", "messages": messages}
+    if reply.get("status") == "ERROR":
+        return _respond(messages, error=reply["error_message"])
+    unknown = next((name for name, _ in _calls_of(reply) if _find(tool_user, name) is None), None)
+    return None if unknown is None else _respond(messages, error=no_such_tool(unknown))
+
+
+def _calls_of(reply: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(call["tool_name"], call["tool_arguments"]) for call in reply["tool_inputs"]]
+
+
+def _find(tool_user: ToolUser, name: str) -> BaseTool | None:
+    return next((tool for tool in tool_user.tools if tool.name == name), None)
+
+
+def _used(tool: BaseTool, arguments: Mapping[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(tool.use_tool):
+        return run_sync("handle_manual_claude_res", "ahandle_manual_claude_res", lambda: tool.ause_tool(arguments))
+    return tool.use_tool(**arguments)
+
+
+def _failed(messages: list[dict[str, Any]], error: Exception, tool_user: ToolUser) -> dict[str, Any]:
+    if tool_user.raise_tool_exceptions:
+        raise error
+    return _respond(messages, error=error_text(error))
+
+
+def _respond(
+    messages: list[dict[str, Any]], outputs: list[dict[str, Any]] | None = None, *, error: str | None = None
+) -> dict[str, Any]:
+    messages.append({"role": "tool_outputs", "tool_outputs": outputs, "tool_error": error})
+    return {"next_action": "auto_respond", "messages": messages}
