@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from ...tools.response import error_text
@@ -35,15 +36,16 @@ def handle_manual_claude_res(
         ValueError: `claude_res` is no reply.
         UsageError: A tool is an `async def`, and an event loop runs: see `ahandle_manual_claude_res`.
     """
+    if any(inspect.iscoroutinefunction(tool.use_tool) for tool in tool_user.tools):
+        handle = partial(ahandle_manual_claude_res, messages, claude_res, tool_user)
+        return run_sync("handle_manual_claude_res", "ahandle_manual_claude_res", handle)
     done = _begin(messages, claude_res, tool_user)
     if done is not None:
         return done
     outputs: list[dict[str, Any]] = []
-    for name, arguments in _calls_of(claude_res):
-        tool = _find(tool_user, name)
-        assert tool is not None  # looked at in `_begin`
+    for name, tool, arguments in _calls_of(claude_res, tool_user):
         try:
-            result = _used(tool, arguments)
+            result = tool.use_tool(**arguments)
         except Exception as error:
             return _failed(messages, error, tool_user)
         outputs.append({"tool_name": name, "tool_result": result})
@@ -61,9 +63,7 @@ async def ahandle_manual_claude_res(
     if done is not None:
         return done
     outputs: list[dict[str, Any]] = []
-    for name, arguments in _calls_of(claude_res):
-        tool = _find(tool_user, name)
-        assert tool is not None  # looked at in `_begin`
+    for name, tool, arguments in _calls_of(claude_res, tool_user):
         try:
             result = await tool.ause_tool(arguments)
         except Exception as error:
@@ -82,22 +82,15 @@ def _begin(messages: list[dict[str, Any]], reply: dict[str, Any], tool_user: Too
         return {"next_action": "user_input", "messages": messages}
     if reply.get("status") == "ERROR":
         return _respond(messages, error=reply["error_message"])
-    unknown = next((name for name, _ in _calls_of(reply) if _find(tool_user, name) is None), None)
+    known = {tool.name for tool in tool_user.tools}
+    unknown = next((call["tool_name"] for call in reply["tool_inputs"] if call["tool_name"] not in known), None)
     return None if unknown is None else _respond(messages, error=no_such_tool(unknown))
 
 
-def _calls_of(reply: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [(call["tool_name"], call["tool_arguments"]) for call in reply["tool_inputs"]]
-
-
-def _find(tool_user: ToolUser, name: str) -> BaseTool | None:
-    return next((tool for tool in tool_user.tools if tool.name == name), None)
-
-
-def _used(tool: BaseTool, arguments: Mapping[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(tool.use_tool):
-        return run_sync("handle_manual_claude_res", "ahandle_manual_claude_res", lambda: tool.ause_tool(arguments))
-    return tool.use_tool(**arguments)
+def _calls_of(reply: Mapping[str, Any], tool_user: ToolUser) -> Iterator[tuple[str, BaseTool, dict[str, Any]]]:
+    tools = {tool.name: tool for tool in tool_user.tools}
+    for call in reply["tool_inputs"]:
+        yield call["tool_name"], tools[call["tool_name"]], call["tool_arguments"]
 
 
 def _failed(messages: list[dict[str, Any]], error: Exception, tool_user: ToolUser) -> dict[str, Any]:

@@ -129,8 +129,7 @@ class ToolUser:
         Raises:
             ValueError: The mode or the messages are not valid; the model could not be brought to a valid call within
                 `max_retries`.
-            UsageError: An event loop runs in this thread; two tools share a name.
-            HistoryError: The API would refuse a tool's definition.
+            UsageError: An event loop runs in this thread; two tools share a name, or the API would not take one.
             APIError, ProtocolError, LimitError: See `eagerstream.run`. The key, too, is looked for only now.
         """
         request = self._request(messages, execution_mode, max_tokens_to_sample, temperature)

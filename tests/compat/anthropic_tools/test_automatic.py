@@ -1,0 +1,370 @@
+"""`execution_mode="automatic"`: calls run, faults go back to the model, and the last word comes out."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+
+from eagerstream.compat.anthropic_tools import BaseTool, ToolUser
+from eagerstream.errors import APIError, StreamInterrupted, UsageError
+from eagerstream.recording import Chunk
+from eagerstream.replay import http_error, text, thinking, tool_use
+from tests.compat.anthropic_tools.support import (
+    ANSWER,
+    DONE,
+    HELLO,
+    MISSING_B,
+    AdditionTool,
+    AsyncTool,
+    FailingTool,
+    add,
+    fails,
+    turn,
+)
+from tests.run.serial import Serial
+from tests.support import check_history
+
+pytestmark = pytest.mark.anyio
+
+NO_ROUTE = "ConnectionError: no route"
+
+
+def answers(serial: Serial, request: int = -1) -> list[tuple[Any, bool]]:
+    """What the last calls of a request were answered: content, and whether it is an error."""
+    check_history(serial.bodies[request]["messages"])
+    blocks = serial.bodies[request]["messages"][-1]["content"]
+    return [(block.get("content"), block.get("is_error", False)) for block in blocks]
+
+
+async def converse(
+    serial: Serial, *replies: Any, tools: list[BaseTool] | None = None, **options: Any
+) -> dict[str, Any]:
+    async with serial.conversing(*replies) as client:
+        user = ToolUser(tools if tools is not None else [AdditionTool()], client=client, **options)
+        with anyio.fail_after(20):
+            return await user.ause_tools(HELLO, execution_mode="automatic")
+
+
+async def test_to_the_end(serial: Serial) -> None:
+    """Three turns; the conversation that was given stays as it is."""
+    tool = AdditionTool()
+    replies = [turn(1, text("First."), add(8, 6)), turn(2, add(1, 2), add(3, 4)), DONE]
+    assert await converse(serial, *replies, tools=[tool]) == ANSWER
+    assert sorted(tool.used) == [(1, 2), (3, 4), (8, 6)]
+    assert answers(serial) == [("3", False), ("7", False)]
+    assert answers(serial, 1) == [("14", False)]
+    assert HELLO == [{"role": "user", "content": "How much fruit has Sally?"}]
+
+
+async def test_the_request(serial: Serial) -> None:
+    """Inputs are streamed, and nothing is sent that nobody asked for."""
+    async with serial.conversing(DONE) as client:
+        await ToolUser([AdditionTool()], 0.5, model="claude-made-1", client=client).ause_tools(
+            HELLO, execution_mode="automatic"
+        )
+    (body,) = serial.bodies
+    definition = AdditionTool().to_anthropic()
+    assert body == {
+        "model": "claude-made-1",
+        "max_tokens": 2000,
+        "messages": HELLO,
+        "stream": True,
+        "tools": [{**definition, "eager_input_streaming": True}],
+    }
+
+
+@pytest.mark.parametrize("mode", ["manual", "automatic"])
+async def test_what_the_caller_asks_for(serial: Serial, mode: Any) -> None:
+    """Tokens and temperature, 0 included."""
+    async with serial.conversing(DONE) as client:
+        user = ToolUser([], client=client)
+        await user.ause_tools(HELLO, execution_mode=mode, max_tokens_to_sample=7, temperature=0)
+    assert serial.bodies[0]["max_tokens"] == 7
+    assert serial.bodies[0]["temperature"] == 0
+    assert "tools" not in serial.bodies[0]
+
+
+# --- faulty calls -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("faulty", "told"),
+    [
+        (tool_use("perform_addition", {"a": 9}), MISSING_B),
+        (tool_use("nope", {}), "No tool named <tool_name>nope</tool_name> available."),
+        (
+            tool_use("perform_addition", {"a": 9, "b": 1, "c": 2}),
+            "Invalid parameters {'c'} for <tool_name>perform_addition</tool_name>.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_all_or_nothing(serial: Serial, faulty: Any, told: str, place: int) -> None:
+    """One call that cannot run keeps all others of its turn from running, also those before it."""
+    tool = AdditionTool()
+    blocks = [add(1, 2), add(3, 4)]
+    blocks.insert(place, faulty)
+    assert await converse(serial, turn(1, *blocks), DONE, tools=[tool]) == ANSWER
+    assert tool.used == []
+    assert answers(serial) == [(told, True)] * 3
+
+
+async def test_the_first_of_several_faults(serial: Serial) -> None:
+    """In the order of the calls, although one that is not JSON is known before the others are looked at."""
+    await converse(serial, turn(1, add(1, 2), tool_use("perform_addition", {"a": 9}), tool_use("nope", {})), DONE)
+    assert answers(serial) == [(MISSING_B, True)] * 3
+
+
+async def test_arguments_that_are_no_json(serial: Serial) -> None:
+    """As any other fault."""
+    tool = AdditionTool()
+    await converse(serial, turn(1, add(1, 2), tool_use("perform_addition", '{"a": nine}')), DONE, tools=[tool])
+    assert tool.used == []
+    assert {is_error for _, is_error in answers(serial)} == {True}
+    assert answers(serial)[0] == answers(serial)[1]
+
+
+async def test_texts_are_converted(serial: Serial) -> None:
+    """A tool gets what its parameters say."""
+    tool = AdditionTool()
+    await converse(serial, turn(1, add("1.5", 2)), DONE, tools=[tool])
+    assert tool.used == [(1.5, 2)]
+
+
+async def test_the_hook_forbids_a_call(serial: Serial) -> None:
+    """What it says is what the model is told."""
+    tool = AdditionTool()
+    await converse(serial, turn(1, add(1, 2)), DONE, tools=[tool], validate=lambda name, arguments: f"No {name}.")
+    assert tool.used == []
+    assert answers(serial) == [("No perform_addition.", True)]
+
+
+async def test_no_end_of_faults(serial: Serial) -> None:
+    """Three retries are four requests."""
+    with pytest.raises(ValueError) as caught:
+        await converse(serial, *map(fails, range(9)))
+    assert str(caught.value) == "Hit maximum number of retries attempting to use tools."
+    assert len(serial.bodies) == 4
+
+
+async def test_no_retry(serial: Serial) -> None:
+    """None is none."""
+    with pytest.raises(ValueError, match="Hit maximum"):
+        await converse(serial, *map(fails, range(9)), max_retries=0)
+    assert len(serial.bodies) == 1
+
+
+async def test_a_success_between_faults(serial: Serial) -> None:
+    """Only faults in a row count."""
+    replies = [fails(1), fails(2), fails(3), turn(4, add(1, 2)), fails(5), fails(6), fails(7), DONE]
+    assert await converse(serial, *replies) == ANSWER
+
+
+# --- tools that raise -------------------------------------------------------------------------------------------------
+
+
+async def test_what_a_tool_raises(serial: Serial) -> None:
+    """The model is told, and the others keep their results."""
+    replies = [turn(1, add(1, 2), tool_use("fail", {}), add(3, 4)), DONE]
+    assert await converse(serial, *replies, tools=[AdditionTool(), FailingTool()]) == ANSWER
+    assert answers(serial) == [("3", False), (NO_ROUTE, True), ("7", False)]
+
+
+async def test_a_tool_that_always_raises(serial: Serial) -> None:
+    """It counts as a fault."""
+    replies = [turn(number, tool_use("fail", {})) for number in range(9)]
+    with pytest.raises(ValueError, match="Hit maximum"):
+        await converse(serial, *replies, tools=[FailingTool()])
+    assert len(serial.bodies) == 4
+
+
+async def test_the_exception_itself(serial: Serial) -> None:
+    """On request it ends the conversation, as it did."""
+    with pytest.raises(ConnectionError, match="no route"):
+        await converse(serial, turn(1, tool_use("fail", {})), DONE, tools=[FailingTool()], raise_tool_exceptions=True)
+    assert len(serial.bodies) == 1
+
+
+async def test_an_async_tool(serial: Serial) -> None:
+    """It runs on the caller's loop."""
+    await converse(serial, turn(1, tool_use("shout", {"word": "hey"})), DONE, tools=[AsyncTool()])
+    assert answers(serial) == [("HEY", False)]
+
+
+async def test_plain_tools_run_beside_one_another(serial: Serial) -> None:
+    """In threads: each of these waits for the other."""
+    both = threading.Barrier(2, timeout=10)
+
+    class Wait(BaseTool):
+        def use_tool(self) -> str:
+            both.wait()
+            return "met"
+
+    await converse(serial, turn(1, tool_use("wait", {}), tool_use("wait", {})), DONE, tools=[Wait("wait", "Wait.", [])])
+    assert answers(serial) == [("met", False)] * 2
+
+
+# --- other endings ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_text_that_was_cut(serial: Serial) -> None:
+    """It comes out as far as it came, and says so."""
+    message = await converse(serial, turn(1, text("She has"), stop_reason="max_tokens"))
+    assert message == {"role": "assistant", "content": "She has", "stop_reason": "max_tokens"}
+
+
+async def test_a_call_that_was_cut(serial: Serial) -> None:
+    """The model is told, and nothing of the turn runs."""
+    tool = AdditionTool()
+    cut = turn(1, add(1, 2), tool_use("perform_addition", '{"a": 3, ', closed=False), stop_reason="max_tokens")
+    assert await converse(serial, cut, DONE, tools=[tool]) == ANSWER
+    assert tool.used == []
+    (first, is_error), (second, _) = answers(serial)
+    assert first == "The arguments of tool perform_addition were cut off before they were complete."
+    assert is_error
+    assert "cut off" in second
+
+
+async def test_a_refusal(serial: Serial) -> None:
+    """Nothing of the reply counts, and no tool runs."""
+    tool = AdditionTool()
+    message = await converse(serial, turn(1, text("No"), add(1, 2), stop_reason="refusal"), tools=[tool])
+    assert message == {"role": "assistant", "content": "", "stop_reason": "refusal"}
+    assert tool.used == []
+
+
+async def test_a_reply_that_breaks_off(serial: Serial) -> None:
+    """It is sent for again, and nothing has run twice, or too early."""
+    tool = AdditionTool()
+    whole = turn(1, add(1, 2))
+    (chunk,) = whole.chunks
+    broken = replace(whole, chunks=[Chunk(0.0, chunk.data[: chunk.data.index(b"event: message_delta")])])
+    assert await converse(serial, broken, whole, DONE, tools=[tool]) == ANSWER
+    assert tool.used == [(1, 2)]
+    assert len(serial.bodies) == 3
+
+
+async def test_a_request_that_is_refused(serial: Serial) -> None:
+    """The API's own error comes out."""
+    with pytest.raises(APIError, match="no such model"):
+        await converse(serial, http_error(404, "not_found_error", "no such model"))
+
+
+async def test_thinking_goes_back(serial: Serial) -> None:
+    """Within a conversation the history is the API's own."""
+    await converse(serial, turn(1, thinking("Hm."), add(1, 2)), DONE)
+    assert serial.bodies[1]["messages"][1]["content"][0]["type"] == "thinking"
+
+
+# --- observed ---------------------------------------------------------------------------------------------------------
+
+
+async def test_messages_are_shown(serial: Serial) -> None:
+    """All of them, in the old format: they continue the conversation."""
+    seen: list[dict[str, Any]] = []
+    await converse(serial, turn(1, text("First."), add(8, 6)), fails(2), DONE, on_message=seen.append)
+    assert [message["role"] for message in seen] == [
+        "tool_inputs",
+        "tool_outputs",
+        "tool_inputs",
+        "tool_outputs",
+        "assistant",
+    ]
+    assert seen[0]["content"] == "First."
+    assert seen[0]["tool_inputs"] == [{"tool_name": "perform_addition", "tool_arguments": {"a": 8, "b": 6}}]
+    assert seen[1]["tool_outputs"] == [{"tool_name": "perform_addition", "tool_result": "14"}]
+    assert seen[3]["tool_error"] == MISSING_B
+    assert seen[4] == ANSWER
+    async with serial.conversing(DONE) as client:
+        await ToolUser([], client=client).ause_tools([*HELLO, *seen, *HELLO])
+
+
+async def test_what_an_observer_raises(serial: Serial) -> None:
+    """It comes out, and the conversation ends."""
+
+    def refuse(message: dict[str, Any]) -> None:
+        raise KeyError(message["role"])
+
+    with pytest.raises(KeyError, match="tool_inputs"):
+        await converse(serial, turn(1, add(8, 6)), DONE, on_message=refuse)
+
+
+@pytest.mark.parametrize("mode", ["manual", "automatic"])
+@pytest.mark.parametrize(("verbose", "levels"), [(0, set()), (0.5, {"INFO"}), (1, {"INFO", "DEBUG"})])
+async def test_verbose(
+    serial: Serial, mode: Any, verbose: float, levels: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Arguments are in the log only where that was asked for."""
+    caplog.set_level("DEBUG", "eagerstream.compat.anthropic_tools")
+    async with serial.conversing(turn(1, add(8, 6)), DONE) as client:
+        await ToolUser([AdditionTool()], client=client).ause_tools(HELLO, verbose, mode)
+    assert {record.levelname for record in caplog.records if record.name.startswith("eagerstream.compat")} == levels
+    assert ("perform_addition" in caplog.text) == bool(levels)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+async def test_a_mode_that_is_none() -> None:
+    """In the old words."""
+    with pytest.raises(ValueError) as caught:
+        await ToolUser([]).ause_tools(HELLO, execution_mode="auto")  # type: ignore[arg-type]
+    assert str(caught.value) == "Error: execution_mode must be either 'manual' or 'automatic'. Provided Value: auto"
+
+
+async def test_messages_that_are_none() -> None:
+    """Before anything is sent."""
+    with pytest.raises(ValueError, match="Messages must be a list"):
+        await ToolUser([]).ause_tools("Hello")  # type: ignore[arg-type]
+
+
+async def test_a_name_that_the_api_refuses(serial: Serial) -> None:
+    """The old prompts took any."""
+    tool = AdditionTool()
+    tool.name = "perform addition"
+    with pytest.raises(UsageError, match="a tool's name must match"):
+        await converse(serial, DONE, tools=[tool])
+
+
+async def test_a_wrong_client() -> None:
+    """As in `eagerstream.run`."""
+    with pytest.raises(UsageError, match="the client must be"):
+        await ToolUser([], client=7).ause_tools(HELLO)
+
+
+async def test_a_connection_that_is_lost_for_good(serial: Serial) -> None:
+    """Told as such."""
+    whole = turn(1, add(1, 2))
+    broken = replace(whole, chunks=[Chunk(0.0, whole.chunks[0].data[:200])])
+    with pytest.raises(StreamInterrupted):
+        async with serial.conversing(broken) as client:
+            await ToolUser([AdditionTool()], client=client).ause_tools(HELLO)
+
+
+async def test_cancelled_while_a_tool_runs(serial: Serial) -> None:
+    """The tool is cancelled, and nothing is left."""
+    ended: list[str] = []
+
+    class Forever(BaseTool):
+        async def use_tool(self) -> None:
+            started.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.append("yes")
+
+    started = anyio.Event()
+    async with serial.conversing(turn(1, tool_use("forever", {})), DONE) as client, anyio.create_task_group() as tasks:
+        user = ToolUser([Forever("forever", "Forever.", [])], client=client)
+
+        async def use() -> None:
+            await user.ause_tools(HELLO, execution_mode="automatic")
+
+        tasks.start_soon(use)
+        await started.wait()
+        tasks.cancel_scope.cancel()
+    assert ended == ["yes"]

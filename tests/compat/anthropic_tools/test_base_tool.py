@@ -1,0 +1,91 @@
+"""`BaseTool`: what can be made, and what the model is told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from eagerstream.compat.anthropic_tools import BaseTool
+from tests.compat.anthropic_tools.support import AdditionTool, AsyncTool
+
+
+class Echo(BaseTool):
+    def use_tool(self, **given: Any) -> Any:
+        return given
+
+
+def test_a_class_without_use_tool() -> None:
+    """There is nothing to run."""
+
+    class Nothing(BaseTool): ...
+
+    with pytest.raises(TypeError):
+        Nothing("nothing", "Nothing.", [])  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        (["city"], "A parameter must be a dict"),
+        ([{"name": "a", "type": "str"}], "A parameter needs a 'description'"),
+        ([{"type": "str", "description": "x"}], "A parameter needs a 'name'"),
+        ([{"name": "a", "type": "text", "description": "x"}], "must be one of str, int, float, bool, list, dict"),
+        ([{"name": "a", "type": "str", "description": "x"}] * 2, "more than one parameter a"),
+    ],
+)
+def test_parameters_that_are_none(parameters: Any, told: str) -> None:
+    """Told when the tool is made, not when the model calls it."""
+    with pytest.raises(ValueError, match=told):
+        Echo("echo", "Echo.", parameters)
+
+
+def test_the_definition() -> None:
+    """Python's names of types become JSON's; all are required that have no default and do not say otherwise."""
+    given = [
+        {"name": name, "type": name, "description": "x"} for name in ("str", "int", "float", "bool", "list", "dict")
+    ]
+    given += [{"name": "unit", "type": "str", "description": "x", "enum": ["c", "f"], "default": "c"}]  # type: ignore[dict-item]
+    given += [{"name": "tags", "type": "list", "description": "x", "items": {"type": "string"}, "required": False}]  # type: ignore[dict-item]
+    tool = Echo("echo", "Echo.", given)
+    assert (tool.name, tool.description, tool.parameters) == ("echo", "Echo.", given)
+    definition = tool.to_anthropic()
+    assert {key: definition[key] for key in ("name", "description")} == {"name": "echo", "description": "Echo."}
+    schema = definition["input_schema"]
+    assert schema["required"] == ["str", "int", "float", "bool", "list", "dict"]
+    kinds = ["string", "integer", "number", "boolean", "array", "object", "string", "array"]
+    assert [each["type"] for each in schema["properties"].values()] == kinds
+    assert schema["properties"]["unit"] == {"type": "string", "description": "x", "default": "c", "enum": ["c", "f"]}
+    assert schema["properties"]["tags"]["items"] == {"type": "string"}
+
+
+def test_the_description_of_old() -> None:
+    """Who shows it, or looks at it, gets the same text."""
+    assert AdditionTool().format_tool_for_claude() == (
+        "<tool_description>\n<tool_name>perform_addition</tool_name>\n<description>\nAdd one number to another.\n"
+        "</description>\n<parameters>\n<parameter>\n<name>a</name>\n<type>float</type>\n"
+        "<description>The first number to add, such as 5</description>\n</parameter>\n<parameter>\n<name>b</name>\n"
+        "<type>float</type>\n<description>The second number to add, such as 4.6</description>\n</parameter>\n"
+        "</parameters>\n</tool_description>"
+    )
+
+
+@pytest.mark.anyio
+async def test_both_kinds_can_be_awaited() -> None:
+    """A `def`, an `async def`, and a `def` that gives an awaitable."""
+
+    class Lazy(BaseTool):
+        def use_tool(self, word: str) -> Any:
+            return AsyncTool().use_tool(word)
+
+    assert await AdditionTool().ause_tool({"a": 1, "b": 2}) == 3
+    assert await AsyncTool().ause_tool({"word": "hey"}) == "HEY"
+    assert await Lazy("lazy", "Lazy.", []).ause_tool({"word": "hey"}) == "HEY"
+
+
+@pytest.mark.anyio
+async def test_as_a_tool_of_this_library() -> None:
+    """It can be given to `eagerstream.run`, too."""
+    tool = AdditionTool().to_tool(timeout_s=5)
+    assert tool.name == "perform_addition"
+    assert await tool.call({"a": 1, "b": 2}) == 3

@@ -1,0 +1,348 @@
+"""Synchronous calls: from any thread, as often as one likes, with connections that stay open between them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import pytest
+
+from eagerstream.compat.anthropic_tools import BaseTool, ToolUser, handle_manual_claude_res
+from eagerstream.compat.anthropic_tools.sync import SyncLoop, run_plain, run_sync
+from eagerstream.errors import UsageError
+from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, text, tool_use
+from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, AsyncTool, add, turn
+
+CONVERSATION = Scenario(turn(1, add(8, 6)), DONE)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Answers any number of conversations, at the same time."""
+    with ReplayServer(CONVERSATION) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "simulated")
+        yield server
+
+
+def test_many_calls(server: ReplayServer) -> None:
+    """A connection that was kept open is used again, and there is one loop."""
+    tool = AdditionTool()
+    user = ToolUser([tool])
+    for _ in range(3):
+        assert user.use_tools(HELLO, execution_mode="automatic") == ANSWER
+    assert user.use_tools(HELLO)["role"] == "tool_inputs"
+    assert tool.used == [(8, 6)] * 3
+    assert len(server.requests) == 7
+
+
+def test_many_threads(server: ReplayServer) -> None:
+    """At the same time, with one client."""
+    user = ToolUser([AdditionTool()])
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: user.use_tools(HELLO, execution_mode="automatic"), range(16)))
+    assert answers == [ANSWER] * 16
+
+
+def test_one_client_for_several(server: ReplayServer) -> None:
+    """A client that was given can be given to others."""
+    import anthropic
+
+    client = anthropic.AsyncAnthropic()
+    for _ in range(2):
+        assert ToolUser([AdditionTool()], client=client).use_tools(HELLO, execution_mode="automatic") == ANSWER
+    SyncLoop.shared().close_soon(client)
+    while not client.is_closed():
+        time.sleep(0.01)
+
+
+def test_the_client_goes_with_its_user(server: ReplayServer) -> None:
+    """Its connections are closed, also where nobody says so."""
+    user = ToolUser([])
+    user.use_tools([*HELLO, {"role": "assistant", "content": "x"}])
+    assert user._kept is not None
+    client = user._kept[1]
+    assert not client.is_closed()
+    del user
+    gc.collect()
+    while not client.is_closed():
+        time.sleep(0.01)
+
+
+def test_a_call_inside_a_call(server: ReplayServer) -> None:
+    """A tool may ask the model itself, through the same object."""
+
+    class Ask(BaseTool):
+        def use_tool(self, **_: Any) -> Any:
+            return user.use_tools([*HELLO, {"role": "assistant", "content": "x"}])["content"]
+
+    parameters = [{"name": name, "type": "int", "description": "x"} for name in "ab"]
+    user = ToolUser([Ask("perform_addition", "Ask.", parameters)])
+    assert user.use_tools(HELLO, execution_mode="automatic") == ANSWER
+    results = [request.body["messages"][-1] for request in server.requests if len(request.body["messages"]) == 3]
+    assert results[0]["content"][0]["content"] == ANSWER["content"]
+
+
+def test_everything_plain_runs_in_the_thread_of_the_caller(server: ReplayServer) -> None:
+    """What belongs to a thread, as a connection to SQLite does, is there; and so are context variables."""
+    seen: list[tuple[str, threading.Thread, str]] = []
+    variable = ContextVar("variable", default="nothing")
+
+    class Look(AdditionTool):
+        def use_tool(self, a: float, b: float) -> float:
+            seen.append(("tool", threading.current_thread(), variable.get()))
+            return a + b
+
+    def validate(name: str, arguments: dict[str, Any]) -> None:
+        seen.append(("validate", threading.current_thread(), variable.get()))
+
+    def on_message(message: dict[str, Any]) -> None:
+        seen.append((message["role"], threading.current_thread(), variable.get()))
+
+    variable.set("something")
+    ToolUser([Look()], validate=validate, on_message=on_message).use_tools(HELLO, execution_mode="automatic")
+    assert [what for what, _, _ in seen] == ["validate", "tool", "tool_inputs", "tool_outputs", "assistant"]
+    assert {(thread, value) for _, thread, value in seen} == {(threading.current_thread(), "something")}
+
+
+def test_an_async_tool() -> None:
+    """It has a loop, and the context of the caller."""
+    messages = [*HELLO]
+    asked = {
+        "role": "tool_inputs",
+        "content": "",
+        "tool_inputs": [{"tool_name": "shout", "tool_arguments": {"word": "hey"}}],
+    }
+    handle_manual_claude_res(messages, asked, ToolUser([AsyncTool()]))
+    assert messages[-1]["tool_outputs"] == [{"tool_name": "shout", "tool_result": "HEY"}]
+
+
+def test_what_is_raised() -> None:
+    """It comes out as it is, also what no future takes."""
+
+    async def fail(error: BaseException) -> None:
+        def plain() -> None:
+            raise error
+
+        await run_plain(plain)
+
+    for error in (KeyError("k"), SystemExit(3)):
+        with pytest.raises(type(error)) as caught:
+            run_sync("this", "that", lambda: _raised(fail(error)))
+        assert caught.value is error
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        run_sync("this", "that", lambda: fail(StopIteration()))
+
+
+async def _raised(failing: Any) -> None:
+    """As the executor does: an exit is a failure of the tool like any other, and does not end the loop."""
+    try:
+        await failing
+    except SystemExit as error:
+        raised: BaseException = error
+    except Exception as error:
+        raised = error
+    if isinstance(raised, SystemExit):
+        assert raised.code == 3
+        caller_sees.append(raised)
+        return
+    raise raised
+
+
+caller_sees: list[BaseException] = []
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_inside_an_event_loop(backend: str) -> None:
+    """It would stand still."""
+
+    async def call() -> None:
+        with pytest.raises(UsageError, match="use await that"):
+            run_sync("this", "that", anyio.lowlevel.checkpoint)
+
+    anyio.run(call, backend=backend)
+
+
+def test_a_task_that_outlives_its_call() -> None:
+    """What a tool left behind is not run in a thread that waits for nothing any more."""
+    threads: list[threading.Thread] = []
+    tasks: list[asyncio.Task[None]] = []
+    ended = threading.Event()
+
+    async def later() -> None:
+        while not ended.is_set():
+            await asyncio.sleep(0)
+        await run_plain(lambda: threads.append(threading.current_thread()))
+
+    async def leave() -> None:
+        tasks.append(asyncio.get_running_loop().create_task(later()))
+
+    async def wait() -> None:
+        await tasks[0]
+
+    run_sync("this", "that", leave)
+    ended.set()
+    run_sync("this", "that", wait)
+    assert threads[0] is not threading.current_thread()
+
+
+def test_a_function_that_was_given_up() -> None:
+    """What waits behind it is dropped with it."""
+    ran: list[str] = []
+
+    async def both() -> None:
+        with anyio.move_on_after(0):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run_plain, lambda: ran.append("one"))
+        await run_plain(lambda: ran.append("two"))
+
+    run_sync("this", "that", both)
+    assert ran[-1] == "two"
+
+
+# --- programs of their own --------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from eagerstream.compat.anthropic_tools import BaseTool, ToolUser
+
+class AdditionTool(BaseTool):
+    def use_tool(self, a, b):
+        return a + b
+
+parameters = [{"name": name, "type": "float", "description": "A number"} for name in "ab"]
+user = ToolUser([AdditionTool("perform_addition", "Add.", parameters)])
+messages = [{"role": "user", "content": "How much fruit has Sally?"}]
+"""
+
+
+def start(server: ReplayServer, program: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", PROGRAM + program],
+        env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def output(server: ReplayServer, program: str) -> str:
+    """What it printed; it ended by itself, and without a complaint."""
+    with start(server, program) as process:
+        printed, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+    return printed
+
+
+def test_the_end_of_the_program(server: ReplayServer) -> None:
+    """With a client that is still open, and one that was given; no thread keeps the program, nothing is left open."""
+    program = """
+import anthropic
+print(user.use_tools(messages, execution_mode="automatic")["content"])
+given = anthropic.AsyncAnthropic()
+print(ToolUser(user.tools, client=given).use_tools(messages, execution_mode="automatic")["content"])
+"""
+    assert output(server, program) == "She has 14.\n" * 2
+
+
+@pytest.mark.slow
+def test_an_error_ends_the_program(server: ReplayServer) -> None:
+    """It does not hang."""
+    with start(server, "user.use_tools(messages); raise KeyError('k')") as process:
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1] == "KeyError: 'k'"
+    assert "ResourceWarning" not in errors
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_after_a_fork(server: ReplayServer) -> None:
+    """The child has a loop and connections of its own; those of the parent still work."""
+    program = """
+import os
+warnings.simplefilter("ignore")
+print(user.use_tools(messages)["role"], flush=True)
+child = os.fork()
+if not child:
+    print(user.use_tools(messages)["role"], flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print(user.use_tools(messages)["role"])
+"""
+    assert output(server, program) == "tool_inputs\n" * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["manual", "automatic"])
+def test_a_missing_key(server: ReplayServer, mode: str) -> None:
+    """Nothing but a request needs one."""
+    program = f"""
+import os
+del os.environ["ANTHROPIC_API_KEY"]
+user = ToolUser(user.tools)
+try:
+    user.use_tools(messages, execution_mode="{mode}")
+except Exception as error:
+    print("api_key" in str(error))
+"""
+    assert output(server, program) == "True\n"
+
+
+def interrupted(scenario: Scenario, faults: Faults | None, program: str, ready: Callable[[ReplayServer], bool]) -> str:
+    """What a program printed that got Ctrl-C once it was ready."""
+    with ReplayServer(scenario, faults=faults) as server, start(server, program) as process:
+        while not ready(server):
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.2)  # for it to be where it waits; the outcome is the same without
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+    return printed
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_a_reply_comes() -> None:
+    """The call ends at once, and the next one works."""
+    program = """
+try:
+    user.use_tools(messages, execution_mode="automatic")
+except KeyboardInterrupt:
+    print("interrupted")
+print(user.use_tools(messages, execution_mode="automatic")["content"])
+"""
+    faults = Faults({0: [Fault(FaultKind.STALL, after_events=3)]})
+    printed = interrupted(CONVERSATION, faults, program, lambda server: bool(server.requests))
+    assert printed == "interrupted\nShe has 14.\n"
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_a_tool_runs(tmp_path: Any) -> None:
+    """A plain tool is in the thread that Ctrl-C comes to."""
+    begun = tmp_path / "begun"
+    program = f"""
+import pathlib, time
+class Wait(BaseTool):
+    def use_tool(self):
+        pathlib.Path({str(begun)!r}).touch()
+        time.sleep(30)
+try:
+    ToolUser([Wait("wait", "Wait.", [])]).use_tools(messages, execution_mode="automatic")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    scenario = Scenario(turn(1, text("I wait."), tool_use("wait", {})), DONE)
+    assert interrupted(scenario, None, program, lambda _: begun.exists()) == "interrupted\n"
