@@ -128,39 +128,43 @@ def test_an_async_tool() -> None:
     assert messages[-1]["tool_outputs"] == [{"tool_name": "shout", "tool_result": "HEY"}]
 
 
-def test_what_is_raised() -> None:
-    """It comes out as it is, also what no future takes."""
+@pytest.mark.parametrize("error", [KeyError("k"), SystemExit(3)])
+def test_what_is_raised(error: BaseException) -> None:
+    """It comes out as it is, and the loop goes on."""
 
-    async def fail(error: BaseException) -> None:
-        def plain() -> None:
-            raise error
+    def plain() -> None:
+        raise error
 
-        await run_plain(plain)
-
-    for error in (KeyError("k"), SystemExit(3)):
+    for _ in range(2):
         with pytest.raises(type(error)) as caught:
-            run_sync("this", "that", lambda: _raised(fail(error)))
+            run_sync("this", "that", lambda: run_plain(plain))
         assert caught.value is error
+
+
+def test_what_no_future_takes() -> None:
+    """As where a generator raises it."""
+
+    def plain() -> None:
+        raise StopIteration
+
     with pytest.raises(RuntimeError, match="raised StopIteration"):
-        run_sync("this", "that", lambda: fail(StopIteration()))
+        run_sync("this", "that", lambda: run_plain(plain))
 
 
-async def _raised(failing: Any) -> None:
-    """As the executor does: an exit is a failure of the tool like any other, and does not end the loop."""
-    try:
-        await failing
-    except SystemExit as error:
-        raised: BaseException = error
-    except Exception as error:
-        raised = error
-    if isinstance(raised, SystemExit):
-        assert raised.code == 3
-        caller_sees.append(raised)
-        return
-    raise raised
+def test_a_tool_that_exits(server: ReplayServer) -> None:
+    """A failure like any other; an observer that does ends the call."""
 
+    class Leave(AdditionTool):
+        def use_tool(self, a: float, b: float) -> float:
+            sys.exit("enough")
 
-caller_sees: list[BaseException] = []
+    def on_message(message: dict[str, Any]) -> None:
+        sys.exit("enough")
+
+    assert ToolUser([Leave()]).use_tools(HELLO, execution_mode="automatic") == ANSWER
+    with pytest.raises(SystemExit, match="enough"):
+        ToolUser([Leave()], on_message=on_message).use_tools(HELLO, execution_mode="automatic")
+    assert ToolUser([Leave()]).use_tools(HELLO, execution_mode="automatic") == ANSWER
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -246,6 +250,7 @@ def output(server: ReplayServer, program: str) -> str:
     return printed
 
 
+@pytest.mark.slow
 def test_the_end_of_the_program(server: ReplayServer) -> None:
     """With a client that is still open, and one that was given; no thread keeps the program, nothing is left open."""
     program = """

@@ -130,9 +130,17 @@ class SyncLoop:
         """
         caller = _Caller()
         tasks: list[asyncio.Task[T]] = []
+        exits: list[SystemExit] = []
+
+        async def main() -> T:
+            try:
+                return await function()
+            except SystemExit as error:  # of a task, it would end the loop of all calls
+                exits.append(error)
+                raise asyncio.CancelledError from None
 
         def begin() -> None:
-            tasks.append(self._loop.create_task(function()))
+            tasks.append(self._loop.create_task(main()))
             tasks[0].add_done_callback(lambda _: caller.end())
 
         def cancel() -> None:
@@ -149,6 +157,8 @@ class SyncLoop:
             with suppress(queue.Empty):
                 caller.drop(_LAST_WORDS_S)
             raise
+        if exits:
+            raise exits[0]
         return tasks[0].result()
 
     def close_at_exit(self, client: Any) -> None:
