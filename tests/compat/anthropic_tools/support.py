@@ -52,8 +52,10 @@ class AsyncTool(BaseTool):
 
 def turn(number: int, *blocks: Scripted, stop_reason: str | None = None) -> Recording:
     """A reply whose calls have ids of their own."""
-    given = {} if stop_reason is None else {"stop_reason": stop_reason}
-    return reply(*blocks, message_id=f"msg_{number}", **given)
+    message_id = f"msg_{number}"
+    if stop_reason is None:
+        return reply(*blocks, message_id=message_id)
+    return reply(*blocks, message_id=message_id, stop_reason=stop_reason)
 
 
 def add(a: Any, b: Any) -> Scripted:

@@ -242,7 +242,7 @@ async def test_a_reply_that_breaks_off(serial: Serial) -> None:
     tool = AdditionTool()
     whole = turn(1, add(1, 2))
     (chunk,) = whole.chunks
-    broken = replace(whole, chunks=[Chunk(0.0, chunk.data[: chunk.data.index(b"event: message_delta")])])
+    broken = replace(whole, chunks=(Chunk(0.0, chunk.data[: chunk.data.index(b"event: message_delta")]),))
     assert await converse(serial, broken, whole, DONE, tools=[tool]) == ANSWER
     assert tool.used == [(1, 2)]
     assert len(serial.bodies) == 3
@@ -339,7 +339,7 @@ async def test_a_wrong_client() -> None:
 async def test_a_connection_that_is_lost_for_good(serial: Serial) -> None:
     """Told as such."""
     whole = turn(1, add(1, 2))
-    broken = replace(whole, chunks=[Chunk(0.0, whole.chunks[0].data[:200])])
+    broken = replace(whole, chunks=(Chunk(0.0, whole.chunks[0].data[:200]),))
     with pytest.raises(StreamInterrupted):
         async with serial.conversing(broken) as client:
             await ToolUser([AdditionTool()], client=client).ause_tools(HELLO)

@@ -208,7 +208,7 @@ def test_back_from_a_history() -> None:
     """Text that was said among calls stands before them, and thinking has no place."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "a", "input": {"x": 1}}
     other = {**call, "id": "toolu_2", "name": "b"}
-    history = [
+    history: list[dict[str, Any]] = [
         {"role": "user", "content": [{"type": "text", "text": "Hello"}]},
         {
             "role": "assistant",

@@ -13,6 +13,9 @@ TEXT_NEEDED = "For messages with role='user' or role='assistant', content must b
 INPUTS_NEEDED = "For messages with role='tool_inputs', tool_inputs must be a list of length > 0."
 KEYS_NEEDED = "All elements of tool_inputs must be dictionaries with keys 'tool_name' and 'tool_arguments'."
 RESULTS_NEEDED = "All elements of tool_outputs must be dictionaries with keys 'tool_name' and 'tool_result'."
+BOTH_GIVEN = (
+    "Only one of tool_outputs and tool_error should be provided, the other should be None. Both are currently not None."
+)
 ONE_NEEDED = "For messages with role='tool_outputs' you must provide one of tool_outputs or tool_error."
 
 
@@ -62,8 +65,7 @@ ONE_NEEDED = "For messages with role='tool_outputs' you must provide one of tool
         ),
         (
             [{"role": "tool_outputs", "tool_outputs": [], "tool_error": "no"}],
-            "Only one of tool_outputs and tool_error should be provided, the other should be None. "
-            "Both are currently not None.",
+            BOTH_GIVEN,
         ),
         ([{"role": "tool_outputs", "tool_outputs": None, "tool_error": None}], ONE_NEEDED),
         ([{"role": "tool_outputs"}], ONE_NEEDED),

@@ -182,21 +182,20 @@ def test_a_task_that_outlives_its_call() -> None:
     """What a tool left behind is not run in a thread that waits for nothing any more."""
     threads: list[threading.Thread] = []
     tasks: list[asyncio.Task[None]] = []
-    ended = threading.Event()
+    ended = asyncio.Event()
 
     async def later() -> None:
-        while not ended.is_set():
-            await asyncio.sleep(0)
+        await ended.wait()
         await run_plain(lambda: threads.append(threading.current_thread()))
 
     async def leave() -> None:
         tasks.append(asyncio.get_running_loop().create_task(later()))
 
     async def wait() -> None:
+        ended.set()
         await tasks[0]
 
     run_sync("this", "that", leave)
-    ended.set()
     run_sync("this", "that", wait)
     assert threads[0] is not threading.current_thread()
 
@@ -213,6 +212,25 @@ def test_a_function_that_was_given_up() -> None:
 
     run_sync("this", "that", both)
     assert ran[-1] == "two"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_task_that_exits(server: ReplayServer) -> None:
+    """It ends the loop: whoever waits is told so, and the next call has a new one."""
+
+    async def leave() -> None:
+        async def later() -> None:
+            sys.exit(3)
+
+        asyncio.get_running_loop().create_task(later())
+        await asyncio.sleep(60)
+
+    before = SyncLoop.shared()
+    with pytest.raises(asyncio.CancelledError):
+        run_sync("this", "that", leave)
+    while before.is_alive:
+        time.sleep(0.01)
+    assert ToolUser([AdditionTool()]).use_tools(HELLO, execution_mode="automatic") == ANSWER
 
 
 # --- programs of their own --------------------------------------------------------------------------------------------

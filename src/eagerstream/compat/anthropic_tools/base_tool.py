@@ -61,7 +61,8 @@ class BaseTool(ABC):
         """
         if inspect.iscoroutinefunction(self.use_tool):
             return await self.use_tool(**arguments)
-        returned = await run_plain(lambda: self.use_tool(**arguments))
+        # Wrapped: trio takes no awaitable from a thread.
+        (returned,) = await run_plain(lambda: (self.use_tool(**arguments),))
         return await returned if inspect.isawaitable(returned) else returned
 
     def to_anthropic(self) -> dict[str, Any]:

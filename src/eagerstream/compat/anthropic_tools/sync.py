@@ -110,11 +110,16 @@ class SyncLoop:
         self._thread.start()
         atexit.register(self.end)
 
+    @property
+    def is_alive(self) -> bool:
+        """It takes calls."""
+        return self._thread.is_alive()
+
     @classmethod
     def shared(cls) -> SyncLoop:
         """The one of this process."""
         with cls._lock:
-            if cls._shared is None:
+            if cls._shared is None or not cls._shared.is_alive:
                 cls._shared = cls()
             return cls._shared
 
@@ -179,9 +184,11 @@ class SyncLoop:
 
     def _serve(self) -> None:
         # With `run_until_complete`, anyio's worker threads would wait for this loop to end, and the process for them.
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._clean_up())
-        self._loop.close()
+        try:
+            self._loop.run_forever()
+        finally:  # also where a task that a tool left behind raised SystemExit: others must not wait in vain
+            self._loop.run_until_complete(self._clean_up())
+            self._loop.close()
 
     async def _clean_up(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}

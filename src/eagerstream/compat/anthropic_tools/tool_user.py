@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from ...growing import GrowingInput
 from ...redaction import without_middle
@@ -25,7 +25,7 @@ from .sync import SyncLoop, run_plain, run_sync
 
 _log = logging.getLogger("eagerstream.compat.anthropic_tools")
 
-ExecutionMode = Literal["manual", "automatic"]
+ExecutionMode: TypeAlias = Literal["manual", "automatic"]
 
 _USUAL_ENDS: Final = ("end_turn", "stop_sequence", "tool_use")
 _CALLS_COUNT: Final = (*_USUAL_ENDS, "pause_turn", "max_tokens")
@@ -116,8 +116,9 @@ class ToolUser:
         A reply that did not end by itself says so: `"stop_reason"` is then in the message, `"max_tokens"` (the text is
         cut), `"refusal"` (without content), or another of the API. A call that was cut by `max_tokens` is a faulty one.
 
-        Plain tools (and `validate`, and `on_message`) run in this thread, one after another. Threads may call this at
-        the same time. Ctrl-C ends the conversation, its connection, and whichever tool runs.
+        Plain tools (and `validate`, and `on_message`) run in this thread, one after another; what is over the time
+        limit of `Limits` is answered so, and still waited for in the end. Threads may call this at the same time.
+        Ctrl-C ends the conversation, its connection, and whichever tool runs.
 
         Args:
             messages: The conversation, see `check_messages`; it is left as it is.
