@@ -261,6 +261,10 @@ def test_back_from_a_history() -> None:
     [
         {"role": "user", "content": [{"type": "image", "source": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "1"}]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "1", "is_error": True}],
+        },
         {"role": "system", "content": "Be kind"},
     ],
 )

@@ -15,7 +15,7 @@ from eagerstream.compat.anthropic_tools import (
 )
 from eagerstream.errors import UsageError
 from eagerstream.recording import Recording
-from eagerstream.replay import text, tool_use
+from eagerstream.replay import text, thinking, tool_use
 from tests.compat.anthropic_tools.support import (
     ANSWER,
     DONE,
@@ -102,6 +102,12 @@ async def test_endings(serial: Serial) -> None:
     assert refused == {"role": "assistant", "content": "", "stop_reason": "refusal"}
     full = await ask(serial, turn(1, text("She"), add(1, 2), stop_reason="model_context_window_exceeded"))
     assert full == {"role": "assistant", "content": "She", "stop_reason": "model_context_window_exceeded"}
+
+
+async def test_thinking_is_left_out(serial: Serial) -> None:
+    """The format has no place for it, nor for a call that could not be answered."""
+    message = await ask(serial, turn(1, thinking("Hm."), tool_use("", {}), text("She has 14.")))
+    assert message == ANSWER
 
 
 async def test_the_hook_and_the_observer(serial: Serial) -> None:

@@ -218,11 +218,13 @@ def test_a_function_that_was_given_up() -> None:
 def test_a_task_that_exits(server: ReplayServer) -> None:
     """It ends the loop: whoever waits is told so, and the next call has a new one."""
 
+    tasks: list[asyncio.Task[None]] = []
+
     async def leave() -> None:
         async def later() -> None:
             sys.exit(3)
 
-        asyncio.get_running_loop().create_task(later())
+        tasks.append(asyncio.get_running_loop().create_task(later()))
         await asyncio.sleep(60)
 
     before = SyncLoop.shared()
@@ -230,6 +232,7 @@ def test_a_task_that_exits(server: ReplayServer) -> None:
         run_sync("this", "that", leave)
     while before.is_alive:
         time.sleep(0.01)
+    assert isinstance(tasks[0].exception(), SystemExit)
     assert ToolUser([AdditionTool()]).use_tools(HELLO, execution_mode="automatic") == ANSWER
 
 

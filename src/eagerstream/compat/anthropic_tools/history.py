@@ -121,14 +121,17 @@ def outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> di
     Args:
         results: `tool_result` blocks.
         names: The tool of each call, by its id.
+
+    Raises:
+        ValueError: A result belongs to no call.
     """
+    if any(block.get("tool_use_id") not in names for block in results):
+        raise ValueError("A result belongs to no call before it.")
     errors = {str(_value_of(block)) for block in results if block.get("is_error")}
     if len(errors) == 1 and all(block.get("is_error") for block in results):
         return {"role": "tool_outputs", "tool_outputs": None, "tool_error": errors.pop()}
     outputs: list[dict[str, Any]] = []
     for block in results:
-        if block.get("tool_use_id") not in names:
-            raise ValueError("A result belongs to no call before it.")
         marked = {"is_error": True} if block.get("is_error") else {}
         outputs.append({"tool_name": names[block["tool_use_id"]], "tool_result": _value_of(block), **marked})
     return {"role": "tool_outputs", "tool_outputs": outputs, "tool_error": None}
