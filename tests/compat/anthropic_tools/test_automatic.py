@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from eagerstream.compat.anthropic_tools import BaseTool, ToolUser
 from eagerstream.errors import APIError, StreamInterrupted, UsageError
@@ -162,6 +164,38 @@ async def test_a_success_between_faults(serial: Serial) -> None:
     """Only faults in a row count."""
     replies = [fails(1), fails(2), fails(3), turn(4, add(1, 2)), fails(5), fails(6), fails(7), DONE]
     assert await converse(serial, *replies) == ANSWER
+
+
+CALLS = {
+    "valid": add(1, 2),
+    "text": add("1", "2"),
+    "missing": tool_use("perform_addition", {"a": 9}),
+    "unknown": tool_use("nope", {}),
+    "no JSON": tool_use("perform_addition", '{"a": nine}'),
+    "raises": tool_use("fail", {}),
+}
+
+
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.lists(st.lists(st.sampled_from(sorted(CALLS)), min_size=1, max_size=4), max_size=3))
+def test_any_turns(serial: Serial, turns: list[list[str]]) -> None:
+    """Each turn runs whole or not at all, every call has its own result, and the history can be sent."""
+    tool = AdditionTool()
+    replies = [turn(number, *(CALLS[kind] for kind in kinds)) for number, kinds in enumerate(turns)]
+    run = partial(converse, serial, *replies, DONE, tools=[tool, FailingTool()])
+    assert anyio.run(run) == ANSWER
+    expected = 0
+    for number, kinds in enumerate(turns):
+        results = answers(serial, number + 1)
+        if {"missing", "unknown", "no JSON"} & set(kinds):
+            assert len(set(results)) == 1
+            assert len(results) == len(kinds)
+            assert results[0][1]
+        else:
+            assert results == [(NO_ROUTE, True) if kind == "raises" else ("3", False) for kind in kinds]
+            expected += len(kinds) - kinds.count("raises")
+    assert tool.used == [(1, 2)] * expected
 
 
 # --- tools that raise -------------------------------------------------------------------------------------------------

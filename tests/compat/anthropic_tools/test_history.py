@@ -266,12 +266,26 @@ def test_back_from_a_history() -> None:
             "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "1", "is_error": True}],
         },
         {"role": "system", "content": "Be kind"},
+        {"role": "user", "content": ["Hello"]},
+        {"role": "user", "content": [{"text": "Hello"}]},
+        {"role": "user", "content": [{"type": "text"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "name": "a", "input": {}}]},
     ],
 )
 def test_what_the_format_has_no_place_for(message: dict[str, Any]) -> None:
     """Nothing that a user said is dropped in silence."""
     with pytest.raises(ValueError):
         from_history([message])
+
+
+def test_an_error_of_several_texts() -> None:
+    """An error may come in blocks; the format has one text for it."""
+    said = [{"type": "text", "text": "no"}, {"type": "text", "text": "route"}]
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": said, "is_error": True}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "a", "input": {}}
+    history: list[dict[str, Any]] = [STATES, {"role": "assistant", "content": [call]}]
+    history.append({"role": "user", "content": [result]})
+    assert from_history(history)[2] == {"role": "tool_outputs", "tool_outputs": None, "tool_error": "no\nroute"}
 
 
 NAMES = st.sampled_from(["add", "subtract", "no such tool"])

@@ -50,9 +50,9 @@ def test_many_calls(server: ReplayServer) -> None:
 def test_many_threads(server: ReplayServer) -> None:
     """At the same time, with one client."""
     user = ToolUser([AdditionTool()])
-    with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda _: user.use_tools(HELLO, execution_mode="automatic"), range(16)))
-    assert answers == [ANSWER] * 16
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: user.use_tools(HELLO, execution_mode="automatic"), range(8)))
+    assert answers == [ANSWER] * 8
 
 
 def test_one_client_for_several(server: ReplayServer) -> None:

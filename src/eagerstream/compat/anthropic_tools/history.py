@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ...run.settle import is_whole_call
 from ...tools import validate_history
 from ...tools.content import content_of, text_block, to_json
 from ...tools.history import as_mapping
@@ -73,7 +74,8 @@ def from_history(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     `tool_error`. The ids of calls are kept in a key of their own, where they are not those that `to_history` gives.
 
     Raises:
-        ValueError: A user's message has more than text and results, or a result belongs to no call.
+        ValueError: A user's message has more than text and results, a result belongs to no call, or something is no
+            history.
     """
     messages: list[dict[str, Any]] = []
     names: dict[object, str] = {}
@@ -127,7 +129,7 @@ def outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> di
     """
     if any(block.get("tool_use_id") not in names for block in results):
         raise ValueError("A result belongs to no call before it.")
-    errors = {str(_value_of(block)) for block in results if block.get("is_error")}
+    errors = {_words_of(block) for block in results if block.get("is_error")}
     if len(errors) == 1 and all(block.get("is_error") for block in results):
         return {"role": "tool_outputs", "tool_outputs": None, "tool_error": errors.pop()}
     outputs: list[dict[str, Any]] = []
@@ -208,7 +210,31 @@ def _texts(content: str) -> list[Block]:
 
 def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
     content = message.get("content")
-    return [text_block(content)] if isinstance(content, str) else [as_mapping(block) for block in content or ()]
+    if isinstance(content, str):
+        return [text_block(content)]
+    blocks = [as_mapping(block) for block in content or ()]
+    if not all(map(is_block, blocks)):
+        raise ValueError("A message has content that is no block of the API's.")
+    return blocks
+
+
+def is_block(block: object) -> bool:
+    """It has what its kind must have: a text, or whom a call is for."""
+    if not isinstance(block, Mapping):
+        return False
+    match block.get("type"):
+        case "text":
+            return isinstance(block.get("text"), str)
+        case "tool_use":
+            return is_whole_call(block) and isinstance(block.get("input"), Mapping)
+        case kind:
+            return isinstance(kind, str)
+
+
+def _words_of(result: Block) -> str:
+    """What an error says, which is text only."""
+    content = _value_of(result)
+    return content if isinstance(content, str) else "\n".join(str(block.get("text")) for block in content)
 
 
 def _value_of(result: Block) -> Any:

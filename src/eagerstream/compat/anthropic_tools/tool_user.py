@@ -20,7 +20,7 @@ from .arguments import CallCheck, Validate
 from .base_tool import BaseTool
 from .batches import BatchExecutor
 from .clients import closing, make_client, model_named
-from .history import from_history, inputs_message, to_history
+from .history import from_history, inputs_message, is_block, to_history
 from .sync import SyncLoop, run_plain, run_sync
 
 _log = logging.getLogger("eagerstream.compat.anthropic_tools")
@@ -274,7 +274,7 @@ def message_of(reply: Message, place: int) -> dict[str, Any]:
     if reason == "refusal":
         return {"role": "assistant", "content": "", "stop_reason": reason}
     content = reply["content"] if reason in _CALLS_COUNT else _without_calls(reply)
-    message = inputs_message([block for block in content if _is_sound(block)], place)
+    message = inputs_message([block for block in content if is_block(block)], place)
     if reason not in _USUAL_ENDS and message["role"] == "assistant":
         message["stop_reason"] = reason
     return message
@@ -282,17 +282,6 @@ def message_of(reply: Message, place: int) -> dict[str, Any]:
 
 def _without_calls(reply: Message) -> list[Any]:
     return [block for block in reply["content"] if block.get("type") != "tool_use"]
-
-
-def _is_sound(block: Mapping[str, Any]) -> bool:
-    """Not a call that could not be answered, nor text that is none."""
-    match block.get("type"):
-        case "tool_use":
-            return is_whole_call(block)
-        case "text":
-            return isinstance(block.get("text"), str)
-        case kind:
-            return isinstance(kind, str)
 
 
 async def _looked_at(check: CallCheck, inputs: Sequence[ToolInput]) -> str | None:
