@@ -8,11 +8,25 @@ from .base_tool import BaseTool
 from .history import from_history, to_history
 from .manual import ahandle_manual_claude_res, handle_manual_claude_res
 from .messages import check_messages
+from .search import (
+    BackendSearchTool,
+    BaseSearchResult,
+    BaseSearchTool,
+    BraveSearchTool,
+    SearchBackend,
+    WikipediaSearchTool,
+)
 from .tool_user import ToolUser
 
 __all__ = [
+    "BackendSearchTool",
+    "BaseSearchResult",
+    "BaseSearchTool",
     "BaseTool",
+    "BraveSearchTool",
+    "SearchBackend",
     "ToolUser",
+    "WikipediaSearchTool",
     "ahandle_manual_claude_res",
     "check_messages",
     "from_history",
