@@ -6,29 +6,52 @@ The library is deprecated by its authors: importing this says so, once.
 from ..deprecation import deprecated
 from .base_tool import BaseTool
 from .history import from_history, to_history
+from .left_behind import __getattr__ as __getattr__
 from .manual import ahandle_manual_claude_res, handle_manual_claude_res
 from .messages import check_messages
 from .search import (
     BackendSearchTool,
+    BaseEmbedder,
     BaseSearchResult,
     BaseSearchTool,
+    BaseVectorStore,
     BraveSearchTool,
+    Document,
+    Embedder,
+    Embedding,
+    InMemoryVectorStore,
     SearchBackend,
+    VectorSearchTool,
+    VectorStore,
     WikipediaSearchTool,
+    aembed_and_upload,
+    chunk_document,
+    embed_and_upload,
 )
 from .tool_user import ToolUser
 
 __all__ = [
     "BackendSearchTool",
+    "BaseEmbedder",
     "BaseSearchResult",
     "BaseSearchTool",
     "BaseTool",
+    "BaseVectorStore",
     "BraveSearchTool",
+    "Document",
+    "Embedder",
+    "Embedding",
+    "InMemoryVectorStore",
     "SearchBackend",
     "ToolUser",
+    "VectorSearchTool",
+    "VectorStore",
     "WikipediaSearchTool",
+    "aembed_and_upload",
     "ahandle_manual_claude_res",
     "check_messages",
+    "chunk_document",
+    "embed_and_upload",
     "from_history",
     "handle_manual_claude_res",
     "to_history",
