@@ -28,6 +28,7 @@ from .search import (
     chunk_document,
     embed_and_upload,
 )
+from .sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
 from .tool_user import ToolUser
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Embedder",
     "Embedding",
     "InMemoryVectorStore",
+    "SQLTool",
     "SearchBackend",
     "ToolUser",
     "VectorSearchTool",
@@ -51,6 +53,7 @@ __all__ = [
     "ahandle_manual_claude_res",
     "check_messages",
     "chunk_document",
+    "construct_format_sql_tool_for_claude_prompt",
     "embed_and_upload",
     "from_history",
     "handle_manual_claude_res",

@@ -1,0 +1,155 @@
+"""`SQLTool`: the builtin `SQL`, as anthropic-tools has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Unpack
+
+from ...builtin import SQL
+from ...builtin.tool_options import with_defaults
+from ...errors import ToolError
+from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, ToolStatus, tool
+from .base_tool import BaseTool
+from .steps import run_async
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+    from ...builtin.sql.tool import DBAPIConnection
+
+
+class SQLTool(BaseTool):
+    """Runs SQL statements of the model, by `eagerstream.builtin.SQL`, which says how a database is guarded.
+
+    Unlike the tool of anthropic-tools it only reads, unless it is told otherwise; and each call runs one statement. A
+    SQLite file is opened anew for each, so that a connection of `sqlite3.connect("test.db")`, which is bound to its
+    thread, does: what it has not committed is not seen.
+
+    Args:
+        name: The tool's name.
+        description: What the model reads of it; dialect and schema follow.
+        parameters: `sql_query`, a `str`, in the form that `BaseTool` takes.
+        db_schema: What tables there are.
+        db_conn: A connection of any DB-API driver, a path, or an `Engine` or `Connection` of SQLAlchemy.
+        db_dialect: As the model is told. Where it is not SQLite or SQLAlchemy, also what a statement is checked as.
+        read_only: False lets the model write: one statement, committed.
+
+    Raises:
+        ValueError: A parameter is wrong.
+        UsageError: The database is of no known kind, or the dialect.
+        MissingExtraError: It is not SQLite, and sqlglot is not installed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        parameters: Sequence[Mapping[str, Any]],
+        db_schema: str,
+        db_conn: str | Path | Engine | Connection | DBAPIConnection,
+        db_dialect: str,
+        *,
+        read_only: bool = True,
+    ) -> None:
+        super().__init__(name, description, parameters)
+        self.db_schema = db_schema
+        self.db_conn = db_conn
+        self.db_dialect = db_dialect
+        self._read_only = read_only
+        self._for_model = SQL(db_conn, read_only=read_only, schema=db_schema, dialect=db_dialect)
+        self._for_programs = SQL(
+            db_conn,
+            read_only=read_only,
+            schema=db_schema,
+            dialect=db_dialect,
+            max_rows=10_000,
+            max_cell_chars=100_000,
+            max_result_chars=1_000_000,
+        )
+
+    def use_tool(self, sql_query: str) -> list[tuple[Any, ...]]:
+        """The rows of a result, all of them, as `fetchall()` gives them; none after a statement that has no result.
+
+        Their values are plain: dates, decimals and the like are texts, short binary data is `x'0a1b'`.
+
+        Raises:
+            ToolError: The database refuses the statement, or it took more than 30 seconds; or there are more than
+                10,000 rows, 100,000 characters of a value, or 1,000,000 of all of them.
+            UsageError: An event loop runs in this thread: await `ause_tool`.
+        """
+        return run_async(partial(self._rows, sql_query))
+
+    async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
+        """The same as `use_tool`; cancelling it stops the statement, where the driver can.
+
+        Raises:
+            ToolError: As `use_tool`.
+        """
+        if self._has_own_answer():
+            return await super().ause_tool(arguments)
+        return await self._rows(**arguments)
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """The definition as the Messages API takes it: the description tells dialect and schema."""
+        return super().to_anthropic() | {"description": _described(self.description, self.db_schema, self.db_dialect)}
+
+    def to_tool(self, **options: Unpack[ToolOptions]) -> Tool:
+        """The same as a tool for `eagerstream.run` and `eagerstream.stream`.
+
+        It answers as the builtin `SQL`: with no more than a model should read, and what was left out is told. A class
+        with a `use_tool` of its own answers with what that returns.
+
+        Args:
+            options: As of `eagerstream.tool`, without what belongs into the definition. Where calls share a connection,
+                or write, they run one at a time unless there is a `group`.
+        """
+        if self._has_own_answer():
+            return super().to_tool(**options)
+
+        async def query(arguments: dict[str, Any]) -> ToolResponse:
+            response: ToolResponse = await self._for_model.call(arguments)
+            return response
+
+        given = with_defaults(options, group=self._for_model.group, timeout_s=self._for_model.timeout_s)
+        given["definition"] = self.to_anthropic()
+        return tool(query, **given)
+
+    def format_tool_for_claude(self) -> str:
+        """The description in the XML of the old prompts, with dialect and schema."""
+        return construct_format_sql_tool_for_claude_prompt(
+            self.name, self.description, self.parameters, self.db_schema, self.db_dialect
+        )
+
+    async def _rows(self, sql_query: str) -> list[tuple[Any, ...]]:
+        response: ToolResponse = await self._for_programs.call({"sql_query": sql_query})
+        if response.status is ToolStatus.ERROR:
+            raise ToolError(response.text, code=response.code)
+        if response.data["truncated"]:
+            hint = "Ask for less, for example with LIMIT."
+            if not self._read_only:
+                hint += " What the statement changed stays changed."
+            raise ToolError("The result is too large.", hint=hint, code=ToolErrorCode.INVALID_PARAM)
+        return [tuple(row) for row in response.data["rows"]]
+
+    def _has_own_answer(self) -> bool:
+        return type(self).use_tool is not SQLTool.use_tool
+
+
+def construct_format_sql_tool_for_claude_prompt(
+    name: str, description: str, parameters: Sequence[Mapping[str, Any]], db_schema: str, db_dialect: str
+) -> str:
+    """The description of a tool for a database in the XML of the old prompts. Nothing here sends it."""
+    return _Described(name, _described(description, db_schema, db_dialect), parameters).format_tool_for_claude()
+
+
+class _Described(BaseTool):
+    def use_tool(self) -> None:
+        raise NotImplementedError
+
+
+def _described(description: str, schema: str, dialect: str) -> str:
+    return f"{description}\nThe database uses the dialect {dialect}. Its schema:\n<schema>\n{schema}\n</schema>"
