@@ -7,14 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from typing_extensions import Unpack
 
 from ...builtin import SQL
 from ...builtin.tool_options import with_defaults
-from ...errors import ToolError
+from ...errors import ToolError, UsageError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, ToolStatus, tool
 from .base_tool import BaseTool
-from .steps import run_async
+from .sync import SyncLoop, in_event_loop, run_plain
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -81,7 +82,9 @@ class SQLTool(BaseTool):
                 10,000 rows, 100,000 characters of a value, or 1,000,000 of all of them.
             UsageError: An event loop runs in this thread: await `ause_tool`.
         """
-        return run_async(partial(self._rows, sql_query))
+        if in_event_loop():
+            raise UsageError("use_tool would block the running event loop: use await ause_tool(...)")
+        return self._rows_of(anyio.run(self._for_programs.call, {"sql_query": sql_query}))
 
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
         """The same as `use_tool`; cancelling it stops the statement, where the driver can.
@@ -91,7 +94,7 @@ class SQLTool(BaseTool):
         """
         if self._has_own_answer():
             return await super().ause_tool(arguments)
-        return await self._rows(**arguments)
+        return self._rows_of(await _called(self._for_programs, arguments))
 
     def to_anthropic(self) -> dict[str, Any]:
         """The definition as the Messages API takes it: the description tells dialect and schema."""
@@ -111,8 +114,7 @@ class SQLTool(BaseTool):
             return super().to_tool(**options)
 
         async def query(arguments: dict[str, Any]) -> ToolResponse:
-            response: ToolResponse = await self._for_model.call(arguments)
-            return response
+            return await _called(self._for_model, arguments)
 
         given = with_defaults(options, group=self._for_model.group, timeout_s=self._for_model.timeout_s)
         given["definition"] = self.to_anthropic()
@@ -124,8 +126,7 @@ class SQLTool(BaseTool):
             self.name, self.description, self.parameters, self.db_schema, self.db_dialect
         )
 
-    async def _rows(self, sql_query: str) -> list[tuple[Any, ...]]:
-        response: ToolResponse = await self._for_programs.call({"sql_query": sql_query})
+    def _rows_of(self, response: ToolResponse) -> list[tuple[Any, ...]]:
         if response.status is ToolStatus.ERROR:
             raise ToolError(response.text, code=response.code)
         if response.data["truncated"]:
@@ -144,6 +145,14 @@ def construct_format_sql_tool_for_claude_prompt(
 ) -> str:
     """The description of a tool for a database in the XML of the old prompts. Nothing here sends it."""
     return _Described(name, _described(description, db_schema, db_dialect), parameters).format_tool_for_claude()
+
+
+async def _called(sql: SQL, arguments: Mapping[str, Any]) -> ToolResponse:
+    """The response; within a synchronous call from the caller's thread, to which a database may be bound."""
+    if SyncLoop.current() is None:
+        response: ToolResponse = await sql.call(dict(arguments))
+        return response
+    return await run_plain(partial(anyio.run, sql.call, dict(arguments)))
 
 
 class _Described(BaseTool):

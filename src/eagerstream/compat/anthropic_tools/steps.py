@@ -8,16 +8,13 @@ def lookup(query: str) -> Steps[list[str]]:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
-import anyio
-
-from ...errors import UsageError
-from ...tools.invoke import invoke
+from .sync import run_plain, run_sync
 
 T = TypeVar("T")
 
@@ -25,11 +22,15 @@ Steps: TypeAlias = Generator[Callable[[], Any], Any, T]
 """What yields functions to call, is sent what they return (awaited, where it can be), and returns what comes of it."""
 
 
-def run_steps(steps: Steps[T]) -> T:
-    """What the steps come to, for sync code.
+def run_steps(name: str, instead: str, steps: Steps[T]) -> T:
+    """What the steps come to, for sync code: each function is called in this thread.
 
-    Each function is called in this thread. From the first one on that gives an awaitable, all is done in one event loop
-    (asyncio's), which is made for it; where there is none, these steps also run inside an event loop.
+    What they give to be awaited is awaited in the event loop of all synchronous calls.
+
+    Args:
+        name: Of what the user called.
+        instead: What there is for callers with an event loop.
+        steps: Are closed in the end.
 
     Raises:
         UsageError: Something is to be awaited, and an event loop runs in this thread already.
@@ -40,13 +41,17 @@ def run_steps(steps: Steps[T]) -> T:
         while not isinstance(step, _End):
             returned = step()
             if inspect.isawaitable(returned):
-                return _finish_in_loop(steps, returned)
+                try:
+                    return run_sync(name, instead, partial(_finish, steps, returned))
+                finally:
+                    if inspect.iscoroutine(returned):
+                        returned.close()  # where it never began
             step = _after(steps, returned)
         return step.value
 
 
 async def arun_steps(steps: Steps[T]) -> T:
-    """What the steps come to, for async code: plain functions are called in threads.
+    """What the steps come to, for async code: plain functions are called as `run_plain` does.
 
     Cancelling it ends the steps, and cancels what is awaited; a plain function runs on in its thread, and what it
     returns is dropped.
@@ -55,22 +60,7 @@ async def arun_steps(steps: Steps[T]) -> T:
         Exception: Whatever the functions and the steps raise.
     """
     with closing(steps):
-        step = _after(steps, None)
-        while not isinstance(step, _End):
-            step = _after(steps, await invoke(step, None))
-        return step.value
-
-
-def run_async(function: Callable[[], Awaitable[T]]) -> T:
-    """What an async function without arguments returns, in an event loop (asyncio's) that is made for it.
-
-    Raises:
-        UsageError: An event loop runs in this thread already.
-        Exception: Whatever the function raises.
-    """
-    if _is_in_event_loop():
-        raise UsageError("an event loop runs in this thread already: await the async form, ause_tool or asearch")
-    return anyio.run(function)
+        return await _go_on(steps, _after(steps, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +76,17 @@ def _after(steps: Steps[T], returned: Any) -> Callable[[], Any] | _End[T]:
         return _End(stop.value)
 
 
-def _finish_in_loop(steps: Steps[T], awaitable: Awaitable[Any]) -> T:
-    try:
-        return run_async(partial(_finish, steps, awaitable))
-    finally:
-        if inspect.iscoroutine(awaitable):
-            awaitable.close()  # where it never began
+async def _finish(steps: Steps[T], awaitable: Any) -> T:
+    return await _go_on(steps, _after(steps, await awaitable))
 
 
-async def _finish(steps: Steps[T], awaitable: Awaitable[Any]) -> T:
-    step = _after(steps, await awaitable)
+async def _go_on(steps: Steps[T], step: Callable[[], Any] | _End[T]) -> T:
     while not isinstance(step, _End):
-        returned = step()
+        called = partial(_called, step)
+        (returned,) = called() if inspect.iscoroutinefunction(step) else await run_plain(called)
         step = _after(steps, await returned if inspect.isawaitable(returned) else returned)
     return step.value
 
 
-def _is_in_event_loop() -> bool:
-    try:
-        anyio.get_cancelled_exc_class()
-    except RuntimeError:  # by its subclasses for "there is none", which differ between versions
-        return False
-    return True
+def _called(step: Callable[[], Any]) -> tuple[Any]:
+    return (step(),)  # in a tuple: trio takes no coroutine from a thread

@@ -229,12 +229,13 @@ def run_sync(name: str, instead: str, function: Callable[[], Coroutine[Any, Any,
     Raises:
         UsageError: An event loop runs in this thread: it would stand still.
     """
-    if _in_event_loop():
+    if in_event_loop():
         raise UsageError(f"{name} would block the running event loop: use await {instead}(...)")
     return SyncLoop.shared().call(function)
 
 
-def _in_event_loop() -> bool:
+def in_event_loop() -> bool:
+    """An event loop runs in this thread."""
     for ask in (asyncio.get_running_loop, anyio.get_current_task):
         with suppress(RuntimeError):
             ask()

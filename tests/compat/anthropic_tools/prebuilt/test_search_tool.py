@@ -50,7 +50,7 @@ async def test_async_forms(kind: type[Manual]) -> None:
 @pytest.mark.anyio
 async def test_use_tool_of_an_async_search_in_an_event_loop() -> None:
     """It cannot wait there, and says what can."""
-    with pytest.raises(UsageError, match="asearch"):
+    with pytest.raises(UsageError, match="await ause_tool"):
         manual(AsyncManual).use_tool("bicycle", 2)
     assert manual().use_tool("bicycle", 2) == XML
 

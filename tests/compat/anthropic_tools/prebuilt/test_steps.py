@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from eagerstream.compat.anthropic_tools.steps import Steps, arun_steps, run_async, run_steps
+from eagerstream.compat.anthropic_tools.steps import Steps, arun_steps, run_steps
 from eagerstream.errors import UsageError
 from tests.builtin.support import until
 
@@ -38,7 +38,7 @@ MIXED = [(plain, plain, plain), (waiting, plain, waiting), (plain, waiting, plai
 @pytest.mark.parametrize("functions", MIXED)
 def test_sync_code_runs_steps_of_both_kinds(functions: tuple[Callable[[int], Any], ...]) -> None:
     """A program has no event loop, and need not know which of its functions want one."""
-    assert run_steps(three(*functions)) == 3
+    assert run_steps("use", "ause", three(*functions)) == 3
 
 
 @pytest.mark.anyio
@@ -50,7 +50,7 @@ async def test_async_code_runs_steps_of_both_kinds(functions: tuple[Callable[[in
 
 def test_plain_steps_stay_in_their_thread() -> None:
     """Connections may be bound to it."""
-    assert run_steps(three(lambda _: threading.get_ident())) == threading.get_ident()
+    assert run_steps("use", "ause", three(lambda _: threading.get_ident())) == threading.get_ident()
 
 
 @pytest.mark.anyio
@@ -62,16 +62,14 @@ async def test_plain_steps_run_in_threads_of_async_code() -> None:
 @pytest.mark.anyio
 async def test_plain_steps_run_inside_an_event_loop() -> None:
     """As in a notebook: where nothing is to be awaited, nothing is in the way."""
-    assert run_steps(three(plain, plain)) == 2
+    assert run_steps("use", "ause", three(plain, plain)) == 2
 
 
 @pytest.mark.anyio
 async def test_async_steps_are_refused_inside_an_event_loop() -> None:
     """They cannot be waited for there: said in words, and no coroutine is left that was never awaited."""
-    with pytest.raises(UsageError, match="await the async form"):
-        run_steps(three(waiting))
-    with pytest.raises(UsageError, match="await the async form"):
-        run_async(partial(waiting, 1))
+    with pytest.raises(UsageError, match="await ause"):
+        run_steps("use", "ause", three(waiting))
 
 
 def stopping(_: int) -> int:
@@ -82,10 +80,10 @@ def stopping(_: int) -> int:
 def test_errors_come_out_as_they_are(before: tuple[Callable[[int], Any], ...]) -> None:
     """Of a function, and not as the end of the steps, which another StopIteration is."""
     with pytest.raises(ZeroDivisionError):
-        run_steps(three(*before, lambda value: value // 0))
+        run_steps("use", "ause", three(*before, lambda value: value // 0))
     if not before:
         with pytest.raises(StopIteration):
-            run_steps(three(stopping))
+            run_steps("use", "ause", three(stopping))
 
 
 def test_steps_are_closed_when_one_fails() -> None:
@@ -99,7 +97,7 @@ def test_steps_are_closed_when_one_fails() -> None:
             closed.append("closed")
 
     with pytest.raises(ZeroDivisionError) as failed:
-        run_steps(steps(lambda: 1 // 0))
+        run_steps("use", "ause", steps(lambda: 1 // 0))
     assert closed == ["closed"]
     assert failed.value is not None
 

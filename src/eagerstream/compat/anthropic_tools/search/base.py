@@ -65,7 +65,7 @@ class BaseSearchTool(BaseTool):
             UsageError: `raw_search` is async, and an event loop runs in this thread: await `ause_tool`, or `asearch`.
             Exception: As `asearch`.
         """
-        return results_as_xml(run_steps(self._steps(query, n_search_results_to_use)))
+        return results_as_xml(run_steps("use_tool", "ause_tool", self._steps(query, n_search_results_to_use)))
 
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
         """The same as `use_tool`, as `asearch` finds it.
@@ -123,14 +123,15 @@ class ComposedSearchTool(BaseSearchTool):
     def raw_search(self, query: str, n_search_results_to_use: int) -> Any:
         """What is found for a query, best first: a list of `BaseSearchResult`.
 
-        What is async runs in an event loop that is made for this call: of objects that keep connections open, use
-        `asearch` instead, in the event loop to which they belong.
+        What is async runs in one event loop for all synchronous calls: objects that keep connections open can be used
+        by any number of them, but not by these and by async code.
 
         Raises:
             UsageError: The search is async, and an event loop runs in this thread: await `asearch`.
             Exception: As `asearch`.
         """
-        return run_steps(self._search(query, checked_count(n_search_results_to_use)))
+        steps = self._search(query, checked_count(n_search_results_to_use))
+        return run_steps("raw_search", "asearch", steps)
 
     @abstractmethod
     def _search(self, query: str, count: int) -> Steps[list[BaseSearchResult]]:

@@ -76,7 +76,7 @@ def embed_and_upload(
     """
     embedder = checked_embedder(embedder)
     chunks = partial(_read_chunks, Path(input_file), tokens_per_chunk, stride)
-    run_steps(_upload(chunks, embedder, vectorstore, batch_size))
+    run_steps("embed_and_upload", "aembed_and_upload", _upload(chunks, embedder, vectorstore, batch_size))
 
 
 async def aembed_and_upload(

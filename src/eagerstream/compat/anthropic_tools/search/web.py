@@ -52,8 +52,8 @@ class BraveSearchTool(_WebSearchTool):
         parameters: As of `BaseSearchTool`.
         brave_api_key: Of the API; where it is None, the environment's `BRAVE_API_KEY`, as it is when this is called.
         truncate_to_n_tokens: As of `BackendSearchTool`.
-        client: Sends the requests, and stays open; it belongs to one event loop, so that it is for async code, or keeps
-            no connections. None makes one for each request. A search with its repetitions takes 60 seconds at most.
+        client: Sends the requests, and stays open; it is for synchronous calls, or for one event loop of async code.
+            None makes one for each request. A search with its repetitions takes 60 seconds at most.
 
     Raises:
         UsageError: There is no key, or it cannot be one.
