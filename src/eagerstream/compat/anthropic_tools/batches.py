@@ -10,7 +10,6 @@ import anyio
 from ...growing import GrowingInput
 from ...tools import InProcessExecutor, Tool, ToolCall, ToolResponse, tool
 from .arguments import CallCheck
-from .base_tool import BaseTool
 from .history import result_content
 
 
@@ -26,7 +25,7 @@ class BatchExecutor:
 
     def __init__(self, check: CallCheck) -> None:
         self._check = check
-        self._runs = InProcessExecutor(self._without_schema(name, each) for name, each in check.tools.items())
+        self._runs = InProcessExecutor(self._without_schema(name, each) for name, each in check.runnable.items())
         self._waiting: dict[GrowingInput, ToolCall] = {}
         self._judged: dict[ToolCall, anyio.Event] = {}
 
@@ -62,11 +61,11 @@ class BatchExecutor:
                 call.refuse(fault)
             self._judged[call].set()
 
-    def _without_schema(self, name: str, old: BaseTool) -> Tool:
+    def _without_schema(self, name: str, runnable: Tool) -> Tool:
         """The tool for calls that were looked at before: texts of them are converted, which the schema would refuse."""
 
-        async def use(given: Mapping[str, Any]) -> Any:
-            returned = await old.ause_tool(self._check.arguments_of(name, given))
+        async def use(given: Mapping[str, Any], call: ToolCall) -> Any:
+            returned = await runnable.invoke(self._check.arguments_of(name, given), call)
             return returned if isinstance(returned, ToolResponse) else result_content(returned)
 
         return tool(use, definition={"name": name, "input_schema": {"type": "object"}})
