@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -15,14 +16,16 @@ from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-AGENT, PROGRESS, LATENCY, WATCH = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+AGENT, PROGRESS, LATENCY, WATCH, OLD_ADDITION, NEW_ADDITION, OLD_WEATHER, NEW_WEATHER = re.findall(
+    r"```python\n(.*?)```", README, re.DOTALL
+)
 POEM = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["one line", "and another"]})
 
 
-def run_program(program: str, scenario: Scenario, folder: Path | None = None) -> str:
+def run_program(program: str, scenario: Scenario, folder: Path | None = None, *options: str) -> str:
     with ReplayServer(scenario) as server:
         done = subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, *options, "-c", program],
             env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
             capture_output=True,
             text=True,
@@ -69,6 +72,23 @@ def test_a_run_that_is_watched(tmp_path: Path) -> None:
     assert "get_weather" in output
     records = load_records(tmp_path / "weather.jsonl")
     assert records[-1]["type"] == "run_stop"
+
+
+@pytest.mark.parametrize("program", [OLD_ADDITION, NEW_ADDITION], ids=["old", "new"])
+def test_programs_of_anthropic_tools(program: str) -> None:
+    """The old one and the new one end with the same message."""
+    scenario = Scenario(reply(tool_use("perform_addition", {"a": 17, "b": 4})), reply(text("It is 21.")))
+    output = run_program(program, scenario, None, "-W", "ignore::DeprecationWarning:__main__")
+    (message,) = [ast.literal_eval(line) for line in output.splitlines()]
+    assert message["role"] == "assistant"
+    assert message["content"] in ("It is 21.", [{"type": "text", "text": "It is 21."}])
+
+
+@pytest.mark.parametrize("program", [OLD_WEATHER, NEW_WEATHER], ids=["old", "new"])
+def test_programs_of_helloagents(program: str) -> None:
+    """The old one calls the tool itself, the new one lets the model: the response is the same."""
+    scenario = Scenario(reply(tool_use("get_weather", {"city": "Paris"})), reply(text("Mild.")))
+    assert run_program(program, scenario) == "success Paris: 15 degrees\n"
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(((?!http)[^)]+)\)", README))
