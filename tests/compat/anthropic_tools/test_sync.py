@@ -214,26 +214,37 @@ def test_a_function_that_was_given_up() -> None:
     assert ran[-1] == "two"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_task_that_exits(server: ReplayServer) -> None:
-    """It ends the loop: whoever waits is told so, and the next call has a new one."""
+    """It ends alone: the call that left it behind, others, and the loop go on."""
 
-    tasks: list[asyncio.Task[None]] = []
-
-    async def leave() -> None:
+    async def leave() -> BaseException | None:
         async def later() -> None:
             sys.exit(3)
 
-        tasks.append(asyncio.get_running_loop().create_task(later()))
-        await asyncio.sleep(60)
+        task = asyncio.get_running_loop().create_task(later())
+        await asyncio.wait([task])
+        return task.exception()
 
     before = SyncLoop.shared()
-    with pytest.raises(asyncio.CancelledError):
-        run_sync("this", "that", leave)
-    while before.is_alive:
-        time.sleep(0.01)
-    assert isinstance(tasks[0].exception(), SystemExit)
+    assert isinstance(run_sync("this", "that", leave), SystemExit)
     assert ToolUser([AdditionTool()]).use_tools(HELLO, execution_mode="automatic") == ANSWER
+    assert SyncLoop.shared() is before
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_another_loop_inside_a_call(server: ReplayServer, backend: str) -> None:
+    """A thread of an async tool has the context of the call, and is no part of it: it has connections of its own."""
+    inner = ToolUser([AdditionTool()])
+    inner.use_tools(HELLO)  # leaves a connection open that belongs to the loop of synchronous calls
+
+    class Ask(AdditionTool):
+        async def use_tool(self, a: float, b: float) -> str:  # type: ignore[override]
+            return await anyio.to_thread.run_sync(lambda: anyio.run(inner.ause_tools, HELLO, backend=backend)["role"])
+
+    shown: list[dict[str, Any]] = []
+    ToolUser([Ask()], on_message=shown.append).use_tools(HELLO, execution_mode="automatic")
+    assert shown[1]["tool_outputs"] == [{"tool_name": "perform_addition", "tool_result": "tool_inputs"}]
+    assert inner.use_tools(HELLO)["role"] == "tool_inputs"
 
 
 # --- programs of their own --------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ async def run_plain(function: Callable[[], T]) -> T:
 
     Cancelling this does not end the function; what it returns is dropped.
     """
-    caller = _caller.get()
+    caller = _caller.get() if SyncLoop.current() is not None else None  # threads of a call inherit the variable
     if caller is not None and not caller.has_ended:  # a task that a tool left behind may outlive the call
         return await caller.run(function)
     return await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
@@ -106,6 +106,7 @@ class SyncLoop:
         self._loop = asyncio.new_event_loop()
         self._clients: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._closing: set[asyncio.Task[None]] = set()
+        self._is_ending = False
         self._thread = threading.Thread(target=self._serve, name="eagerstream synchronous calls", daemon=True)
         self._thread.start()
         atexit.register(self.end)
@@ -114,6 +115,14 @@ class SyncLoop:
     def is_alive(self) -> bool:
         """It takes calls."""
         return self._thread.is_alive()
+
+    @property
+    def runs_this(self) -> bool:
+        """The caller is a task of its loop."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
 
     @classmethod
     def shared(cls) -> SyncLoop:
@@ -125,8 +134,8 @@ class SyncLoop:
 
     @classmethod
     def current(cls) -> SyncLoop | None:
-        """The one that runs a synchronous call that this is part of; None in other tasks."""
-        return cls._shared if _caller.get() is not None else None
+        """The one whose loop runs this, for a synchronous call; None in other event loops, and outside of them."""
+        return cls._shared if cls._shared is not None and cls._shared.runs_this else None
 
     def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What an async function returns. Threads may call this at the same time.
@@ -135,17 +144,9 @@ class SyncLoop:
         """
         caller = _Caller()
         tasks: list[asyncio.Task[T]] = []
-        exits: list[SystemExit] = []
-
-        async def main() -> T:
-            try:
-                return await function()
-            except SystemExit as error:  # of a task, it would end the loop of all calls
-                exits.append(error)
-                raise asyncio.CancelledError from None
 
         def begin() -> None:
-            tasks.append(self._loop.create_task(main()))
+            tasks.append(self._loop.create_task(function()))
             tasks[0].add_done_callback(lambda _: caller.end())
 
         def cancel() -> None:
@@ -162,8 +163,6 @@ class SyncLoop:
             with suppress(queue.Empty):
                 caller.drop(_LAST_WORDS_S)
             raise
-        if exits:
-            raise exits[0]
         return tasks[0].result()
 
     def close_at_exit(self, client: Any) -> None:
@@ -183,12 +182,12 @@ class SyncLoop:
             self._loop.call_soon_threadsafe(begin)
 
     def _serve(self) -> None:
-        # With `run_until_complete`, anyio's worker threads would wait for this loop to end, and the process for them.
-        try:
-            self._loop.run_forever()
-        finally:  # also where a task that a tool left behind raised SystemExit: others must not wait in vain
-            self._loop.run_until_complete(self._clean_up())
-            self._loop.close()
+        while not self._is_ending:
+            # With `run_until_complete`, anyio's worker threads would wait for it to end, and the process for them.
+            with suppress(SystemExit, KeyboardInterrupt):  # of a task, which keeps it; the others go on
+                self._loop.run_forever()
+        self._loop.run_until_complete(self._clean_up())
+        self._loop.close()
 
     async def _clean_up(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -203,8 +202,12 @@ class SyncLoop:
     def end(self) -> None:
         """Close what is open, and end the thread."""
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._stop)
             self._thread.join(_LAST_WORDS_S)
+
+    def _stop(self) -> None:
+        self._is_ending = True
+        self._loop.stop()
 
     @classmethod
     def forget(cls) -> None:
