@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -78,6 +80,20 @@ def test_the_client_goes_with_its_user(server: ReplayServer) -> None:
     gc.collect()
     while not client.is_closed():
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda user: pickle.loads(pickle.dumps(user))])
+def test_a_copy_has_connections_of_its_own(server: ReplayServer, copied: Callable[[ToolUser], ToolUser]) -> None:
+    """It works on where the original went, and can be sent to another process."""
+    user = ToolUser([AdditionTool()])
+    user.use_tools(HELLO)
+    assert user._kept is not None
+    client, other = user._kept[1], copied(user)
+    del user
+    gc.collect()
+    while not client.is_closed():
+        time.sleep(0.01)
+    assert other.use_tools(HELLO, execution_mode="automatic") == ANSWER
 
 
 def test_a_call_inside_a_call(server: ReplayServer) -> None:

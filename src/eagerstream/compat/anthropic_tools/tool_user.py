@@ -93,6 +93,10 @@ class ToolUser:
         self.strict = strict
         self._kept: tuple[SyncLoop, Any] | None = None  # the client of synchronous calls, and where its connections are
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy has, here or in another process: all but the client of synchronous calls."""
+        return {**self.__dict__, "_kept": None}
+
     def use_tools(
         self,
         messages: list[dict[str, Any]],
