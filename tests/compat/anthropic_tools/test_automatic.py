@@ -317,6 +317,45 @@ async def test_messages_are_shown(serial: Serial) -> None:
         await ToolUser([], client=client).ause_tools([*HELLO, *seen, *HELLO])
 
 
+async def test_what_is_changed_by_who_is_asked(serial: Serial) -> None:
+    """The hook, the tool and the observer may do with their arguments what they like: the API gets its own back."""
+    words: dict[str, Any] = {"name": "words", "type": "list", "description": "x"}
+    used: list[Any] = []
+
+    class Append(BaseTool):
+        def use_tool(self, words: list[Any], more: list[Any]) -> list[Any]:
+            used.append(([*words], [*more]))
+            words.append("tool")
+            more.append("tool")
+            return [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+
+    def validate(name: str, arguments: dict[str, Any]) -> None:
+        arguments["words"].append("hook")
+        arguments["more"].append("hook")
+
+    def observe(message: dict[str, Any]) -> None:
+        for each in message.get("tool_inputs", ()):
+            each["tool_arguments"]["words"].append("observer")
+        for each in message.get("tool_outputs") or ():
+            each["tool_result"].clear()
+
+    given = {"words": [["x"]]}
+    replies = [turn(number, tool_use("append", given)) for number in (1, 2)]
+    async with serial.conversing(*replies, DONE) as client:
+        user = ToolUser(
+            [Append("append", "x", [words, {**words, "name": "more", "default": []}])],
+            client=client,
+            validate=validate,
+            on_message=observe,
+        )
+        await user.ause_tools(HELLO, execution_mode="automatic")
+    assert used == [([["x"]], [])] * 2
+    _, *turns = serial.bodies[-1]["messages"]
+    assert [message["content"][0]["input"] for message in turns[::2]] == [given] * 2
+    assert [len(message["content"][0]["content"]) for message in turns[1::2]] == [2, 2]
+    assert user.tools[0].to_anthropic()["input_schema"]["properties"]["more"]["default"] == []
+
+
 async def test_what_an_observer_raises(serial: Serial) -> None:
     """It comes out, and the conversation ends."""
 

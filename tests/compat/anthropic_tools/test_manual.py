@@ -181,6 +181,21 @@ async def test_results_are_appended(handle: Any) -> None:
     assert done == {"next_action": "auto_respond", "messages": [*HELLO, asked, answer]}
 
 
+async def test_arguments_that_a_tool_changes(handle: Any) -> None:
+    """They stay in the conversation as the model wrote them."""
+
+    class Append(BaseTool):
+        def use_tool(self, words: list[str]) -> int:
+            words.append("tool")
+            return len(words)
+
+    asked = inputs({"tool_name": "append", "tool_arguments": {"words": ["x"]}})
+    tool = Append("append", "x", [{"name": "words", "type": "list", "description": "x"}])
+    done = await handle([*HELLO], asked, ToolUser([tool]))
+    assert done["messages"][-1]["tool_outputs"][0]["tool_result"] == 2
+    assert asked["tool_inputs"][0]["tool_arguments"] == {"words": ["x"]}
+
+
 @pytest.mark.parametrize("unknown_first", [False, True])
 async def test_an_unknown_tool(handle: Any, unknown_first: bool) -> None:
     """Nothing runs, wherever it stands."""

@@ -10,7 +10,7 @@ from ...errors import UsageError
 from ...tools import Tool
 from ...tools.faults import InputError
 from ...tools.response import error_text
-from ...wire import Outcome, ToolInput
+from ...wire import Outcome, ToolInput, copy_json
 from .base_tool import BaseTool, is_required
 
 Validate: TypeAlias = Callable[[str, dict[str, Any]], str | None]
@@ -76,15 +76,15 @@ class CallCheck:
         """What a tool is called with: texts become what their parameters' types say, as far as they can.
 
         A model may write `"17"` for a number, `"True"` for a bool, or a list as the text of one. A parameter that is
-        not given, and has a default, gets that.
+        not given, and has a default, gets that. Who gets the arguments may change them: nothing else shares them.
         """
-        arguments = dict(given)
+        arguments = {name: copy_json(value) for name, value in given.items()}
         for parameter in self.tools[name].parameters if name in self.tools else ():
             value = arguments.get(parameter["name"])
             if isinstance(value, str) and parameter["type"] != "str":
                 arguments[parameter["name"]] = _converted(value, parameter["type"])
             elif "default" in parameter:
-                arguments.setdefault(parameter["name"], parameter["default"])
+                arguments.setdefault(parameter["name"], copy_json(parameter["default"]))
         return arguments
 
 

@@ -11,6 +11,7 @@ from ...tools import validate_history
 from ...tools.content import content_of, text_block, to_json
 from ...tools.history import as_mapping
 from ...tools.results import tool_result
+from ...wire import copy_json
 from ...wire.events import Block, Message
 from .messages import check_messages
 
@@ -67,7 +68,7 @@ def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -
 
 
 def from_history(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A history of the Messages API as a conversation in the old format.
+    """A history of the Messages API as a conversation in the old format; the two share nothing.
 
     What that format has no place for is lost: thinking and calls that the API ran itself, and where text stood among
     calls. Results of which some are errors are marked, `"is_error": True`; where all are the same error, that is the
@@ -110,7 +111,7 @@ def inputs_message(blocks: Sequence[Block], place: int) -> dict[str, Any]:
     calls = [block for block in blocks if block["type"] == "tool_use"]
     if not calls:
         return {"role": "assistant", "content": text}
-    inputs = [{"tool_name": call["name"], "tool_arguments": dict(call["input"])} for call in calls]
+    inputs = [{"tool_name": call["name"], "tool_arguments": copy_json(dict(call["input"]))} for call in calls]
     ids = [call["id"] for call in calls]
     made_up = [_id_of(place, number) for number in range(len(calls))]
     kept = {} if ids == made_up else {TOOL_USE_IDS: ids}
@@ -239,4 +240,4 @@ def _words_of(result: Block) -> str:
 
 def _value_of(result: Block) -> Any:
     """The content of a result: its text, or its blocks."""
-    return result.get("content") or ""
+    return copy_json(result.get("content") or "")

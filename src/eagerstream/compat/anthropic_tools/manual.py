@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...tools.response import error_text
+from ...wire import copy_json
 from .arguments import no_such_tool
 from .base_tool import BaseTool
 from .sync import run_sync
@@ -90,7 +91,9 @@ def _begin(messages: list[dict[str, Any]], reply: dict[str, Any], tool_user: Too
 def _calls_of(reply: Mapping[str, Any], tool_user: ToolUser) -> Iterator[tuple[str, BaseTool, dict[str, Any]]]:
     tools = {tool.name: tool for tool in tool_user.tools}
     for call in reply["tool_inputs"]:
-        yield call["tool_name"], tools[call["tool_name"]], call["tool_arguments"]
+        # A copy: what a tool does with it is nothing that the model said.
+        arguments = {name: copy_json(value) for name, value in call["tool_arguments"].items()}
+        yield call["tool_name"], tools[call["tool_name"]], arguments
 
 
 def _failed(messages: list[dict[str, Any]], error: Exception, tool_user: ToolUser) -> dict[str, Any]:
