@@ -323,6 +323,25 @@ async def test_whose_fault_it_was(path: Path, query: str, code: str, told: str) 
 
 
 @pytest.mark.anyio
+async def test_a_write_waits_for_another(path: Path) -> None:
+    """Another program's write is over in a moment: it is no reason to fail."""
+    tool = SQL(path, read_only=False)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO log VALUES ('theirs')")
+        async with anyio.create_task_group() as tasks:
+
+            async def write() -> None:
+                response = await ask(tool, "INSERT INTO log VALUES ('ours')")
+                assert response.data["affected_rows"] == 1
+
+            tasks.start_soon(write)
+            await anyio.sleep(0.2)  # it would have failed by now; where it has not begun, it has nothing to wait for
+            other.execute("COMMIT")
+    assert (await ask(SQL(path), "SELECT what FROM log")).data["rows"] == [["theirs"], ["ours"]]
+
+
+@pytest.mark.anyio
 async def test_slow_write(path: Path) -> None:
     """A statement that writes for too long is taken back, and the model is told to look."""
     tool = SQL(path, read_only=False, timeout_s=0.05)

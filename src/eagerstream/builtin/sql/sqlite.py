@@ -118,6 +118,7 @@ def run_query(opener: Opener, sql: str, bounds: RowBounds, stop: Stop, *, read_o
         Stopped: Nobody waits for it any more.
     """
     with opener(stop) as connection, stop.by(connection.interrupt):
+        _load_schema(connection)  # before BEGIN: SQLite waits for other writers only where nothing was read yet
         if read_only:
             return _run_guarded(connection, sql, bounds, stop, read_only=True)
         own = not connection.in_transaction
@@ -159,7 +160,6 @@ def _run_guarded(connection: sqlite3.Connection, sql: str, bounds: RowBounds, st
 @contextmanager
 def _guarded(connection: sqlite3.Connection, stop: Stop, *, read_only: bool) -> Iterator[None]:
     """While the block runs, the connection does what the tool may do, and no more."""
-    _load_schema(connection)
     query_only = _number(connection, "PRAGMA query_only")
     limits = {limit: connection.getlimit(limit) for limit in _LIMITS}
     try:
