@@ -21,7 +21,7 @@ from eagerstream.growing import GrowingInput
 from eagerstream.limits import Limits
 from eagerstream.tools import ToolResponse, ToolStatus, document_bytes, document_text, image_bytes
 from eagerstream.tools.call import ToolCall
-from eagerstream.tools.content import content_of
+from eagerstream.tools.content import content_of, dump_json
 from eagerstream.tools.response import error_response, error_text
 from eagerstream.tools.results import invalid_result, rendered, tool_result
 from eagerstream.wire import InputAccumulator, ToolInput
@@ -169,6 +169,16 @@ def test_an_array_of_another_library() -> None:
 
     with pytest.raises(TypeError, match="no JSON form"):
         content_of(Array())
+
+
+@pytest.mark.parametrize("depth", [200, 300, 512])
+def test_a_deep_value(depth: int) -> None:
+    """As deep as the input of a call may be: a tool may return what it was given."""
+    deep: Any = ["x", math.nan]
+    expected: Any = ["x", None]
+    for _ in range(depth):
+        deep, expected = {"x": deep}, {"x": expected}
+    assert json.loads(dump_json(deep)) == expected
 
 
 def test_something_that_holds_itself() -> None:

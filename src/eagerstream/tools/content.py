@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
@@ -167,4 +168,7 @@ def to_json(value: Any) -> Any:
         except UnicodeEncodeError:
             return to_jsonable_python(encodable(value), inf_nan_mode="null")
     except ValueError as error:
+        # Pydantic goes 255 containers deep; the input of a call, which is copied here too, may go 512.
+        with suppress(TypeError, ValueError, RecursionError):
+            return json.loads(json.dumps(value), parse_constant=lambda _: None)
         raise TypeError(f"a tool returned {type(value).__name__}, which has no JSON form") from error
