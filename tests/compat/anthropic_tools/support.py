@@ -50,6 +50,20 @@ class AsyncTool(BaseTool):
         return word.upper()
 
 
+class Later(BaseTool):
+    """A `def` that gives something to be awaited, as decorators make of an `async def`."""
+
+    def use_tool(self, **given: Any) -> Any:
+        """Give a coroutine."""
+
+        async def use() -> Any:
+            if "fail" in given:
+                raise ConnectionError(given["fail"])
+            return given
+
+        return use()
+
+
 def turn(number: int, *blocks: Scripted, stop_reason: str | None = None) -> Recording:
     """A reply whose calls have ids of their own."""
     message_id = f"msg_{number}"

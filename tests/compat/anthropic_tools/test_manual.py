@@ -24,6 +24,7 @@ from tests.compat.anthropic_tools.support import (
     AdditionTool,
     AsyncTool,
     FailingTool,
+    Later,
     add,
     fails,
     turn,
@@ -242,6 +243,18 @@ async def test_an_async_tool_needs_the_other_form() -> None:
     with pytest.raises(UsageError, match="use await ahandle_manual_claude_res"):
         handle_manual_claude_res(messages, asked, ToolUser([AsyncTool()]))
     assert messages == HELLO
+
+
+LATER = ToolUser([Later("later", "x", [{"name": "word", "type": "str", "description": "x"}])])
+
+
+async def test_an_awaitable_in_a_loop() -> None:
+    """Told as well, where it is found out only when it runs."""
+    asked = inputs({"tool_name": "later", "tool_arguments": {"word": "x"}})
+    with pytest.raises(UsageError, match="use await ahandle_manual_claude_res"):
+        handle_manual_claude_res([*HELLO], asked, LATER)
+    done = await ahandle_manual_claude_res([*HELLO], asked, LATER)
+    assert done["messages"][-1]["tool_outputs"] == [{"tool_name": "later", "tool_result": {"word": "x"}}]
 
 
 async def test_a_sync_call_in_a_loop() -> None:

@@ -24,7 +24,7 @@ from eagerstream.compat.anthropic_tools import BaseTool, ToolUser, handle_manual
 from eagerstream.compat.anthropic_tools.sync import SyncLoop, run_plain, run_sync
 from eagerstream.errors import UsageError
 from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, text, tool_use
-from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, AsyncTool, add, turn
+from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, AsyncTool, Later, add, turn
 
 CONVERSATION = Scenario(turn(1, add(8, 6)), DONE)
 
@@ -142,6 +142,21 @@ def test_an_async_tool() -> None:
     }
     handle_manual_claude_res(messages, asked, ToolUser([AsyncTool()]))
     assert messages[-1]["tool_outputs"] == [{"tool_name": "shout", "tool_result": "HEY"}]
+
+
+def test_a_tool_that_gives_an_awaitable() -> None:
+    """It is awaited, and what it raises is told to the model."""
+    later = Later("later", "x", [])
+    for given, outputs, error in (
+        ({}, [{"tool_name": "later", "tool_result": {}}], None),
+        ({"fail": "no"}, None, "no"),
+    ):
+        messages = [*HELLO]
+        call = {"tool_name": "later", "tool_arguments": given}
+        asked = {"role": "tool_inputs", "content": "", "tool_inputs": [call]}
+        handle_manual_claude_res(messages, asked, ToolUser([later]))
+        told = None if error is None else f"ConnectionError: {error}"
+        assert messages[-1] == {"role": "tool_outputs", "tool_outputs": outputs, "tool_error": told}
 
 
 @pytest.mark.parametrize("error", [KeyError("k"), SystemExit(3)])

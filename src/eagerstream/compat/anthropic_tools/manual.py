@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from ...errors import UsageError
 from ...tools.response import error_text
 from ...wire import copy_json
 from .arguments import no_such_tool
 from .base_tool import BaseTool
-from .sync import run_sync
+from .steps import Steps, run_steps
+from .sync import in_event_loop
 from .tool_user import ToolUser
 
 
@@ -21,8 +23,8 @@ def handle_manual_claude_res(
     """Take in what `use_tools` returned, and run the calls that it makes, one after another.
 
     Nothing runs where the message has `"status": "ERROR"`, or calls a tool that is not there. What a tool raises ends
-    the calls, and the model is told instead of any result; with `raise_tool_exceptions` it is raised, and `messages`
-    then ends with the calls.
+    the calls, and the model is told instead of any result; with `raise_tool_exceptions` it is raised, and so is a
+    `UsageError` always: `messages` then ends with the calls.
 
     Args:
         messages: The conversation, without `claude_res`: that is appended, and the results behind it.
@@ -35,18 +37,17 @@ def handle_manual_claude_res(
 
     Raises:
         ValueError: `claude_res` is no reply.
-        UsageError: A tool is an `async def`, and an event loop runs: see `ahandle_manual_claude_res`.
+        UsageError: A tool is async, and an event loop runs: see `ahandle_manual_claude_res`.
     """
-    if any(inspect.iscoroutinefunction(tool.use_tool) for tool in tool_user.tools):
-        handle = partial(ahandle_manual_claude_res, messages, claude_res, tool_user)
-        return run_sync("handle_manual_claude_res", "ahandle_manual_claude_res", handle)
+    if in_event_loop() and any(inspect.iscoroutinefunction(tool.use_tool) for tool in tool_user.tools):
+        raise UsageError("a tool is an async def, and an event loop runs: use await ahandle_manual_claude_res(...)")
     done = _begin(messages, claude_res, tool_user)
     if done is not None:
         return done
     outputs: list[dict[str, Any]] = []
     for name, tool, arguments in _calls_of(claude_res, tool_user):
         try:
-            result = tool.use_tool(**arguments)
+            result = run_steps("handle_manual_claude_res", "ahandle_manual_claude_res", _use(tool, arguments))
         except Exception as error:
             return _failed(messages, error, tool_user)
         outputs.append({"tool_name": name, "tool_result": result})
@@ -96,8 +97,12 @@ def _calls_of(reply: Mapping[str, Any], tool_user: ToolUser) -> Iterator[tuple[s
         yield call["tool_name"], tools[call["tool_name"]], arguments
 
 
+def _use(tool: BaseTool, arguments: dict[str, Any]) -> Steps[Any]:
+    return (yield partial(tool.use_tool, **arguments))
+
+
 def _failed(messages: list[dict[str, Any]], error: Exception, tool_user: ToolUser) -> dict[str, Any]:
-    if tool_user.raise_tool_exceptions:
+    if tool_user.raise_tool_exceptions or isinstance(error, UsageError):  # which the program can mend, and no model
         raise error
     return _respond(messages, error=error_text(error))
 
