@@ -212,7 +212,18 @@ def test_a_text_is_kept_once() -> None:
     assert InMemoryVectorStore().query(Embedding([1.0], "?")) == []
 
 
-@pytest.mark.parametrize("wrong", [[1.0, 2.0], [], [1.0, 2.0, math.nan], [math.inf, 0.0, 0.0], [1e308] * 4])
+def test_what_is_no_text() -> None:
+    """It is told when it comes, and not by each query that would find it."""
+    store = InMemoryVectorStore()
+    nothing: Any = None
+    with pytest.raises(ValueError, match="must be a str"):
+        store.upsert([Embedding([1, 0], "a"), Embedding([0, 1], nothing)])
+    assert store.query(Embedding([1, 0], "?")) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [[1.0, 2.0], [], [1.0, 2.0, math.nan], [math.inf, 0.0, 0.0], [1e308] * 4, [10**400, 0, 0]]
+)
 def test_vectors_that_do_not_fit(wrong: list[float]) -> None:
     """Of those that come with one of them, none is kept."""
     store = InMemoryVectorStore()

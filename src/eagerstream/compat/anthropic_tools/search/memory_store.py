@@ -36,9 +36,12 @@ class InMemoryVectorStore(BaseVectorStore):
             upsert_batch_size: Of stores that are elsewhere; nothing comes of it here.
 
         Raises:
-            ValueError: A vector has another dimension, none at all, or a number that is not finite.
+            ValueError: A vector has another dimension, none at all, or a number that is not finite; or what it is of
+                is no text.
         """
         del upsert_batch_size
+        if not all(isinstance(embedding.text, str) for embedding in embeddings):
+            raise ValueError("The text of an embedding must be a str")
         units = {embedding.text: _unit(embedding.embedding) for embedding in embeddings}
         with self._lock:
             dim = self.dim
@@ -68,7 +71,10 @@ class InMemoryVectorStore(BaseVectorStore):
 
 def _unit(vector: Sequence[float]) -> list[float]:
     """The vector at length 1; one of length 0 as it is, which is near to nothing."""
-    numbers = [float(number) for number in vector]
+    try:
+        numbers = [float(number) for number in vector]
+    except OverflowError:
+        numbers = []
     length = math.hypot(*numbers)
     if not numbers or not math.isfinite(length):
         raise ValueError("An embedding must hold numbers, all of them finite")
