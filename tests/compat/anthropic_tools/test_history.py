@@ -166,6 +166,37 @@ def test_results_of_any_kind(result: Any, content: Any) -> None:
     assert block.get("content") == content
 
 
+class Hostile:
+    def __str__(self) -> str:
+        raise KeyError("no words")
+
+
+def deep(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("result", [Hostile(), deep(10_000), 10**5000], ids=["hostile", "deep", "large"])
+def test_a_result_that_has_no_form(result: Any) -> None:
+    """It is told which one it is."""
+    with pytest.raises(ValueError, match=r"^messages\[2\]: a result of a cannot be sent\.$"):
+        to_history([STATES, inputs("a"), outputs(("a", result))])
+
+
+def test_deep_arguments() -> None:
+    """What a model wrote can be sent back, and shares nothing with what was given."""
+    arguments = {"x": deep(510)}
+    message = inputs("a")
+    message["tool_inputs"][0]["tool_arguments"] = arguments
+    history = to_history([STATES, message, outputs(("a", 1))])
+    assert history[1]["content"][0]["input"] == arguments
+    (_, back, _) = from_history(history)
+    assert back["tool_inputs"][0]["tool_arguments"] == arguments
+    assert back["tool_inputs"][0]["tool_arguments"]["x"] is not history[1]["content"][0]["input"]["x"]
+
+
 def test_arguments_without_a_json_form() -> None:
     """They cannot be sent."""
     message = {

@@ -35,7 +35,7 @@ def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -
 
     Raises:
         ValueError: The messages are not in the format, calls are left without an answer, results have no calls before
-            them, or the API would refuse the history for another reason.
+            them, or have no form as text, or the API would refuse the history for another reason.
     """
     check_messages(messages)
     history: list[Message] = []
@@ -141,7 +141,11 @@ def outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> di
 
 
 def result_content(result: Any) -> str | list[Block]:
-    """What a tool returned, as the content of a result: JSON where it has such a form, else its `str`, as of old."""
+    """What a tool returned, as the content of a result: JSON where it has such a form, else its `str`, as of old.
+
+    Raises:
+        Exception: Whatever its `str` raises.
+    """
     try:
         return content_of(result)
     except TypeError:
@@ -194,7 +198,10 @@ def _results_of(message: Mapping[str, Any], place: int, calls: Sequence[Block], 
         ids = waiting.get(output["tool_name"])
         if ids:
             is_error = output.get("is_error") is True
-            content = result_content(output["tool_result"])
+            try:
+                content = result_content(output["tool_result"])
+            except Exception as error:
+                raise ValueError(f"messages[{place}]: a result of {output['tool_name']:.80} cannot be sent.") from error
             results.append(tool_result(ids.pop(), content or ("Error" if is_error else ""), is_error=is_error))
             continue
         told = f"messages[{place}] has an output of {output['tool_name']!r:.80} that no call asked for."
