@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from eagerstream.compat.anthropic_tools import (
@@ -117,6 +119,33 @@ async def test_the_hook_and_the_observer(serial: Serial) -> None:
     message = await ask(serial, turn(1, add(8, 6)), validate=lambda *_: "Not now.", on_message=seen.append)
     assert message["error_message"] == "Not now."
     assert seen == [message]
+
+
+async def test_an_async_observer(serial: Serial) -> None:
+    """It is awaited, and not asked in vain."""
+    seen: list[dict[str, Any]] = []
+
+    async def observe(message: dict[str, Any]) -> None:
+        await anyio.lowlevel.checkpoint()
+        seen.append(message)
+
+    assert seen == [await ask(serial, turn(1, add(8, 6)), on_message=observe)]
+
+
+async def never(name: str, arguments: dict[str, Any]) -> str:
+    return "Not now."
+
+
+@pytest.mark.parametrize("validate", [never, lambda *_: True], ids=["async", "bool"])
+@pytest.mark.parametrize("mode", ["manual", "automatic"])
+async def test_a_hook_that_says_nothing(serial: Serial, validate: Any, mode: Any) -> None:
+    """What is no answer lets nothing pass."""
+    tool = AdditionTool()
+    async with serial.conversing(turn(1, add(8, 6)), DONE) as client:
+        user = ToolUser([tool], client=client, validate=validate)
+        with pytest.raises(UsageError, match="validate must be a plain def that gives a text or None"):
+            await user.ause_tools(HELLO, execution_mode=mode)
+    assert tool.used == []
 
 
 # --- the loop ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
@@ -46,7 +47,11 @@ class CallCheck:
         return next((fault for input in inputs if (fault := self.fault_of(input)) is not None), None)
 
     def fault_of(self, input: ToolInput) -> str | None:
-        """What is wrong with a call, for the model; None where nothing is."""
+        """What is wrong with a call, for the model; None where nothing is.
+
+        Raises:
+            UsageError: `validate` gave something else than that.
+        """
         tool = self.tools.get(input.name)
         if tool is None:
             return no_such_tool(input.name)
@@ -66,11 +71,16 @@ class CallCheck:
         arguments = self.arguments_of(tool.name, given)
         try:
             self.runnable[tool.name].check(arguments)
-            return self._validate(tool.name, arguments) if self._validate is not None else None
+            answer: object = self._validate(tool.name, arguments) if self._validate is not None else None
         except InputError as error:
             return str(error)
         except Exception as error:
             return error_text(error)
+        if answer is None or isinstance(answer, str):
+            return answer
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise UsageError(f"validate must be a plain def that gives a text or None, not {type(answer).__name__}")
 
     def arguments_of(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """What a tool is called with: texts become what their parameters' types say, as far as they can.

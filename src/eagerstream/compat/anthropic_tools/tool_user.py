@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +52,8 @@ class ToolUser:
             and one for each asynchronous one.
         validate: Called with the tool's name and its arguments before they are handed out or run; gives what is wrong
             with them, for the model, or None. What it raises is what is wrong, too.
-        on_message: Called with each message of automatic mode, and with what manual mode returns.
+        on_message: Called with each message of automatic mode, and with what manual mode returns; a `def` or an
+            `async def`.
         raise_tool_exceptions: What a tool raises ends `use_tools`, as of old, instead of being told to the model. Other
             calls of the turn are cancelled.
         strict: An output that no call asked for is a ValueError, not a warning.
@@ -134,7 +136,8 @@ class ToolUser:
         Raises:
             ValueError: The mode or the messages are not valid; the model could not be brought to a valid call within
                 `max_retries`.
-            UsageError: An event loop runs in this thread; two tools share a name, or the API would not take one.
+            UsageError: An event loop runs in this thread; two tools share a name, or the API would not take one;
+                `validate` gave neither a text nor None.
             APIError, ProtocolError, LimitError: See `eagerstream.run`. The key, too, is looked for only now.
         """
         request = self._request(messages, execution_mode, max_tokens_to_sample, temperature)
@@ -296,11 +299,10 @@ async def _looked_at(check: CallCheck, inputs: Sequence[ToolInput]) -> str | Non
 
 
 async def _in_place(function: Callable[[], object]) -> None:
-    """Call a plain function where the caller of `use_tools` or `ause_tools` is."""
-    if SyncLoop.current() is not None:
-        await run_plain(function)
-    else:
-        function()
+    """Call a function where the caller of `use_tools` or `ause_tools` is; what is to be awaited is."""
+    returned = function() if SyncLoop.current() is None else await run_plain(function)
+    if inspect.isawaitable(returned):
+        await returned
 
 
 def _shown(value: object) -> str:
