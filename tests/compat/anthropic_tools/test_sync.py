@@ -182,6 +182,19 @@ def test_what_no_future_takes() -> None:
         run_sync("this", "that", lambda: run_plain(plain))
 
 
+def test_a_tool_that_was_cancelled(server: ReplayServer) -> None:
+    """In an event loop of its own: the call that it is in was not."""
+
+    class Cancelled(AdditionTool):
+        def use_tool(self, a: float, b: float) -> float:
+            raise asyncio.CancelledError
+
+    shown: list[dict[str, Any]] = []
+    user = ToolUser([Cancelled()], on_message=shown.append)
+    assert user.use_tools(HELLO, execution_mode="automatic") == ANSWER
+    assert shown[1]["tool_error"] == "CancelledError"
+
+
 def test_a_tool_that_exits(server: ReplayServer) -> None:
     """A failure like any other; an observer that does ends the call."""
 

@@ -73,7 +73,7 @@ def _do(future: Future[Any], function: Callable[[], Any]) -> None:
         told = RuntimeError("a plain function raised StopIteration")
         told.__cause__ = error
         future.set_exception(told)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # the last of an event loop of its own
         future.set_exception(error)
     else:
         future.set_result(returned)
