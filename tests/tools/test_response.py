@@ -147,6 +147,10 @@ def test_an_error_without_its_info() -> None:
 def test_an_error_with_an_empty_info() -> None:
     """An empty `error_info` is a missing one: an ERROR always has a code."""
     assert ToolResponse(ToolStatus.ERROR, "boom", error_info={}).code == "UNKNOWN"
+    told: Any = "what went wrong"
+    response = ToolResponse.from_dict({"status": "error", "text": "boom", "error": told})
+    assert response.error_info == {"code": "UNKNOWN", "message": told}
+    assert response.code == "UNKNOWN"
 
 
 def test_only_an_error_has_an_error_info() -> None:

@@ -105,8 +105,8 @@ class ToolResponse:
         self.status = ToolStatus(self.status)
         if self.status is not ToolStatus.ERROR:
             self.error_info = None
-        elif not self.error_info:
-            self.error_info = {"code": ToolErrorCode.UNKNOWN, "message": self.text}
+        elif not (self.error_info and isinstance(self.error_info, Mapping)):
+            self.error_info = {"code": ToolErrorCode.UNKNOWN, "message": self.error_info or self.text}
 
     @classmethod
     def success(
