@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import secrets
+import signal
 import stat
+import subprocess
+import sys
 import threading
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -178,11 +183,9 @@ class Full:
     def __init__(self) -> None:
         self.tries = 0
 
-    def write(self, text: str) -> None:
+    def write(self, text: bytes) -> None:
         self.tries += 1
         raise OSError(28, "No space left on device")
-
-    def flush(self) -> None: ...
 
     def close(self) -> None:
         raise OSError(28, "No space left on device")
@@ -274,6 +277,68 @@ def test_work_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     assert done == [True]
     assert "private" not in caplog.text
     assert "ValueError" in caplog.text
+
+
+def test_payloads_that_end_threads(tmp_path: Path) -> None:
+    """One whose code raises `SystemExit` is lost itself, and nothing that comes behind it is."""
+
+    class Hostile:
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    with TraceLogger(tmp_path) as logger:
+        logger.log_soon("lost", {"of": Hostile()})
+        logger.log_soon("next", {})
+    assert [record["event"] for record in records(logger)] == ["next"]
+
+
+def test_no_more_threads(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """What the system refuses does not reach who only wanted something logged."""
+    background = Background()
+    done: list[int] = []
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        background.submit(lambda: done.append(1))
+    background.submit(lambda: done.append(2))
+    assert background.drain(20)
+    assert done == [2]
+    assert "dropped" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads that do not go on: what this is about
+def test_a_forked_process(tmp_path: Path) -> None:
+    """It has no thread that writes, maybe the locks that this held: it goes on, and nothing is written twice."""
+    logger = TraceLogger(tmp_path)
+    for _ in range(10):
+        for _ in range(3):
+            logger.log_soon("before", {})
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # nobody else ends it
+            logger.log_soon("in the child", {})
+            os._exit(0 if logger._background.drain(20) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    logger.finalize()
+    assert Counter(record["event"] for record in records(logger)) == {"before": 30, "in the child": 10}
+
+
+def test_the_end_of_the_program(tmp_path: Path) -> None:
+    """It waits for what is still to be written, also where nobody finalizes."""
+    program = (
+        "import sys\n"
+        "from eagerstream.compat.helloagents import TraceLogger\n"
+        "logger = TraceLogger(sys.argv[1])\n"
+        "for number in range(500):\n"
+        "    logger.log_soon('event', {'text': 'x' * 1000}, number)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
+    (path,) = tmp_path.iterdir()
+    assert len(path.read_text("utf-8").splitlines()) == 500
 
 
 def test_a_stuck_disk_does_not_hold_up_the_end(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 from collections import deque
@@ -11,6 +12,8 @@ from typing import Final
 _MAX_WAITING: Final = 10_000
 _IDLE_S: Final = 1.0
 """So long the thread waits for more, before it ends."""
+_AT_EXIT_S: Final = 5.0
+"""So long the end of the program waits for what is still to be done."""
 
 _log = logging.getLogger(__name__)
 
@@ -18,30 +21,32 @@ _log = logging.getLogger(__name__)
 class Background:
     """Does in a thread what it is given, one thing after the other; what does not fit in the queue is dropped.
 
-    The thread is there while there is something to do, and ends by itself.
+    The thread is there while there is something to do, and ends by itself. The end of the program waits for it, a few
+    seconds at most.
     """
 
     def __init__(self, max_waiting: int = _MAX_WAITING) -> None:
         self._max_waiting = max_waiting
+        self._dropped = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew in a process that was forked: the thread did not come along, but locks that it held did."""
         self._waiting: deque[Callable[[], object]] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_busy = False
-        self._dropped = 0
 
     def submit(self, work: Callable[[], object]) -> None:
         """Have it done; returns at once. That something was dropped is in the log once."""
         with self._changed:
-            if len(self._waiting) >= self._max_waiting:
-                self._dropped += 1
-                if self._dropped == 1:
-                    _log.warning("a trace is written too slowly: some of its events are dropped")
+            if len(self._waiting) < self._max_waiting and self._has_thread():
+                self._waiting.append(work)
+                self._changed.notify_all()
                 return
-            self._waiting.append(work)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="eagerstream-trace", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            self._dropped += 1
+            if self._dropped == 1:
+                _log.warning("a trace is written too slowly: some of its events are dropped")
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until all is done; True if it is, which it never is for the thread itself."""
@@ -50,6 +55,18 @@ class Background:
                 return False
             return self._changed.wait_for(lambda: not (self._waiting or self._is_busy), timeout_s)
 
+    def _has_thread(self) -> bool:
+        """There is one, or one could be started."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="eagerstream-trace", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no more of them, or the program is ending
+                return False
+            self._thread = thread
+            atexit.register(self.drain, _AT_EXIT_S)
+        return True
+
     def _work(self) -> None:
         while True:
             with self._changed:
@@ -57,12 +74,13 @@ class Background:
                 self._changed.notify_all()
                 if not self._changed.wait_for(lambda: self._waiting, _IDLE_S):
                     self._thread = None
+                    atexit.unregister(self.drain)
                     return
                 work = self._waiting.popleft()
                 self._is_busy = True
             try:
                 work()
-            except Exception as error:
+            except BaseException as error:  # what is logged is any code's: nothing of it may end this thread
                 # Its text may quote what a model wrote, which does not belong in a log.
                 _log.warning("an event of a trace is lost (%s)", type(error).__name__)
             del work  # it may hold much, and the next may be long in coming

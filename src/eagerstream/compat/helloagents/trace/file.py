@@ -15,12 +15,18 @@ def new_file(path: Path) -> TextIO:
     Raises:
         OSError: It cannot be made; `FileExistsError` where there is something, be it a link.
     """
-    path.touch(mode=0o600, exist_ok=False)
+    _claim(path)
     return path.open("w", encoding="utf-8", newline="\n")
 
 
+def _claim(path: Path) -> None:
+    path.touch(mode=0o600, exist_ok=False)
+
+
 class GrowingLog:
-    """A `new_file` that is flushed after each text.
+    """A `new_file` that has each text at once.
+
+    It is written without a buffer: that would have a lock, and a process that is forked meanwhile would find it held.
 
     Args:
         path: Where nothing is yet.
@@ -31,16 +37,18 @@ class GrowingLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = new_file(path)
+        _claim(path)
+        self._file = path.open("wb", buffering=0)
         self._is_over = False
 
     def write(self, text: str) -> None:
-        """Write and flush; nothing once that has failed, which the log tells once, or once it is closed."""
+        """Write it to its end; nothing once that has failed, which the log tells once, or once it is closed."""
         if self._is_over:
             return
         try:
-            self._file.write(text)
-            self._file.flush()
+            left = memoryview(text.encode())
+            while left:
+                left = left[self._file.write(left) :]
         except OSError as error:
             self.close()  # first: handlers of the log may write to this
             _log.warning("%s cannot be written any more: %s", self.path.name, error.strerror or type(error).__name__)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -33,7 +35,8 @@ _log = logging.getLogger(__name__)
 class TraceLogger:
     """Writes a session's trace to `output_dir/trace-{session_id}.jsonl`, flushed after each event.
 
-    A line is `{"ts", "session_id", "step", "event", "payload"}`, with `ts` in UTC. It may be used from any thread.
+    A line is `{"ts", "session_id", "step", "event", "payload"}`, with `ts` in UTC. It may be used from any thread, and
+    from processes that are forked.
     Nothing in it raises once it is made: where a file cannot be written any more, the log tells so once, and `stats`
     goes on.
 
@@ -80,11 +83,20 @@ class TraceLogger:
             self._page.write(page.head(self.session_id, datetime.now(UTC)))
         self._statistics = TraceStatistics()
         self._background = Background()
-        self._counting = threading.Lock()
-        self._writing = threading.RLock()  # handlers of the log may log events
+        self._make_locks()
         self._events = 0
         self._is_final = False
         self._has_told_late = False
+        _loggers.add(self)
+
+    def _make_locks(self) -> None:
+        self._counting = threading.Lock()
+        self._writing = threading.RLock()  # handlers of the log may log events
+
+    def renew(self) -> None:
+        """Go on in a process that was forked, in the same file; what waits to be written there is the other one's."""
+        self._background.renew()
+        self._make_locks()
 
     def log_event(self, event: str, payload: Mapping[str, Any], step: int | None = None) -> None:
         """Write an event; on return its line is in the file, behind all that was logged before.
@@ -189,6 +201,18 @@ class TraceLogger:
             self._lines.write(line + "\n")
             if self._page is not None and self._events <= page.MAX_EVENTS:
                 self._page.write(shown)
+
+
+_loggers: Final[weakref.WeakSet[TraceLogger]] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for logger in list(_loggers):
+        logger.renew()
+
+
+if hasattr(os, "register_at_fork"):  # only where processes are forked
+    os.register_at_fork(after_in_child=_renew_all)
 
 
 def _stack(exc: BaseException | None) -> str:
