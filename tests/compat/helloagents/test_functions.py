@@ -333,3 +333,20 @@ def test_parameters_that_do_not_go_together() -> None:
 
     with pytest.raises(UsageError, match="must be Later"):
         FunctionTool(odd)
+
+
+def test_values_for_any_number_of_arguments() -> None:
+    """A value without a name is the first of them, not the first option behind them; names are for the options."""
+
+    def join(*words: Any, sep: str = "-") -> str:
+        return sep.join(["<", *map(str, words), ">"])
+
+    def wrapper(*args: Any, **kwargs: Any) -> str:
+        return f"{args} {kwargs}"
+
+    assert answer(join, "a") == "<-a->"
+    assert answer(join, 5) == "<-5->"
+    assert answer(join, {"sep": "+"}) == "<+>"
+    assert answer(join, '{"sep": "+"}') == "<+>"
+    assert answer(wrapper, "a") == "('a',) {}"
+    assert answer(wrapper, {"x": 1}) == "() {'x': 1}"

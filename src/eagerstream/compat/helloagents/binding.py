@@ -24,10 +24,10 @@ INPUT: Final = "input"
 class Binding:
     """How an input becomes the arguments of a function.
 
-    A dict is bound by name, any other value is the first argument, and a text may be either of them as JSON. Values
-    that nearly fit their annotations are converted (`"2"` to 2, `"[1]"` to a list); then they are checked, as those of
-    this library's own tools are. A parameter that has no annotation, or one that no JSON can be checked against, gets
-    its value as it is.
+    A dict is bound by name, any other value is the first argument (of `*args`, too), and a text may be either of them
+    as JSON. Values that nearly fit their annotations are converted (`"2"` to 2, `"[1]"` to a list); then they are
+    checked, as those of this library's own tools are. A parameter that has no annotation, or one that no JSON can be
+    checked against, gets its value as it is.
 
     Args:
         function: Anything that can be called.
@@ -45,6 +45,7 @@ class Binding:
         signature = _signature(function)
         every = signature.parameters.values() if signature else ()
         named = [each for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        self._is_variadic = any(each.kind is each.VAR_POSITIONAL for each in list(every)[:1])
         self._takes_any_name = any(each.kind is each.VAR_KEYWORD for each in every)
         self._is_opaque = signature is None or bool(every and not named and not self._takes_any_name)
         self._parameters = {each.name: each for each in named}
@@ -92,6 +93,9 @@ class Binding:
         if self._is_opaque:
             is_named = isinstance(given, dict) and list(given) == [INPUT]
             return partial(self._function, given[INPUT] if is_named and isinstance(given, dict) else given)
+        given = self._object_in(given) if isinstance(given, str) else given
+        if self._is_variadic and not isinstance(given, Mapping):
+            return partial(self._function, given)
         arguments = self._checked(self._by_name(given))
         positional: list[Any] = []
         for name, parameter in self._parameters.items():
@@ -101,8 +105,6 @@ class Binding:
 
     def _by_name(self, given: object) -> dict[str, Any]:
         """The values of an input by the names of parameters."""
-        if isinstance(given, str):
-            given = self._object_in(given)
         first = next(iter(self._parameters), None)
         if isinstance(given, Mapping):
             is_single = len(self._parameters) == 1 and not self._takes_any_name
