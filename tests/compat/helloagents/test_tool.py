@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -13,7 +14,15 @@ import anyio.to_thread
 import pytest
 
 from eagerstream import ToolError, UsageError
-from eagerstream.compat.helloagents import Tool, ToolErrorCode, ToolParameter, ToolResponse, ToolStatus
+from eagerstream.compat.helloagents import (
+    CircuitBreaker,
+    Tool,
+    ToolErrorCode,
+    ToolParameter,
+    ToolRegistry,
+    ToolResponse,
+    ToolStatus,
+)
 from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
 
 DONE = ToolResponse.success("done")
@@ -276,3 +285,72 @@ def test_required_parameters() -> None:
     tool = Plain(lambda _: DONE, *PARAMETERS)
     assert tool.validate_parameters({"query": None})
     assert not tool.validate_parameters({"limit": 3})
+
+
+def test_a_class_that_does_not_call_the_constructor() -> None:
+    """HelloAgents takes it: its name and its description are all that a tool needs."""
+
+    class Bare(MyTool):
+        name = "bare"
+        description = "Has no constructor's settings."
+
+        def __init__(self) -> None: ...
+
+    registry = ToolRegistry()
+    registry.register_tool(Bare())
+    assert registry.execute_tool("bare", {"input": "a"}).text == "处理完成: A"
+
+
+@dataclass
+class Own(ToolResponse):
+    """A response of a program's own."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ToolStatus.SUCCESS, text)
+
+
+def set_to(**attributes: Any) -> ToolResponse:
+    response = Own("done")
+    vars(response).update(attributes)
+    return response
+
+
+@pytest.mark.anyio
+async def test_responses_of_a_class_of_its_own() -> None:
+    """They stay of it, whatever its constructor takes; what was set afterwards is checked as if it had been given."""
+    registry = ToolRegistry(CircuitBreaker(enabled=False))
+    registry.register_tool(Plain(lambda given: set_to(**given)))
+    for response in (registry.execute_tool("plain", {}), await registry.aexecute_tool("plain", {})):
+        assert (type(response), response.text, "time_ms" in (response.stats or {})) == (Own, "done", True)
+    response = registry.execute_tool("plain", {"status": "error", "error_info": "no dict"})
+    assert response.error_info == {"code": "UNKNOWN", "message": "no dict"}
+    for wrong in ({"status": "well"}, {"stats": 5}, {"context": 5}):
+        assert registry.execute_tool("plain", wrong).code == "EXECUTION_ERROR"
+
+
+async def awaited_steps(_: dict[str, Any]) -> AsyncIterator[ToolResponse | int]:
+    yield 1
+    await anyio.lowlevel.checkpoint()
+    yield DONE
+
+
+def steps(_: dict[str, Any]) -> Iterator[ToolResponse | int]:
+    yield 1
+    yield DONE
+
+
+@pytest.mark.parametrize("run", [awaited_steps, steps])
+def test_generators(run: Any) -> None:
+    """The last value counts, whichever way it is called."""
+    tool = Plain(run)
+    for response in (tool.run_with_timing({}), anyio.run(tool.arun_with_timing, {})):
+        assert response.text == "done"
+
+
+def test_a_way_of_its_own_to_take_the_time() -> None:
+    """What that gives becomes a response as well, instead of failing beside the registry's answers."""
+    tool = Plain(lambda _: DONE)
+    vars(tool)["run_with_timing"] = lambda _: "text"
+    registry = ToolRegistry()
+    registry.register_tool(tool)
+    assert registry.execute_tool("plain", {}) == ToolResponse.success("text", {"output": "text"})

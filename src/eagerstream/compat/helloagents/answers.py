@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from dataclasses import replace
-from inspect import isawaitable, iscoroutine
+from collections import deque
+from collections.abc import Mapping
+from copy import copy
+from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from time import perf_counter
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import anyio
 from ...errors import ToolError, UsageError
 from ...tools import ToolErrorCode, ToolResponse
 from ...tools.faults import InputError
+from ...tools.invoke import Kind, invoke
 from ...tools.response import error_response
 
 
@@ -57,7 +59,11 @@ class Stopwatch:
         """
         stats = dict(response.stats or {})
         stats["wall_ms" if "time_ms" in stats else "time_ms"] = int((perf_counter() - self._started_s) * 1000)
-        return replace(response, stats=stats, context={**(response.context or {}), **context})
+        stamped = copy(response)  # of a subclass, too, whatever its constructor takes
+        stamped.stats = stats
+        stamped.context = {**(response.context or {}), **context}
+        ToolResponse.__post_init__(stamped)  # what was set afterwards is checked, too
+        return stamped
 
 
 class AsyncToolInLoopError(UsageError):
@@ -67,10 +73,15 @@ class AsyncToolInLoopError(UsageError):
 def finished(returned: object, name: str) -> object:
     """What a tool returned, after it has been awaited where it has to be: on an event loop of its own.
 
+    Of a generator the last value counts.
+
     Raises:
         AsyncToolInLoopError: An event loop runs in this thread already.
     """
-    if not isawaitable(returned):
+    if isgenerator(returned) and not isawaitable(returned):
+        last = deque(returned, maxlen=1)
+        return last[0] if last else None
+    if not (isawaitable(returned) or isasyncgen(returned)):
         return returned
     if _in_event_loop():
         if iscoroutine(returned):
@@ -82,7 +93,9 @@ def finished(returned: object, name: str) -> object:
     return anyio.run(_result_of, returned)
 
 
-async def _result_of(returned: Awaitable[object]) -> object:
+async def _result_of(returned: Any) -> object:
+    if isasyncgen(returned):
+        return await invoke(lambda: returned, None, kind=Kind.GENERATOR)
     return await returned
 
 

@@ -11,7 +11,7 @@ from ... import tools
 from ...errors import UsageError
 from ...tools import ToolErrorCode, ToolOptions, ToolResponse
 from ..deprecation import deprecated
-from .answers import AsyncToolInLoopError, failure
+from .answers import AsyncToolInLoopError, as_tool_response, failure
 from .breaker import CircuitBreaker, CountedResponse
 from .bridge import bridged
 from .coercion import convert_parameters
@@ -177,7 +177,7 @@ class ToolRegistry:
         if isinstance(tool, ToolResponse):
             return tool
         try:
-            response = tool.run_with_timing(_input_for(tool, input_text, coerce=coerce))
+            response = as_tool_response(tool.run_with_timing(_input_for(tool, input_text, coerce=coerce)))
         except AsyncToolInLoopError:
             raise
         except Exception as error:
@@ -195,7 +195,7 @@ class ToolRegistry:
         if isinstance(tool, ToolResponse):
             return tool
         try:
-            response = await tool.arun_with_timing(_input_for(tool, input_text, coerce=coerce))
+            response = as_tool_response(await tool.arun_with_timing(_input_for(tool, input_text, coerce=coerce)))
         except Exception as error:
             response = _broken(name, input_text, error)
         self.circuit_breaker.record(name, response)

@@ -70,10 +70,12 @@ class Tool(ABC):
         expandable: Its methods that are marked with `@tool_action` are tools of their own.
 
     Attributes:
+        expandable: As given; False of a class that does not call this constructor.
         group: In the loop, tools that name the same group run one at a time, in call order; see `ToolOptions`.
     """
 
     group: str | Group | None = None
+    expandable: bool = False
 
     def __init__(self, name: str, description: str, expandable: bool = False) -> None:
         self.name = name
