@@ -324,6 +324,8 @@ async def test_responses_of_a_class_of_its_own() -> None:
         assert (type(response), response.text, "time_ms" in (response.stats or {})) == (Own, "done", True)
     response = registry.execute_tool("plain", {"status": "error", "error_info": "no dict"})
     assert response.error_info == {"code": "UNKNOWN", "message": "no dict"}
+    for text, said in ((5, "5"), (None, ""), (["a"], "['a']")):
+        assert registry.execute_tool("plain", {"text": text}).text == said
     for wrong in ({"status": "well"}, {"stats": 5}, {"context": 5}):
         assert registry.execute_tool("plain", wrong).code == "EXECUTION_ERROR"
 

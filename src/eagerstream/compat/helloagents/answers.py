@@ -60,6 +60,8 @@ class Stopwatch:
         stats = dict(response.stats or {})
         stats["wall_ms" if "time_ms" in stats else "time_ms"] = int((perf_counter() - self._started_s) * 1000)
         stamped = copy(response)  # of a subclass, too, whatever its constructor takes
+        text: object = response.text  # a number or nothing, of programs without types
+        stamped.text = "" if text is None else str(text)
         stamped.stats = stats
         stamped.context = {**(response.context or {}), **context}
         ToolResponse.__post_init__(stamped)  # what was set afterwards is checked, too

@@ -135,7 +135,8 @@ class ToolRegistry:
         Inputs stream eagerly, and are checked against the schema before the tool gets them. Calls run by
         `aexecute_tool`: with the registry's breaker, the time and the context. The model reads the response's text,
         with a notice where it is partial, and `[CODE] message` of an error. HelloAgents runs three tools at once, `run`
-        as many as its `max_concurrency` says.
+        as many as its `max_concurrency` says. Calls that run into the loop's time limit are cancelled, and count where
+        the breaker is given to `run(circuit_breaker=...)` as well.
 
         Args:
             filter: Which of them; all by default.
