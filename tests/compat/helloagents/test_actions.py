@@ -87,7 +87,7 @@ def test_what_is_not_expandable() -> None:
 def test_parameters() -> None:
     """From the signature, with the docstring's words; the whole schema for the model."""
     tools = expanded()
-    assert [vars(each) for each in tools["memory_add"].get_parameters()] == [
+    assert [each.to_dict() for each in tools["memory_add"].get_parameters()] == [
         {"name": "content", "type": "string", "description": "记忆内容", "required": True, "default": None},
         {"name": "importance", "type": "number", "description": "重要性分数", "required": False, "default": 0.5},
         {"name": "tags", "type": "array", "description": "参数 tags", "required": False, "default": None},

@@ -280,6 +280,20 @@ def test_as_a_definition_for_openai() -> None:
     }
 
 
+def test_a_schema_that_a_parameter_brings() -> None:
+    """It says what the type cannot, in every form; nobody who gets one can change it."""
+    schema = {"items": {"type": "object", "required": ["old"]}, "minItems": 1}
+    parameter = ToolParameter("edits", "array", "All.", json_schema=schema)
+    tool = Plain(lambda _: DONE, parameter)
+    told = {"type": "array", "description": "All.", **schema}
+    for _ in range(2):
+        forms = (tool.to_anthropic()["input_schema"], tool.to_openai_schema()["function"]["parameters"])
+        for form in forms:
+            assert form["properties"] == {"edits": told}
+            form["properties"]["edits"]["items"].clear()
+    assert tool.to_dict()["parameters"][0]["json_schema"] == schema
+
+
 def test_required_parameters() -> None:
     """Their names have to be there, whatever is in them."""
     tool = Plain(lambda _: DONE, *PARAMETERS)

@@ -9,9 +9,11 @@ _CLIENT: Final = (
     "give eagerstream.run a client of the anthropic package, anthropic.AsyncAnthropic(), or an HTTPTransport"
 )
 _HISTORY: Final = "messages are plain dicts, and run.result.messages is the history to go on from"
+_CONTEXT: Final = "the request's own arguments are the context: system=... and messages=[...] of eagerstream.run"
 _SUBAGENT: Final = (
     "call eagerstream.run inside a tool, with other messages and tools=registry.to_tools(filter=ReadOnlyFilter())"
 )
+_OWN_TOOL: Final = "write it as a tool of your own, a class that derives from eagerstream.compat.helloagents.Tool"
 _ERRORS: Final = "exceptions derive from eagerstream.EagerStreamError, and those of a tool become its ToolResponse"
 
 INSTEAD: Final = {
@@ -30,8 +32,15 @@ INSTEAD: Final = {
     **dict.fromkeys(("HelloAgentsLLM", "LLMResponse", "StreamStats"), _CLIENT),
     **dict.fromkeys(("HistoryManager", "Message", "SessionStore"), _HISTORY),
     **dict.fromkeys(("TaskTool", "create_agent", "default_subagent_factory"), _SUBAGENT),
+    **dict.fromkeys(
+        (
+            *("CATEGORIES", "DevLogEntry", "DevLogStore", "DevLogTool", "SkillLoader", "SkillTool"),
+            *("TodoItem", "TodoList", "TodoWriteTool"),
+        ),
+        _OWN_TOOL,
+    ),
     "Config": "settings are arguments: of eagerstream.run, eagerstream.Limits and CircuitBreaker",
-    "ContextBuilder": "the request's own arguments are the context: system=... and messages=[...] of eagerstream.run",
+    **dict.fromkeys(("ContextBuilder", "ContextConfig", "ContextPacket"), _CONTEXT),
     "TokenCounter": "run.result.usage has the tokens that the API counted",
     "HelloAgentsException": _ERRORS,
 }

@@ -76,7 +76,7 @@ class CustomFilter(ToolFilter):
         self, allowed: Iterable[str] | None = None, denied: Iterable[str] | None = None, mode: str = "whitelist"
     ) -> None:
         if mode not in ("whitelist", "blacklist"):
-            raise ValueError(f"mode must be 'whitelist' or 'blacklist', not {mode!r}")
+            raise ValueError(f"Invalid mode: {mode!r} is neither 'whitelist' nor 'blacklist'")
         self.allowed = set(allowed or ())
         self.denied = set(denied or ())
         self.mode = mode

@@ -12,7 +12,7 @@ from ...tools.invoke import Kind, invoke, kind_of
 from .answers import as_tool_response, failure
 from .binding import Binding
 from .coercion import kinds_of
-from .tool import Answer, Tool, ToolParameter
+from .tool import Answer, Tool, ToolParameter, openai_form
 
 
 class FunctionTool(Tool):
@@ -72,6 +72,10 @@ class FunctionTool(Tool):
     def to_anthropic(self) -> dict[str, Any]:
         """The definition as the Messages API takes it, with the whole schema of the signature."""
         return {"name": self.name, "description": self.description, "input_schema": self._binding.schema}
+
+    def to_openai_schema(self) -> dict[str, Any]:
+        """The definition for OpenAI's function calling, with the whole schema of the signature."""
+        return openai_form(self.to_anthropic())
 
     def _call(self, parameters: Any) -> Any:
         return self._binding.bound(parameters)()

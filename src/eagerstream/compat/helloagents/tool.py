@@ -6,6 +6,7 @@ import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -45,6 +46,7 @@ class ToolParameter:
         description: What the model reads of it.
         required: The model has to give it.
         default: Of one that need not be given.
+        json_schema: More than the type says: the items of an array, an `enum`. It goes before the type.
     """
 
     name: str
@@ -52,13 +54,29 @@ class ToolParameter:
     description: str
     required: bool = True
     default: Any = None
+    json_schema: Mapping[str, Any] | None = None
 
     def to_schema(self) -> dict[str, Any]:
         """Its JSON schema. A type that JSON schema does not know is left out: any value fits."""
         schema: dict[str, Any] = {"type": _JSON_TYPES.get(self.type.lower()), "description": self.description}
         if self.default is not None and _is_json(self.default):
             schema["default"] = self.default
-        return {key: value for key, value in schema.items() if key == "default" or value}
+        return {key: value for key, value in schema.items() if key == "default" or value} | deepcopy(self._more())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data; `json_schema` only where there is one."""
+        return {name: value for name, value in vars(self).items() if name != "json_schema" or value is not None}
+
+    def to_openai_schema(self) -> dict[str, Any]:
+        """Its JSON schema for OpenAI's function calling, with the default in the description."""
+        told = "" if self.default is None else f" (默认: {self.default})"
+        schema: dict[str, Any] = {"type": self.type, "description": f"{self.description}{told}"}
+        if self.type == "array":
+            schema["items"] = {"type": "string"}
+        return schema | deepcopy(self._more())
+
+    def _more(self) -> dict[str, Any]:
+        return dict(self.json_schema or {})
 
 
 class Tool(ABC):
@@ -149,7 +167,7 @@ class Tool(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data: `name`, `description` and `parameters`."""
-        parameters = [dict(vars(parameter)) for parameter in self.get_parameters()]
+        parameters = [parameter.to_dict() for parameter in self.get_parameters()]
         return {"name": self.name, "description": self.description, "parameters": parameters}
 
     def to_anthropic(self) -> dict[str, Any]:
@@ -166,17 +184,17 @@ class Tool(ABC):
         }
 
     def to_openai_schema(self) -> dict[str, Any]:
-        """The definition for OpenAI's function calling: defaults are told in the descriptions, arrays are of texts."""
-        properties: dict[str, Any] = {}
-        for parameter in self.get_parameters():
-            told = "" if parameter.default is None else f" (默认: {parameter.default})"
-            properties[parameter.name] = {"type": parameter.type, "description": f"{parameter.description}{told}"}
-            if parameter.type == "array":
-                properties[parameter.name]["items"] = {"type": "string"}
-        required = [parameter.name for parameter in self.get_parameters() if parameter.required]
-        parameters = {"type": "object", "properties": properties, "required": required}
-        function = {"name": self.name, "description": self.description, "parameters": parameters}
-        return {"type": "function", "function": function}
+        """The definition for OpenAI's function calling: defaults are told in the descriptions.
+
+        Arrays of which nothing more is said are of texts.
+        """
+        parameters = self.get_parameters()
+        schema = {
+            "type": "object",
+            "properties": {parameter.name: parameter.to_openai_schema() for parameter in parameters},
+            "required": [parameter.name for parameter in parameters if parameter.required],
+        }
+        return openai_form({"name": self.name, "description": self.description, "input_schema": schema})
 
     def _context(self, given: Any) -> dict[str, Any]:
         return {"params_input": given, "tool_name": self.name}
@@ -186,6 +204,12 @@ class Tool(ABC):
             old = f"{type(self).__name__}.run returning {type(answer).__name__}"
             deprecated(old, "return a ToolResponse, which says how the call went", stacklevel=3)
         return as_tool_response(answer)
+
+
+def openai_form(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition of the Messages API as one of OpenAI's function calling."""
+    named = {name: definition[name] for name in ("name", "description")}
+    return {"type": "function", "function": {**named, "parameters": definition["input_schema"]}}
 
 
 def _is_json(value: object) -> bool:

@@ -16,6 +16,7 @@ from ....builtin import Files
 from ....errors import ToolError
 from ....tools import ToolResponse
 from ....tools.response import error_response
+from ..tool import openai_form
 from .adapted import AdaptedTool
 
 _NO_LIMIT: Final = 1_000_000_000
@@ -94,6 +95,10 @@ class FileTool(AdaptedTool):
         """The definition as the Messages API takes it, with all of the schema: `get_parameters` says less of it."""
         definition = self._tool.to_dict()
         return {name: definition[name] for name in ("name", "description", "input_schema")}
+
+    def to_openai_schema(self) -> dict[str, Any]:
+        """The definition for OpenAI's function calling, with all of the schema."""
+        return openai_form(self.to_anthropic())
 
     def _recall(self, place: str, names: tuple[str, ...]) -> Mapping[str, Any] | None:
         """Know what the registry knows of a file, and nothing else: other tools may have changed it meanwhile."""
