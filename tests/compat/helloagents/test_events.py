@@ -228,7 +228,7 @@ async def test_ending_it_early() -> None:
                 async with eagerstream.run(client, **REQUEST) as run:
                     events = agent_events(run)
                     assert (await anext(events)).type is StreamEventType.AGENT_START
-                    await events.aclose()  # type: ignore[attr-defined]
+                    await events.aclose()
                     await run.finish()
     assert run.result.status.value == "completed"
 

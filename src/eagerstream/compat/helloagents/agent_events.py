@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from ...run import Restarted, Run, RunEvent, RunStatus, TurnStart, TurnStop
@@ -25,7 +25,7 @@ async def agent_events(
     on_error: LifecycleHook = None,
     hook_timeout_s: float = HOOK_TIMEOUT_S,
     trace: TraceLogger | None = None,
-) -> AsyncIterator[StreamEvent]:
+) -> AsyncGenerator[StreamEvent, None]:
     """The events of a run that was entered, instead of iterating over the run itself.
 
         async with eagerstream.run(...) as run:
@@ -41,7 +41,8 @@ async def agent_events(
 
     Hooks are called before their event is handed out, one at a time, and the run goes on meanwhile: `on_start`,
     `on_step` (of both ends of a step), `on_tool_call`, `on_finish`, and `on_error` for what the run raises. See
-    `call_hook` for those that fail. A consumer that ends this early calls no further hooks; cancelling it neither.
+    `call_hook` for those that fail. A consumer that ends this early calls no further hooks; cancelling it neither. One
+    that means to should close it, as with `contextlib.aclosing`: trio warns of generators that are left open.
 
     Args:
         run: Within its block. Leaving that ends the run, not the end of this.
