@@ -111,7 +111,7 @@ def test_cycles() -> None:
 def test_depth() -> None:
     """Deeper than Python recurses."""
     deep: Any = []
-    for _ in range(100_000):
+    for _ in range(20_000):
         deep = [deep]
     shown = dump(plain(deep))
     assert shown == "[" * bounds.MAX_DEPTH + '"<too deep>"' + "]" * bounds.MAX_DEPTH
@@ -135,6 +135,7 @@ def test_sizes() -> None:
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary() | st.builds(Rude),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()) | st.integers(), inner) | st.tuples(inner),
+    max_leaves=20,
 )
 
 
@@ -148,7 +149,9 @@ def test_anything_is_a_line_of_json(value: Any) -> None:
         json.loads(line, parse_constant=pytest.fail)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("ab é"), st.lists))
+@given(
+    st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("ab é"), st.lists, max_leaves=20)
+)
 def test_plain_json_stays(value: Any) -> None:
     """What is JSON already, and within bounds, stays what it is."""
     assert plain(value) == value
@@ -228,7 +231,7 @@ def test_a_secret_at_the_cut(before: str, secret: str) -> None:
     for inside in (4, len(secret) - 1):
         text = " " * (bounds.MAX_TEXT_CHARS - inside - len(before)) + before + secret + " " * 10**4
         assert len(text) > bounds.MAX_TEXT_CHARS
-        shown = str(sanitized(text))
+        shown = str(sanitized(text)).strip()
         assert not any(secret[at : at + 4] in shown for at in range(len(secret) - 3))
 
 
