@@ -291,6 +291,32 @@ def test_another_loop_inside_a_call(server: ReplayServer, backend: str) -> None:
     assert inner.use_tools(HELLO)["role"] == "tool_inputs"
 
 
+def test_calls_while_the_loop_ends() -> None:
+    """As of a daemon thread at the end of a program: one that is heard too late does not wait forever."""
+    ending, release = threading.Event(), threading.Event()
+    loop = SyncLoop()
+
+    class Slow:
+        async def close(self) -> None:
+            ending.set()
+            await anyio.to_thread.run_sync(release.wait, 20)
+
+    slow = Slow()
+    loop.close_at_exit(slow)
+    with ThreadPoolExecutor(2) as threads:
+        end = threads.submit(loop.end)
+        assert ending.wait(20)
+        late = threads.submit(loop.call, anyio.sleep_forever)
+        while not loop._callers:
+            time.sleep(0.01)
+        release.set()
+        with pytest.raises(RuntimeError, match="has ended"):
+            late.result(20)
+        end.result(20)
+    with pytest.raises(RuntimeError, match="closed"):
+        loop.call(anyio.sleep_forever)
+
+
 # --- programs of their own --------------------------------------------------------------------------------------------
 
 PROGRAM = """

@@ -60,8 +60,11 @@ class _Caller:
     def drop(self, timeout_s: float) -> None:
         """Wait for the end, and run nothing more. Raises `queue.Empty` where it does not come."""
         until = time.monotonic() + timeout_s
-        while (job := self._jobs.get(timeout=max(until - time.monotonic(), 0.0))) is not None:
-            job[0].cancel()
+        try:
+            while (job := self._jobs.get(timeout=max(until - time.monotonic(), 0.0))) is not None:
+                job[0].cancel()
+        finally:
+            self.has_ended = True
 
 
 def _do(future: Future[Any], function: Callable[[], Any]) -> None:
@@ -106,6 +109,7 @@ class SyncLoop:
         self._loop = asyncio.new_event_loop()
         self._clients: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._closing: set[asyncio.Task[None]] = set()
+        self._callers: set[_Caller] = set()  # that wait
         self._is_ending = False
         self._thread = threading.Thread(target=self._serve, name="eagerstream synchronous calls", daemon=True)
         self._thread.start()
@@ -141,6 +145,9 @@ class SyncLoop:
         """What an async function returns. Threads may call this at the same time.
 
         Context variables are the caller's. Ctrl-C cancels the function, and waits up to 10 s for its cleanup.
+
+        Raises:
+            RuntimeError: The program ends, and this began too late.
         """
         caller = _Caller()
         tasks: list[asyncio.Task[T]] = []
@@ -152,17 +159,24 @@ class SyncLoop:
         def cancel() -> None:
             for task in tasks:
                 task.cancel()
+            if not tasks:  # Ctrl-C was quicker
+                caller.end()
 
         context = copy_context()
         context.run(_caller.set, caller)
-        self._loop.call_soon_threadsafe(begin, context=context)
+        self._callers.add(caller)  # first: whoever is heard is told of the end, too
         try:
+            self._loop.call_soon_threadsafe(begin, context=context)
             caller.work()
         except BaseException:
-            self._loop.call_soon_threadsafe(cancel)
-            with suppress(queue.Empty):
+            with suppress(queue.Empty, RuntimeError):  # or the loop has ended
+                self._loop.call_soon_threadsafe(cancel)
                 caller.drop(_LAST_WORDS_S)
             raise
+        finally:
+            self._callers.discard(caller)
+        if not tasks or not tasks[0].done():
+            raise RuntimeError("the event loop of synchronous calls has ended: the program ends")
         return tasks[0].result()
 
     def close_at_exit(self, client: Any) -> None:
@@ -186,8 +200,12 @@ class SyncLoop:
             # With `run_until_complete`, anyio's worker threads would wait for it to end, and the process for them.
             with suppress(SystemExit, KeyboardInterrupt):  # of a task, which keeps it; the others go on
                 self._loop.run_forever()
-        self._loop.run_until_complete(self._clean_up())
-        self._loop.close()
+        try:
+            self._loop.run_until_complete(self._clean_up())
+        finally:
+            self._loop.close()
+            for caller in list(self._callers):  # whose call came too late, or would not be cancelled
+                caller.end()
 
     async def _clean_up(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
