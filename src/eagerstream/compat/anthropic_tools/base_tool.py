@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
-from typing_extensions import Unpack
-
-from ...tools import Tool, ToolOptions, tool
+from ...tools import Tool, ToolCall, ToolOptions, tool
+from ..answering import answering
 from .sync import run_plain
 
 _JSON_TYPES: Final = {
@@ -79,8 +78,9 @@ class BaseTool(ABC):
             options: As of `eagerstream.tool`, without what belongs into the definition.
         """
 
-        async def use(arguments: dict[str, Any]) -> Any:
-            return await self.ause_tool(arguments)
+        async def use(arguments: dict[str, Any], call: ToolCall) -> Any:
+            with answering(call):
+                return await self.ause_tool(arguments)
 
         given: ToolOptions = {**options, "definition": self.to_anthropic()}
         return tool(use, **given)

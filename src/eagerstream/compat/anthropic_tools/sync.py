@@ -22,12 +22,13 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import anyio
-import anyio.to_thread
 
 from ...errors import UsageError
+from ...tools.invoke import Kind, invoke
+from ..answering import answered_call
 
 T = TypeVar("T")
 
@@ -93,7 +94,8 @@ async def run_plain(function: Callable[[], T]) -> T:
     caller = _caller.get() if SyncLoop.current() is not None else None  # threads of a call inherit the variable
     if caller is not None and not caller.has_ended:  # a task that a tool left behind may outlive the call
         return await caller.run(function)
-    return await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
+    (returned,) = await invoke(lambda: (function(),), answered_call(), kind=Kind.THREADED)
+    return cast("T", returned)
 
 
 class SyncLoop:

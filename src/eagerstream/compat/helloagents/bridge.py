@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ... import tools
-from ...tools import ToolOptions, ToolResponse
+from ...tools import ToolCall, ToolOptions, ToolResponse
+from ..answering import answering
 from .tool import Tool
 
 
@@ -19,10 +20,11 @@ def bridged(
         UsageError: The API takes no such definition, or the options do not fit.
     """
 
-    async def call(parameters: dict[str, Any]) -> ToolResponse:
-        return await execute(name, parameters)
+    async def answer(parameters: dict[str, Any], call: ToolCall) -> ToolResponse:
+        with answering(call):
+            return await execute(name, parameters)
 
     settings = options.copy()
     settings.setdefault("group", tool.group)
     settings["definition"] = {key: value for key, value in {**tool.to_anthropic(), "name": name}.items() if value}
-    return tools.Tool(call, **settings)
+    return tools.Tool(answer, **settings)

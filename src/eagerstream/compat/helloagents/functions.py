@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ...tools import ToolErrorCode, ToolResponse
 from ...tools.invoke import Kind, invoke, kind_of
+from ..answering import answered_call
 from .answers import as_tool_response, failure
 from .binding import Binding
 from .coercion import kinds_of
@@ -52,7 +53,7 @@ class FunctionTool(Tool):
 
     async def arun(self, parameters: Any) -> ToolResponse:
         """The same; a plain function runs in a thread. Cancelling it does what it does to any other tool."""
-        return await self._answered(invoke(partial(self._call, parameters), None, kind=self._kind))
+        return await self._answered(invoke(partial(self._call, parameters), answered_call(), kind=self._kind))
 
     def get_parameters(self) -> list[ToolParameter]:
         """What it takes, as its signature says it."""

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from ...tools import Group, ToolErrorCode, ToolResponse
 from ...tools.invoke import invoke
+from ..answering import answered_call
 from ..deprecation import deprecated
 from .answers import AsyncToolInLoopError, Stopwatch, as_tool_response, failure, finished
 
@@ -119,7 +120,7 @@ class Tool(ABC):
 
         Cancelling it cancels an `async def`, and leaves a thread to itself: it runs on, and what it returns is dropped.
         """
-        return self._response_of(await invoke(partial(self.run, parameters), None))
+        return self._response_of(await invoke(partial(self.run, parameters), answered_call()))
 
     def run_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
         """`run`, with the time it took and its input in the response; an exception becomes an error response.

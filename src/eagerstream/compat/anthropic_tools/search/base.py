@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
-
-from typing_extensions import Unpack
+from typing import Any, Unpack
 
 from ....tools import Tool, ToolCall, ToolOptions, ToolResponse, tool
+from ...answering import answering
 from ..base_tool import BaseTool
 from ..steps import Steps, arun_steps, run_steps
 from .results import (
@@ -94,7 +93,8 @@ class BaseSearchTool(BaseTool):
             return super().to_tool(**options)
 
         async def search(arguments: dict[str, Any], call: ToolCall) -> ToolResponse:
-            found = await self.asearch(**arguments)
+            with answering(call):
+                found = await self.asearch(**arguments)
             data = {
                 "results": [{"source": each.source, "title": each.title, "content": each.content} for each in found]
             }
