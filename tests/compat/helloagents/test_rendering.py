@@ -1,14 +1,12 @@
-"""Responses in one line, names that are not there, and filters: what is small."""
+"""Responses in one line, and filters: what is small."""
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pytest
 
 from eagerstream import UsageError
-from eagerstream.compat import helloagents
 from eagerstream.compat.helloagents import (
     CustomFilter,
     FullAccessFilter,
@@ -19,7 +17,6 @@ from eagerstream.compat.helloagents import (
     as_tool_response,
     render,
 )
-from eagerstream.compat.helloagents.departed import INSTEAD
 
 SUCCESS = ToolResponse.success("找到 3 个文件")
 PARTIAL = ToolResponse.partial("前 100 条", reason="截断")
@@ -91,29 +88,3 @@ def test_a_mode_that_is_none() -> None:
     """It is told."""
     with pytest.raises(ValueError, match="graylist"):
         CustomFilter(mode="graylist")
-
-
-# --- what is not there ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", sorted(INSTEAD))
-def test_names_that_stayed_behind(name: str) -> None:
-    """Whoever imports one is told what does the same here; none of them is there."""
-    with pytest.raises(ImportError, match=f"{name} of HelloAgents is not part of eagerstream: ") as told:
-        exec(f"from eagerstream.compat.helloagents import {name}", {})
-    assert INSTEAD[name] in str(told.value)
-    assert name not in helloagents.__all__
-
-
-def test_names_that_never_were() -> None:
-    """They are missing as from any module."""
-    assert not hasattr(helloagents, "Nobody")
-    with pytest.raises(ImportError, match="cannot import name 'Nobody'"):
-        exec("from eagerstream.compat.helloagents import Nobody", {})
-
-
-def test_what_is_exported() -> None:
-    """Every name of the list is there, and the list is sorted."""
-    module = importlib.import_module("eagerstream.compat.helloagents")
-    assert [name for name in module.__all__ if not hasattr(module, name)] == []
-    assert module.__all__ == sorted(module.__all__)

@@ -3,10 +3,12 @@
 The library is deprecated by its authors: importing this says so, once.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
+from ..departed import departed
 from ..deprecation import deprecated
 from .base_tool import BaseTool
 from .history import from_history, to_history
-from .left_behind import __getattr__ as __getattr__
 from .manual import ahandle_manual_claude_res, handle_manual_claude_res
 from .messages import check_messages
 from .search import (
@@ -59,6 +61,12 @@ __all__ = [
     "handle_manual_claude_res",
     "to_history",
 ]
+
+if not TYPE_CHECKING:  # type checkers know what there is
+
+    def __getattr__(name: str) -> NoReturn:
+        raise departed(__name__, name)
+
 
 deprecated(
     "eagerstream.compat.anthropic_tools",

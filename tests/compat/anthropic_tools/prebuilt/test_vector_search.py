@@ -144,32 +144,6 @@ def test_base_classes_are_abstract() -> None:
             base()  # type: ignore[abstract]
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("PineconeVectorStore", "BaseVectorStore"),
-        ("HuggingFaceEmbedder", "BaseEmbedder"),
-        ("ElasticsearchSearchTool", "BackendSearchTool"),
-        ("upload_to_elasticsearch", "elasticsearch.helpers.bulk"),
-    ],
-)
-def test_names_that_are_not_here(name: str, says: str) -> None:
-    """An import says what takes their place."""
-    with pytest.raises(ImportError, match=f"eagerstream.compat.anthropic_tools has no {name}: .*{says}"):
-        exec(f"from eagerstream.compat.anthropic_tools import {name}")
-
-
-def test_names_that_never_were() -> None:
-    """As with any module."""
-    from eagerstream.compat import anthropic_tools
-
-    with pytest.raises(ImportError, match="cannot import name 'Nope'"):
-        exec("from eagerstream.compat.anthropic_tools import Nope")
-    assert not hasattr(anthropic_tools, "nope")
-    for name in anthropic_tools.__all__:
-        assert getattr(anthropic_tools, name).__doc__
-
-
 # --- the store in memory ----------------------------------------------------------------------------------------------
 
 numbers = st.floats(-1e3, 1e3, allow_subnormal=False)

@@ -1,7 +1,8 @@
-"""What HelloAgents has beside its tools, and what does the same here."""
+"""Names of the older libraries that are not here, and what does the same."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 _LOOP: Final = "the loop is eagerstream.run(client, tools=registry.to_tools(), ...)"
@@ -9,14 +10,14 @@ _CLIENT: Final = (
     "give eagerstream.run a client of the anthropic package, anthropic.AsyncAnthropic(), or an HTTPTransport"
 )
 _HISTORY: Final = "messages are plain dicts, and run.result.messages is the history to go on from"
-_CONTEXT: Final = "the request's own arguments are the context: system=... and messages=[...] of eagerstream.run"
 _SUBAGENT: Final = (
     "call eagerstream.run inside a tool, with other messages and tools=registry.to_tools(filter=ReadOnlyFilter())"
 )
+_CONTEXT: Final = "the request's own arguments are the context: system=... and messages=[...] of eagerstream.run"
 _OWN_TOOL: Final = "write it as a tool of your own, a class that derives from eagerstream.compat.helloagents.Tool"
 _ERRORS: Final = "exceptions derive from eagerstream.EagerStreamError, and those of a tool become its ToolResponse"
 
-INSTEAD: Final = {
+_OF_HELLOAGENTS: Final = {
     **dict.fromkeys(
         (
             "Agent",
@@ -44,15 +45,34 @@ INSTEAD: Final = {
     "TokenCounter": "run.result.usage has the tokens that the API counted",
     "HelloAgentsException": _ERRORS,
 }
-"""By name: what takes its place."""
+
+_OF_ANTHROPIC_TOOLS: Final = {
+    "ElasticsearchSearchTool": (
+        "give BackendSearchTool an object whose search(query, count) asks the client of Elasticsearch"
+    ),
+    "HuggingFaceEmbedder": "write a class with embed(text) and embed_batch(texts), see BaseEmbedder",
+    "PineconeVectorStore": (
+        "write a class with upsert(embeddings) and query(query_embedding, n_search_results_to_use) around the client "
+        "of Pinecone, see BaseVectorStore; InMemoryVectorStore does for tests and small programs"
+    ),
+    "construct_format_tool_for_claude_prompt": "a tool's own format_tool_for_claude() gives that text",
+    "upload_to_elasticsearch": "use elasticsearch.helpers.bulk, of the client of Elasticsearch",
+}
+
+INSTEAD: Final[Mapping[str, Mapping[str, str]]] = {
+    "eagerstream.compat.anthropic_tools": _OF_ANTHROPIC_TOOLS,
+    "eagerstream.compat.helloagents": _OF_HELLOAGENTS,
+}
+"""By package and name: what takes its place."""
 
 
-def departed(name: str) -> Exception:
-    """What to raise where a module is asked for a name that it does not have.
+def departed(package: str, name: str) -> Exception:
+    """What to raise where a package is asked for a name that it does not have.
 
-    An `ImportError` where the name was one of HelloAgents: of an `AttributeError`, `from ... import` would not show the
+    An `ImportError` where the older library has the name: of an `AttributeError`, `from ... import` would not show the
     text.
     """
-    if name in INSTEAD:
-        return ImportError(f"{name} of HelloAgents is not part of eagerstream: {INSTEAD[name]}", name=name)
-    return AttributeError(f"eagerstream.compat.helloagents has no {name!r}")
+    instead = INSTEAD[package].get(name)
+    if instead is None:
+        return AttributeError(f"module {package!r} has no attribute {name!r}")
+    return ImportError(f"{package} has no {name}: {instead}", name=package)
