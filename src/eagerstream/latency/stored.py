@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import UsageError
-from ..progress.plain_json import load_json
+from ..plain_json import load_json
 from ..whole_file import read_whole, replacing
 
 DataT = TypeVar("DataT")

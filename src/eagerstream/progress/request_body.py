@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from .plain_json import load_json
+from ..plain_json import load_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
+from ..plain_json import load_json
 from ..redaction import redact, redact_text
 from ..replay.timing import check_speed
 from ..whole_file import replacing
@@ -19,7 +20,6 @@ from ..wire.patch import PatchMaker, apply_patch
 from ..wire.values import is_deeper
 from .log import RunLog
 from .merge import DELTA_TEXTS
-from .plain_json import load_json
 from .record import VERSION, Record, record_adapter
 
 MAX_BYTES: Final = 512 * 2**20

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from ...errors import UsageError
+from ...plain_json import load_json
 from ...tools import Tool
 from ...tools.faults import InputError
 from ...tools.response import error_text
@@ -106,12 +106,8 @@ def no_such_tool(name: str) -> str:
 def _converted(text: str, type_name: str) -> Any:
     """A text as the JSON value that it says, where that is of the type; else as it is."""
     try:
-        value = json.loads(text.strip().lower() if type_name == "bool" else text, parse_constant=_refuse)
+        value = load_json(text.strip().lower() if type_name == "bool" else text)
     except (ValueError, RecursionError):
         return text
     is_bool = isinstance(value, bool)  # which Python takes for an int, too
     return value if isinstance(value, _PYTHON_TYPES[type_name]) and is_bool == (type_name == "bool") else text
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from ...plain_json import load_json
 from ...run.settle import add_content, drop_last_thinking
 from ...tools import Tool
 from ...tools.call import ToolCall
 from ...tools.results import tool_result
 from ...wire import INVALID_JSON, JSONObject
 from ...wire.events import Block, Message
-from ..plain_json import load_json
 from .content import to_blocks
 from .encoder import AWAITS_APPLICATION
 from .fields import METADATA_KEY

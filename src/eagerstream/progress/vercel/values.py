@@ -11,9 +11,9 @@ import json
 import re
 from typing import Final
 
+from ...plain_json import load_json
 from ...wire import JSON
 from ...wire.values import is_deeper
-from ..plain_json import load_json
 
 MAX_DEPTH: Final = 512
 """Levels of a value that are sent as such; as the default of `Limits`. The reader fails between 2,000 and 4,000."""
