@@ -1,16 +1,10 @@
-"""What the tests of the tools of HelloAgents share: the event loops that they run on, and nothing told yet."""
+"""What the tests of the tools of HelloAgents share: nothing is told yet."""
 
 from __future__ import annotations
 
 import pytest
 
 from eagerstream.compat import deprecation
-
-
-@pytest.fixture(scope="module", params=["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """On trio they run among the slow tests: all of them reach the event loop through anyio."""
-    return str(request.param)
 
 
 @pytest.fixture(autouse=True)
