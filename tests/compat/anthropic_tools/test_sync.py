@@ -21,7 +21,7 @@ import anyio
 import pytest
 
 from eagerstream.compat.anthropic_tools import BaseTool, ToolUser, handle_manual_claude_res
-from eagerstream.compat.anthropic_tools.sync import SyncLoop, run_plain, run_sync
+from eagerstream.compat.sync import SyncLoop, run_plain, run_sync
 from eagerstream.errors import UsageError
 from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, text, tool_use
 from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, AsyncTool, Later, add, turn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,9 @@ from eagerstream.compat.helloagents import (
     ToolStatus,
     global_registry,
 )
+from eagerstream.replay import ReplayServer, Scenario, reply, text
 from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
+from tests.support import REQUEST, anthropic_client
 
 DONE = ToolResponse.success("done")
 
@@ -240,6 +243,44 @@ def test_an_asynchronous_tool_outside_an_event_loop() -> None:
     """A plain call waits for it."""
     registry = a_registry(Async(echo))
     assert registry.execute_tool("plain", {"a": 1}).data == {"given": {"a": 1}}
+
+
+def test_an_asynchronous_tool_that_keeps_a_connection() -> None:
+    """A connection is of the event loop that opened it: the next call finds the same one."""
+    with ReplayServer(Scenario(reply(text("15 degrees"))), speed=float("inf")) as server:
+        client = anthropic_client(server.base_url)
+
+        async def ask() -> str:
+            async with eagerstream.stream(client, **REQUEST) as stream:
+                await stream.finish()
+            return str(stream.message["content"][0]["text"])
+
+        registry = ToolRegistry()
+        registry.register_function(ask)
+        registry.register_function(client.close, "close")
+        assert [registry.execute_tool("ask", {}).text for _ in range(3)] == ["15 degrees"] * 3
+        assert registry.execute_tool("close", {}).code is None
+
+
+def test_an_asynchronous_tool_in_a_callback() -> None:
+    """There, too, it is inside an event loop, although in no task."""
+    registry = a_registry(Async(lambda _: DONE))
+    told: list[BaseException] = []
+
+    def call(ended: asyncio.Event) -> None:
+        try:
+            registry.execute_tool("plain", {})
+        except UsageError as error:
+            told.append(error)
+        ended.set()
+
+    async def main() -> None:
+        ended = asyncio.Event()
+        asyncio.get_running_loop().call_soon(call, ended)
+        await ended.wait()
+
+    asyncio.run(main())
+    assert "await registry.aexecute_tool" in str(told[0])
 
 
 @pytest.mark.anyio

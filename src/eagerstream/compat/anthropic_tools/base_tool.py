@@ -9,7 +9,7 @@ from typing import Any, Final, Unpack
 
 from ...tools import Tool, ToolCall, ToolOptions, tool
 from ..answering import answering
-from .sync import run_plain
+from ..sync import run_plain
 
 _JSON_TYPES: Final = {
     "str": "string",

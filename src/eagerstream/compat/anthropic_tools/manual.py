@@ -10,10 +10,10 @@ from typing import Any
 from ...errors import UsageError
 from ...tools.response import error_text
 from ...wire import copy_json
+from ..sync import in_event_loop
 from .arguments import no_such_tool
 from .base_tool import BaseTool
 from .steps import Steps, run_steps
-from .sync import in_event_loop
 from .tool_user import ToolUser
 
 

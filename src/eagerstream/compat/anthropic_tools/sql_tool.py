@@ -13,8 +13,8 @@ from ...builtin import SQL
 from ...builtin.tool_options import with_defaults
 from ...errors import ToolError, UsageError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, ToolStatus, tool
+from ..sync import SyncLoop, in_event_loop, run_plain
 from .base_tool import BaseTool
-from .sync import SyncLoop, in_event_loop, run_plain
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

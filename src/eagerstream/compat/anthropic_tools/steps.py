@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from .sync import run_plain, run_sync
+from ..sync import run_plain, run_sync
 
 T = TypeVar("T")
 

@@ -17,12 +17,12 @@ from ...run.settle import is_whole_call
 from ...stream import stream
 from ...wire import InputStop, MessageStart, MessageStop, ToolInput
 from ...wire.events import Message
+from ..sync import SyncLoop, run_plain, run_sync
 from .arguments import CallCheck, Validate
 from .base_tool import BaseTool
 from .batches import BatchExecutor
 from .clients import closing, make_client, model_named
 from .history import from_history, inputs_message, is_block, to_history
-from .sync import SyncLoop, run_plain, run_sync
 
 _log = logging.getLogger("eagerstream.compat.anthropic_tools")
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from copy import copy
+from functools import partial
 from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from time import perf_counter
 from typing import Any, Final
-
-import anyio
 
 from ...errors import ToolError, UsageError
 from ...tools import ToolErrorCode, ToolResponse
 from ...tools.faults import InputError
 from ...tools.invoke import Kind, invoke
 from ...tools.response import error_response
+from ..sync import SyncLoop, in_event_loop
 
 
 def as_tool_response(answer: object) -> ToolResponse:
@@ -73,7 +73,9 @@ class AsyncToolInLoopError(UsageError):
 
 
 def finished(returned: object, name: str) -> object:
-    """What a tool returned, after it has been awaited where it has to be: on an event loop of its own.
+    """What a tool returned, after it has been awaited where it has to be.
+
+    That is done on the event loop of all synchronous calls: a client that the tool keeps can be used by the next one.
 
     Of a generator the last value counts.
 
@@ -85,25 +87,17 @@ def finished(returned: object, name: str) -> object:
         return last[0] if last else None
     if not (isawaitable(returned) or isasyncgen(returned)):
         return returned
-    if _in_event_loop():
+    if in_event_loop():
         if iscoroutine(returned):
             returned.close()
         raise AsyncToolInLoopError(
             f"the tool {name} is asynchronous, and this is inside an event loop: "
             "await registry.aexecute_tool(...), or the tool's arun_with_timing(...)"
         )
-    return anyio.run(_result_of, returned)
+    return SyncLoop.shared().call(partial(_result_of, returned))
 
 
 async def _result_of(returned: Any) -> object:
     if isasyncgen(returned):
         return await invoke(lambda: returned, None, kind=Kind.GENERATOR)
     return await returned
-
-
-def _in_event_loop() -> bool:
-    try:
-        anyio.get_cancelled_exc_class()
-    except RuntimeError:  # both of anyio's exceptions for it, of older versions and of newer ones
-        return False
-    return True

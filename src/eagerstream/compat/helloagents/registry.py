@@ -159,7 +159,9 @@ class ToolRegistry:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def execute_tool(self, name: str, input_text: object, *, coerce: bool = False) -> ToolResponse:
-        """Call a tool, and wait for what it comes to; an asynchronous one is given an event loop of its own.
+        """Call a tool, and wait for what it comes to.
+
+        An asynchronous one runs on the event loop of all synchronous calls.
 
         Args:
             name: Of a tool or a function.

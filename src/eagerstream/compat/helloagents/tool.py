@@ -125,7 +125,7 @@ class Tool(ABC):
     def run_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
         """`run`, with the time it took and its input in the response; an exception becomes an error response.
 
-        An asynchronous `run` is given an event loop of its own.
+        An asynchronous `run` is awaited on the event loop of all synchronous calls.
 
         Returns:
             The response with `stats["time_ms"]` (`stats["wall_ms"]`, where the tool has set that itself) and

@@ -22,7 +22,7 @@ from eagerstream.compat.anthropic_tools import (
     ToolUser,
     handle_manual_claude_res,
 )
-from eagerstream.compat.anthropic_tools.sync import run_sync
+from eagerstream.compat.sync import run_sync
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.sites import site
 from tests.compat.anthropic_tools.prebuilt.support import XML, AsyncManual, Manual, block, manual

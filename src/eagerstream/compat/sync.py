@@ -26,9 +26,9 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 
-from ...errors import UsageError
-from ...tools.invoke import Kind, invoke
-from ..answering import answered_call
+from ..errors import UsageError
+from ..tools.invoke import Kind, invoke
+from .answering import answered_call
 
 T = TypeVar("T")
 
