@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+from functools import partial
 from pathlib import Path
 from typing import TextIO
+
+_private = partial(os.open, mode=0o600)
 
 _log = logging.getLogger(__name__)
 
@@ -15,12 +19,7 @@ def new_file(path: Path) -> TextIO:
     Raises:
         OSError: It cannot be made; `FileExistsError` where there is something, be it a link.
     """
-    _claim(path)
-    return path.open("w", encoding="utf-8", newline="\n")
-
-
-def _claim(path: Path) -> None:
-    path.touch(mode=0o600, exist_ok=False)
+    return open(path, "x", encoding="utf-8", newline="\n", opener=_private)
 
 
 class GrowingLog:
@@ -37,8 +36,7 @@ class GrowingLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _claim(path)
-        self._file = path.open("wb", buffering=0)
+        self._file = open(path, "xb", buffering=0, opener=_private)
         self._is_over = False
 
     def write(self, text: str) -> None:
