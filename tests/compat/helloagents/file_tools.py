@@ -1,4 +1,4 @@
-"""What the tests of the file tools share: a registry, what somebody else does, and a change by each tool."""
+"""What the tests of the file tools share: what somebody else does, and a change by each tool."""
 
 from __future__ import annotations
 
@@ -12,22 +12,6 @@ from eagerstream.compat.helloagents import EditTool, MultiEditTool, ReadTool, Wr
 from eagerstream.compat.helloagents.builtin.files import FileTool
 
 EACH: tuple[type[FileTool], ...] = (ReadTool, WriteTool, EditTool, MultiEditTool)
-
-
-class Registry:
-    """What the file tools need of a registry."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
-
-    def cache_read_metadata(self, path: str, metadata: dict[str, Any]) -> None:
-        self.known[path] = metadata
-
-    def get_read_metadata(self, path: str) -> dict[str, Any] | None:
-        return self.known.get(path)
-
-    def clear_read_cache(self, path: str | None = None) -> None:
-        self.known.pop(str(path), None)
 
 
 def touch(path: Path, content: str | None = None, *, mtime_s: int = 1_700_000_000) -> int:

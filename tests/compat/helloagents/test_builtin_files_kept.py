@@ -14,13 +14,14 @@ from hypothesis import given, strategies as st
 from eagerstream.compat.helloagents import (
     ReadTool,
     ToolErrorCode,
+    ToolRegistry,
     ToolResponse,
     ToolStatus,
     WriteTool,
 )
 from eagerstream.compat.helloagents.builtin.files import FileTool
 from tests.builtin.files_calls import SECRET, attacked
-from tests.compat.helloagents.file_tools import CHANGES, EACH, Registry, each_change, touch
+from tests.compat.helloagents.file_tools import CHANGES, EACH, each_change, touch
 
 
 @pytest.fixture
@@ -35,23 +36,23 @@ def root(tmp_path: Path) -> Path:
 
 def test_read_tells_the_registry(root: Path) -> None:
     """The version of a file, by the path that was read; of a folder nothing, and of a file that is gone no longer."""
-    registry = Registry()
+    registry = ToolRegistry()
     mtime_ms = touch(root / "config.py")
     read = ReadTool(str(root), registry=registry)
     read.run({"path": "config.py"})
     read.run({"path": "."})
-    assert registry.known == {"config.py": {"file_mtime_ms": mtime_ms, "file_size_bytes": 18}}
+    assert registry.read_metadata_cache == {"config.py": {"file_mtime_ms": mtime_ms, "file_size_bytes": 18}}
     read.run({"path": "./config.py"})
     assert registry.get_read_metadata("./config.py") == registry.get_read_metadata("config.py")
     (root / "config.py").unlink()
     read.run({"path": "./config.py"})
-    assert registry.known == {}
+    assert registry.read_metadata_cache == {}
 
 
 @each_change
 def test_what_was_read_is_expected(kind: type[FileTool], change: dict[str, Any], root: Path) -> None:
     """A file that others changed since it was read is not changed, by whatever path it is called; read anew, it is."""
-    registry = Registry()
+    registry = ToolRegistry()
     read, tool = ReadTool(str(root), registry=registry), kind(str(root), registry=registry)
     read.run({"path": "./config.py"})
     touch(root / "config.py", "a = 1 # theirs")
@@ -64,7 +65,7 @@ def test_what_was_read_is_expected(kind: type[FileTool], change: dict[str, Any],
 
 def test_own_changes_are_known(root: Path) -> None:
     """Tools of one registry do not take each other's changes for somebody else's."""
-    registry = Registry()
+    registry = ToolRegistry()
     read, write, edit, multi = (kind(str(root), registry=registry) for kind in EACH)
     read.run({"path": "config.py"})
     for tool, change in ((edit, CHANGES[1][1]), (write, {"content": "a = 1"}), (multi, CHANGES[2][1])):
@@ -74,7 +75,7 @@ def test_own_changes_are_known(root: Path) -> None:
 
 def test_a_file_that_is_gone_can_be_made_again(root: Path) -> None:
     """Who expects a file that others have removed is told; who has read that it is gone may write it."""
-    registry = Registry()
+    registry = ToolRegistry()
     read, write = ReadTool(str(root), registry=registry), WriteTool(str(root), registry=registry)
     read.run({"path": "config.py"})
     (root / "config.py").unlink()
@@ -106,13 +107,13 @@ def test_no_path_leads_out(kind: type[FileTool], path: str, tmp_path: Path) -> N
     """Confined to the folder, with and without a registry, which is told nothing either."""
     change = {"content": "evil", "old_string": SECRET, "new_string": "evil"}
     edits = [{"old_string": SECRET, "new_string": "evil"}]
-    registry = Registry()
+    registry = ToolRegistry()
     with attacked(tmp_path) as inside:
         for tool in (kind(str(inside)), kind(str(inside), registry=registry)):
             response = tool.run({"path": path, **change, "edits": edits})
             assert response.code == ToolErrorCode.PERMISSION_DENIED
             assert SECRET not in response.to_json()
-    assert registry.known == {}
+    assert registry.read_metadata_cache == {}
 
 
 _TEXT = st.text(st.characters(exclude_categories=[]), max_size=20)
@@ -127,7 +128,7 @@ _NAMES = ["path", "offset", "limit", "content", "old_string", "new_string", "edi
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> list[FileTool]:
     """One of each kind, of one folder."""
-    folder, registry = tmp_path_factory.mktemp("any"), Registry()
+    folder, registry = tmp_path_factory.mktemp("any"), ToolRegistry()
     return [kind(folder, registry=registry) for kind in EACH]
 
 
@@ -168,7 +169,7 @@ async def test_in_an_event_loop(root: Path) -> None:
 async def test_a_file_that_takes_long_does_not_hold_the_loop(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the disk is waited for, the event loop goes on; cancelled, the call leaves nothing in the registry."""
     reached, go_on = threading.Event(), threading.Event()
-    registry = Registry()
+    registry = ToolRegistry()
     read = ReadTool(str(root), registry=registry)
     look: Callable[..., Any] = read._files.jail.read
 
@@ -186,7 +187,7 @@ async def test_a_file_that_takes_long_does_not_hold_the_loop(root: Path, monkeyp
             tasks.cancel_scope.cancel()
     finally:
         go_on.set()
-    assert registry.known == {}
+    assert registry.read_metadata_cache == {}
 
 
 def test_from_many_threads(root: Path) -> None:
