@@ -349,3 +349,22 @@ def test_the_cache_of_what_was_read() -> None:
     registry.clear_read_cache("a.py")
     registry.clear_read_cache()
     assert registry.read_metadata_cache == {}
+
+
+def test_registering_while_a_list_is_made() -> None:
+    """Another thread may do so at any moment; here it does while a name is looked at, and the list is made all the same."""
+    registry = ToolRegistry()
+    others: list[str] = []
+
+    class Name(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            if others:
+                registry.register_function(len, others.pop())
+            return super().__hash__()
+
+    registry.register_function(len, Name("first"))
+    registry.register_function(len, "second")
+    others += ["third"]
+    assert registry.list_tools()[:2] == ["first", "second"]

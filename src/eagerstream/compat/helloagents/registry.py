@@ -150,7 +150,8 @@ class ToolRegistry:
         return [bridged(name, every[name], self._counted, options) for name in names]
 
     def _all(self) -> dict[str, Tool]:
-        return {**self._tools, **{name: tool for name, tool in self._functions.items() if name not in self._tools}}
+        # Tools come first, and in front of functions of their names. Other threads may register some meanwhile.
+        return {**self._tools, **self._functions, **self._tools}
 
     def _warn_of_duplicate(self, name: str) -> None:
         if name in self._tools or name in self._functions:
