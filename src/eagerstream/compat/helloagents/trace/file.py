@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
@@ -36,7 +37,7 @@ class GrowingLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = open(path, "xb", buffering=0, opener=_private)
+        self._file = FileIO(path, "x", opener=_private)
         self._is_over = False
 
     def write(self, text: str) -> None:
