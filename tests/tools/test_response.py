@@ -228,7 +228,7 @@ def test_shown() -> None:
 def test_round_trip(made: ToolResponse) -> None:
     """A response that is written down and read again is the same, as plain data and as JSON."""
     assert ToolResponse.from_dict(made.to_dict()) == made
-    assert ToolResponse.from_dict(json.loads(made.to_json())) == made
+    assert ToolResponse.from_json(made.to_json()) == made
     assert (made.error_info is not None) == (made.status is ToolStatus.ERROR)
 
 
@@ -239,6 +239,11 @@ def test_json() -> None:
     )
     with pytest.raises(TypeError):
         ToolResponse.success("x", {"n": object()}).to_json()
+    for text in ("", "{", '{"status": "odd"}'):
+        with pytest.raises(ValueError):
+            ToolResponse.from_json(text)
+    with pytest.raises(TypeError, match="not list"):
+        ToolResponse.from_json("[]")
 
 
 # --- exceptions -------------------------------------------------------------------------------------------------------

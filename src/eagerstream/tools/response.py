@@ -201,6 +201,19 @@ class ToolResponse:
             list(plain.get("content") or ()),
         )
 
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` gave; see `from_dict`.
+
+        Raises:
+            ValueError: It is no JSON, or the status is none.
+            TypeError: It is no object.
+        """
+        plain = json.loads(text)
+        if not isinstance(plain, dict):
+            raise TypeError(f"a ToolResponse is a JSON object, not {type(plain).__name__}")
+        return cls.from_dict(plain)
+
 
 def _copied(mapping: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if mapping is None else dict(mapping)

@@ -70,6 +70,18 @@ def test_the_description_of_old() -> None:
     )
 
 
+def test_a_class_that_says_more() -> None:
+    """What it tells of itself in the old way is what the model reads."""
+
+    class Query(AdditionTool):
+        def format_tool_for_claude(self) -> str:
+            return f"{self.description} <schema>CREATE TABLE employee_data (id)</schema>"
+
+    definition = Query().to_anthropic()
+    assert definition["description"] == "Add one number to another. <schema>CREATE TABLE employee_data (id)</schema>"
+    assert {**definition, "description": ""} == {**AdditionTool().to_anthropic(), "description": ""}
+
+
 @pytest.mark.anyio
 async def test_both_kinds_can_be_awaited() -> None:
     """A `def`, an `async def`, and a `def` that gives an awaitable."""

@@ -136,7 +136,7 @@ def test_it_can_be_read_while_it_grows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("include_raw", [False, True])
 def test_raw_responses(tmp_path: Path, include_raw: bool) -> None:
     """They are on the page only where that is asked for, and in the lines always."""
-    with TraceLogger(tmp_path, html_include_raw_response=include_raw, html=True) as logger:
+    with TraceLogger(tmp_path, html_include_raw_response=include_raw, html=not include_raw) as logger:
         logger.log_event("model_output", {"content": "said", "raw_response": "as it came"})
     assert logger.html_path is not None
     assert ("as it came" in logger.html_path.read_text()) is include_raw

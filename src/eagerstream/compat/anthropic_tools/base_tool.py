@@ -65,11 +65,16 @@ class BaseTool(ABC):
         return await returned if inspect.isawaitable(returned) else returned
 
     def to_anthropic(self) -> dict[str, Any]:
-        """The definition as the Messages API takes it."""
+        """The definition as the Messages API takes it.
+
+        A class that says more of its tools, by a `format_tool_for_claude` of its own, has that text as the description.
+        """
+        says_more = type(self).format_tool_for_claude is not BaseTool.format_tool_for_claude
+        description = self.format_tool_for_claude() if says_more else self.description
         required = [parameter["name"] for parameter in self.parameters if is_required(parameter)]
         properties = {parameter["name"]: _schema_of(parameter) for parameter in self.parameters}
         schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-        return {"name": self.name, "description": self.description, "input_schema": schema}
+        return {"name": self.name, "description": description, "input_schema": schema}
 
     def to_tool(self, **options: Unpack[ToolOptions]) -> Tool:
         """The same as a tool for `eagerstream.run` and `eagerstream.stream`.
@@ -86,7 +91,7 @@ class BaseTool(ABC):
         return tool(use, **given)
 
     def format_tool_for_claude(self) -> str:
-        """The description in the XML of the old prompts. Nothing here sends it; requests have `to_anthropic`."""
+        """The description in the XML of the old prompts. It is sent only where a class defines it anew."""
         parameters = "\n".join(
             f"<parameter>\n<name>{parameter['name']}</name>\n<type>{parameter['type']}</type>\n"
             f"<description>{parameter['description']}</description>\n</parameter>"
@@ -101,6 +106,17 @@ class BaseTool(ABC):
 def is_required(parameter: Mapping[str, Any]) -> bool:
     """The model has to give this parameter."""
     return bool(parameter.get("required", "default" not in parameter))
+
+
+def check_names(parameters: Sequence[Mapping[str, Any]], *names: str) -> None:
+    """The parameters are those of the method that gets them.
+
+    Raises:
+        ValueError: They are others.
+    """
+    given = [parameter["name"] for parameter in parameters]
+    if sorted(given) != sorted(names):
+        raise ValueError(f"The parameters must be {', '.join(names)}, not {', '.join(given) or 'none'}.")
 
 
 def _check_parameter(parameter: object) -> None:

@@ -146,6 +146,8 @@ def result_content(result: Any) -> str | list[Block]:
     Raises:
         Exception: Whatever its `str` raises.
     """
+    if isinstance(result, list | tuple) and not result:
+        return "[]"  # no rows, say: to the core, it is a list without blocks
     try:
         return content_of(result)
     except TypeError:

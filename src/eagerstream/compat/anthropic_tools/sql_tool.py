@@ -14,7 +14,7 @@ from ...builtin.tool_options import with_defaults
 from ...errors import ToolError, UsageError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, ToolStatus, tool
 from ..sync import SyncLoop, in_event_loop, run_plain
-from .base_tool import BaseTool
+from .base_tool import BaseTool, check_names
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -56,6 +56,8 @@ class SQLTool(BaseTool):
         read_only: bool = True,
     ) -> None:
         super().__init__(name, description, parameters)
+        if not self._has_own_answer():
+            check_names(parameters, "sql_query")
         self.db_schema = db_schema
         self.db_conn = db_conn
         self.db_dialect = db_dialect

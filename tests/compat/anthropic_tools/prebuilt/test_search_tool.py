@@ -31,6 +31,12 @@ def test_raw_search_is_needed() -> None:
         BaseSearchTool("a", "b", PARAMETERS)  # type: ignore[abstract]
 
 
+def test_parameters_of_another_name() -> None:
+    """They would never reach the search."""
+    with pytest.raises(ValueError, match="must be query, n_search_results_to_use, not q"):
+        Manual("search", "x", [{"name": "q", "type": "str", "description": "x"}])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_use_tool(kind: type[Manual]) -> None:
     """The text of anthropic-tools, to the character."""

@@ -179,6 +179,12 @@ async def test_cancelling_a_query(path: Path) -> None:
             assert await tool.ause_tool({"sql_query": "SELECT 1"}) == [(1,)]
 
 
+def test_parameters_of_another_name(path: Path) -> None:
+    """They would never reach the query."""
+    with pytest.raises(ValueError, match="must be sql_query, not query"):
+        SQLTool("sql", "x", [{"name": "query", "type": "str", "description": "x"}], "", path, "SQLite")
+
+
 def test_a_database_in_memory() -> None:
     """Bound to its thread, it is read there."""
     with closing(sqlite3.connect(":memory:")) as connection:

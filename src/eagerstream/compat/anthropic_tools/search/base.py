@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from ....tools import Tool, ToolCall, ToolOptions, ToolResponse, tool
 from ...answering import answering
-from ..base_tool import BaseTool
+from ..base_tool import BaseTool, check_names
 from ..steps import Steps, arun_steps, run_steps
 from .results import (
     BaseSearchResult,
@@ -34,6 +34,11 @@ class BaseSearchTool(BaseTool):
         ValueError: A parameter is wrong.
         TypeError: The class defines no `raw_search`.
     """
+
+    def __init__(self, name: str, description: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(name, description, parameters)
+        if not self._has_own_answer():
+            check_names(parameters, "query", "n_search_results_to_use")
 
     @abstractmethod
     def raw_search(self, query: str, n_search_results_to_use: int) -> Any:

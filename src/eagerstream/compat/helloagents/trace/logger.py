@@ -48,7 +48,7 @@ class TraceLogger:
         output_dir: Is made where it is missing.
         sanitize: Keys, tokens, passwords and names of users in paths are masked before anything is written. A payload
             is bounded in any case: see `payload.plain`.
-        html_include_raw_response: The page also shows what a payload has as `raw_response`.
+        html_include_raw_response: Write the page, and show in it what a payload has as `raw_response`, too.
         html: Write a page beside it, to be read by people, and while it grows, too: `trace-{session_id}.html`.
 
     Raises:
@@ -73,7 +73,7 @@ class TraceLogger:
         self.html_path: Path | None = None
         """Where the page is; None without one."""
         self._page: GrowingLog | None = None
-        if html:
+        if html or html_include_raw_response:
             self.html_path = self.jsonl_path.with_suffix(".html")
             try:
                 self._page = GrowingLog(self.html_path)
