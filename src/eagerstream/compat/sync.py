@@ -149,7 +149,7 @@ class SyncLoop:
         Context variables are the caller's. Ctrl-C cancels the function, and waits up to 10 s for its cleanup.
 
         Raises:
-            RuntimeError: The program ends, and this began too late.
+            RuntimeError: The program ends meanwhile.
         """
         caller = _Caller()
         tasks: list[asyncio.Task[T]] = []
@@ -177,7 +177,7 @@ class SyncLoop:
             raise
         finally:
             self._callers.discard(caller)
-        if not tasks or not tasks[0].done():
+        if not tasks or not tasks[0].done() or (tasks[0].cancelled() and self._is_ending):
             raise RuntimeError("the event loop of synchronous calls has ended: the program ends")
         return tasks[0].result()
 
@@ -210,14 +210,18 @@ class SyncLoop:
                 caller.end()
 
     async def _clean_up(self) -> None:
+        await self._end_others()
+        for client in list(self._clients.values()):
+            await _close(client)
+        await self._end_others()  # who called meanwhile
+        await self._loop.shutdown_asyncgens()
+
+    async def _end_others(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others - self._closing:
             task.cancel()
         if others:
             await asyncio.wait(others, timeout=_LAST_WORDS_S / 2)
-        for client in list(self._clients.values()):
-            await _close(client)
-        await self._loop.shutdown_asyncgens()
 
     def end(self) -> None:
         """Close what is open, and end the thread."""
