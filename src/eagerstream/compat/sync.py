@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, TypeVar, cast
 
 import anyio
@@ -195,7 +195,9 @@ class SyncLoop:
             task.add_done_callback(self._closing.discard)
 
         with suppress(RuntimeError):  # the loop has ended, and all its clients were closed
-            self._loop.call_soon_threadsafe(begin)
+            # In a context of its own: who collects garbage may run another event loop, on trio even, and anyio would
+            # take this one for that.
+            self._loop.call_soon_threadsafe(begin, context=Context())
 
     def _serve(self) -> None:
         while not self._is_ending:

@@ -96,6 +96,26 @@ def test_a_copy_has_connections_of_its_own(server: ReplayServer, copied: Callabl
     assert other.use_tools(HELLO, execution_mode="automatic") == ANSWER
 
 
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_client_that_goes_inside_another_loop(backend: str) -> None:
+    """Whoever collects it may be anywhere: how it is closed does not depend on that."""
+
+    class Client:
+        closed = threading.Event()
+
+        async def close(self) -> None:
+            await anyio.lowlevel.checkpoint()
+            self.closed.set()
+
+    client = Client()
+
+    async def collect() -> None:
+        SyncLoop.shared().close_soon(client)
+
+    anyio.run(collect, backend=backend)
+    assert client.closed.wait(20)
+
+
 def test_a_call_inside_a_call(server: ReplayServer) -> None:
     """A tool may ask the model itself, through the same object."""
 
