@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ... import tools
+from ...builtin.tool_options import with_defaults
 from ...tools import ToolCall, ToolOptions, ToolResponse
 from ..answering import answering
 from .tool import Tool
@@ -24,7 +25,6 @@ def bridged(
         with answering(call):
             return await execute(name, parameters)
 
-    settings = options.copy()
-    settings.setdefault("group", tool.group)
+    settings = with_defaults(options, group=tool.group)
     settings["definition"] = {key: value for key, value in {**tool.to_anthropic(), "name": name}.items() if value}
     return tools.Tool(answer, **settings)
