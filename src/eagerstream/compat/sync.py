@@ -154,8 +154,11 @@ class SyncLoop:
         caller = _Caller()
         tasks: list[asyncio.Task[T]] = []
 
+        async def main() -> T:
+            return await function()  # in the task: what raises in a callback would leave the caller waiting
+
         def begin() -> None:
-            tasks.append(self._loop.create_task(function()))
+            tasks.append(self._loop.create_task(main()))
             tasks[0].add_done_callback(lambda _: caller.end())
 
         def cancel() -> None:

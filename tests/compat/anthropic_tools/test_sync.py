@@ -192,6 +192,16 @@ def test_what_is_raised(error: BaseException) -> None:
         assert caught.value is error
 
 
+def test_what_is_raised_before_there_is_a_coroutine() -> None:
+    """It comes out, too, and nobody waits."""
+
+    def broken() -> Any:
+        raise KeyError("k")
+
+    with pytest.raises(KeyError, match="k"):
+        run_sync("this", "that", broken)
+
+
 def test_what_no_future_takes() -> None:
     """As where a generator raises it."""
 
