@@ -71,6 +71,7 @@ def test_live_with_an_api_that_cannot_be_reached() -> None:
     assert_one_line(done, 1, "could not be reached")
 
 
+@pytest.mark.slow
 def test_a_port_in_use(taken_port: int) -> None:
     """The server says which port it could not have."""
     assert_one_line(eagerstream("serve", str(DATA / "text.sse"), "--port", str(taken_port)), 2, str(taken_port))
@@ -133,6 +134,7 @@ def test_serve_plays_until_interrupted() -> None:
     assert body == (DATA / "text.sse").read_bytes()
 
 
+@pytest.mark.slow
 def test_serve_fails_on_request() -> None:
     """With a rate of faults the server gives what the seed has for a request."""
     request = {"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]}

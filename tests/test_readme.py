@@ -75,6 +75,7 @@ def test_a_run_that_is_watched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", [OLD_ADDITION, NEW_ADDITION], ids=["old", "new"])
+@pytest.mark.slow
 def test_programs_of_anthropic_tools(program: str) -> None:
     """The old one and the new one end with the same message."""
     scenario = Scenario(reply(tool_use("perform_addition", {"a": 17, "b": 4})), reply(text("It is 21.")))

@@ -14,6 +14,7 @@ from eagerstream.replay import ReplayServer, Timing
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_the_session(tmp_path: Path) -> None:
     """Ten turns with calls beside one another; a file grows on the disk while its input is still being written."""
     work = tmp_path / "work"

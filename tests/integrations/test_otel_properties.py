@@ -92,6 +92,7 @@ def test_any_run(script: Script) -> None:
 
 @settings(max_examples=30)
 @given(script=SCRIPTS)
+@pytest.mark.slow
 def test_any_run_on_trio(script: Script) -> None:
     """The same; trio has its tasks take turns by chance, so that no run is like another."""
     anyio.run(lambda: check(script, compares=False), backend="trio")

@@ -62,6 +62,7 @@ async def test_the_verdict() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_failing_runs(tmp_path: Path) -> None:
     """They are told with the class of their error, and the others are measured all the same."""
     paths = [tmp_path / "broken.jsonl", tmp_path / "fine.jsonl"]

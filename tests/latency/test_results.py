@@ -45,6 +45,7 @@ def compared_text(compared: Compared) -> str:
     return file.getvalue()
 
 
+@pytest.mark.slow
 def test_what_runs_come_to(results: Results) -> None:
     """Six runs of each case that count, a median in its interval, and eager told from buffered in every figure."""
     assert [case["id"] for case in results["cases"]] == [EAGER, BUFFERED]

@@ -620,6 +620,7 @@ def test_a_message_that_is_too_deep() -> None:
             to_messages([USER, {"role": "assistant", "parts": [call]}])
 
 
+@pytest.mark.slow
 def test_readable_of_what_cannot_be_written() -> None:
     """A value beyond the JSON writer's own depth does not break the stream."""
     value: Any = []

@@ -421,7 +421,7 @@ async def converse(script: Script) -> Ledger:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(script=SCRIPTS)
 def test_the_law(backend: str, script: Script) -> None:
     """Any replies, any tools, any consumer: lawful histories, and nothing runs twice or on a guess."""
