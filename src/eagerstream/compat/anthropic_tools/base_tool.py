@@ -92,15 +92,20 @@ class BaseTool(ABC):
 
     def format_tool_for_claude(self) -> str:
         """The description in the XML of the old prompts. It is sent only where a class defines it anew."""
-        parameters = "\n".join(
-            f"<parameter>\n<name>{parameter['name']}</name>\n<type>{parameter['type']}</type>\n"
-            f"<description>{parameter['description']}</description>\n</parameter>"
-            for parameter in self.parameters
-        )
-        return (
-            f"<tool_description>\n<tool_name>{self.name}</tool_name>\n<description>\n{self.description}\n"
-            f"</description>\n<parameters>\n{parameters}\n</parameters>\n</tool_description>"
-        )
+        return described_in_xml(self.name, self.description, self.parameters)
+
+
+def described_in_xml(name: str, description: str, parameters: Sequence[Mapping[str, Any]]) -> str:
+    """The description of a tool in the XML of the old prompts."""
+    listed = "\n".join(
+        f"<parameter>\n<name>{parameter['name']}</name>\n<type>{parameter['type']}</type>\n"
+        f"<description>{parameter['description']}</description>\n</parameter>"
+        for parameter in parameters
+    )
+    return (
+        f"<tool_description>\n<tool_name>{name}</tool_name>\n<description>\n{description}\n"
+        f"</description>\n<parameters>\n{listed}\n</parameters>\n</tool_description>"
+    )
 
 
 def is_required(parameter: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from ...builtin.tool_options import with_defaults
 from ...errors import ToolError, UsageError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, ToolStatus, tool
 from ..sync import SyncLoop, in_event_loop, run_plain
-from .base_tool import BaseTool, check_names
+from .base_tool import BaseTool, check_names, described_in_xml
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -145,7 +145,7 @@ def construct_format_sql_tool_for_claude_prompt(
     name: str, description: str, parameters: Sequence[Mapping[str, Any]], db_schema: str, db_dialect: str
 ) -> str:
     """The description of a tool for a database in the XML of the old prompts. Nothing here sends it."""
-    return _Described(name, _described(description, db_schema, db_dialect), parameters).format_tool_for_claude()
+    return described_in_xml(name, _described(description, db_schema, db_dialect), parameters)
 
 
 async def _called(sql: SQL, arguments: Mapping[str, Any]) -> ToolResponse:
@@ -154,11 +154,6 @@ async def _called(sql: SQL, arguments: Mapping[str, Any]) -> ToolResponse:
         response: ToolResponse = await sql.call(dict(arguments))
         return response
     return await run_plain(partial(anyio.run, sql.call, dict(arguments)))
-
-
-class _Described(BaseTool):
-    def use_tool(self) -> None:
-        raise NotImplementedError
 
 
 def _described(description: str, schema: str, dialect: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from .trace.payload import dump, plain
 
@@ -28,8 +28,11 @@ class StreamEventType(Enum):
     ERROR = "error"
 
 
+K = TypeVar("K", bound=Enum)
+
+
 @dataclass
-class StreamEvent:
+class Happening(Generic[K]):
     """Something that happened.
 
     Attributes:
@@ -39,13 +42,13 @@ class StreamEvent:
         data: What is to be said of it; has keys of its own for each type.
     """
 
-    type: StreamEventType
+    type: K
     timestamp: float
     agent_name: str
-    data: dict[str, Any]
+    data: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, event_type: StreamEventType, agent_name: str, **data: Any) -> Self:
+    def create(cls, event_type: K, agent_name: str, **data: Any) -> Self:
         """An event that happens now."""
         return cls(event_type, time.time(), agent_name, data)
 
@@ -57,6 +60,10 @@ class StreamEvent:
             "agent_name": self.agent_name,
             "data": self.data,
         }
+
+
+class StreamEvent(Happening[StreamEventType]):
+    """What is streamed of a happening; its fields are those of that."""
 
     def to_json(self) -> str:
         """`to_dict` on one line of JSON, within the bounds of a trace; what has no JSON form becomes text."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import logging
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 
+from .events import Happening
 from .trace import TraceLogger
 
 HOOK_TIMEOUT_S: Final = 5.0
@@ -38,28 +37,8 @@ class EventType(Enum):
     PLAN = "plan"
 
 
-@dataclass
-class AgentEvent:
-    """What a hook gets; fields as of `StreamEvent`."""
-
-    type: EventType
-    timestamp: float
-    agent_name: str
-    data: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def create(cls, event_type: EventType, agent_name: str, **data: Any) -> Self:
-        """An event that happens now."""
-        return cls(event_type, time.time(), agent_name, data)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data, where `data` is."""
-        return {
-            "type": self.type.value,
-            "timestamp": self.timestamp,
-            "agent_name": self.agent_name,
-            "data": self.data,
-        }
+class AgentEvent(Happening[EventType]):
+    """What a hook gets of a happening."""
 
     def __str__(self) -> str:
         return f"[{self.type.value}] {self.agent_name} @ {self.timestamp:.2f}: {self.data}"
