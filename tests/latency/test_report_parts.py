@@ -13,7 +13,6 @@ from hypothesis import given, strategies as st
 from eagerstream.demo import poem
 from eagerstream.latency import waterfall as module
 from eagerstream.latency.drawing import ARRIVAL, BLOCK, FAINT, INK, TOOL, matplotlib_settings, new_figure, svg_of
-from eagerstream.latency.html import Markup, element, ends, joined, plain
 from eagerstream.latency.metrics import METRICS, Unit
 from eagerstream.latency.results import ComparisonData, Estimate, MeasuredRun, Results, Verdict
 from eagerstream.latency.selection import gaps_s, median_run, pairs, scales_s, shown_runs
@@ -29,6 +28,7 @@ from eagerstream.latency.wording import (
     verdict_interval,
     verdict_words,
 )
+from eagerstream.markup import Markup, element, ends, joined, plain
 from eagerstream.run.latency_data import LatencyData
 from tests.latency import made_results as made
 from tests.latency.made_results import (

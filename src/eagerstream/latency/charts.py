@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import TYPE_CHECKING, Final
 
+from ..markup import Markup, ends
 from ..run.latency import Gaps
 from .drawing import BUFFERED, EAGER, FAINT, GROUND, INK, NARROW, RULE, WIDE, new_figure, svg_of
-from .html import Markup, ends
 from .results import CaseData, MetricData
 from .selection import MAX_CASES, drawable, drawables
 from .wording import Names, Scale, metric_name, unit_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 from ..errors import MissingExtraError
-from .html import Markup, plain
+from ..markup import Markup, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..markup import Child, Markup, element
 from ..progress.wording import count_text
-from .html import Child, Markup, element
 from .results import Results
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from ..markup import Markup, element, plain
 from ..progress.wording import count_text
 from ..run.latency import Gaps
 from .charts import GapCurve, distribution, gap_curves
-from .html import Markup, element, plain
 from .parts import left_out, scroll, section, table
 from .results import CaseData, MeasuredRun, Results
 from .selection import MAX_CASES, MAX_PAIRS, Pair, gaps_s, median_run, pairs, scales_s, shown_runs

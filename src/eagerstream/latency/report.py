@@ -6,10 +6,10 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from ..markup import element, joined
 from ..whole_file import replacing
 from . import tables
 from .drawing import matplotlib_settings
-from .html import element, joined
 from .pictures import Pictures, Progress
 from .results import Results
 from .wording import Names, moment

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from ..markup import Markup, element, joined, plain
 from ..progress.wording import count_text
-from .html import Markup, element, joined, plain
 from .metrics import METRICS
 from .parts import left_out, scroll, section, table
 from .results import CaseData, ComparisonData, Results

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
+from ..markup import Markup, ends, plain
 from ..progress.wording import count_text
 from ..run.latency_data import BlockData, CallData, LatencyData, RequestData
 from .drawing import ARRIVAL, BLOCK, FAINT, GROUND, INK, ON_TOOL, RULE, TOOL, WIDE, new_figure, svg_of
-from .html import Markup, ends, plain
 from .selection import drawable, run_end_s
 from .shapes import Shapes
 from .wording import LABEL_CHARS, Scale, seconds

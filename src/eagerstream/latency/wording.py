@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
-from .html import plain
+from ..markup import plain
 from .metrics import METRICS, Unit
 from .results import CaseData, ComparisonData, Estimate, Results
 from .verdicts import size_of

@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from ....latency.html import Markup, element, joined
+from ....markup import Markup, element, joined
 from ....redaction import printable
 from .statistics import TraceStats
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TypeAlias
 
-from ..redaction import printable
+from .redaction import printable
 
 
 class Markup(str):
