@@ -31,7 +31,9 @@ def model_named(model: str, *, first_party: bool, stacklevel: int) -> str:
             raise ValueError("With first_party=False a model is required: the id of a model of Bedrock.")
         return os.environ.get(_MODEL_VARIABLE) or DEFAULT_MODEL
     if model.startswith(_RETIRED):
-        deprecated(f"The model {model}", "it was retired, and requests for it fail", stacklevel=stacklevel)
+        current = f"{DEFAULT_MODEL}, for example" if first_party else "one that Bedrock has"
+        instead = f"it was retired, and requests for it fail; name one of today: {current}"
+        deprecated(f"The model {model}", instead, stacklevel=stacklevel)
     return model
 
 
