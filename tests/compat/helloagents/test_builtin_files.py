@@ -23,14 +23,6 @@ from eagerstream.compat.helloagents import (
 from eagerstream.compat.helloagents.builtin.files import FileTool
 from tests.compat.helloagents.file_tools import EACH, each_change, touch
 
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with `config.py` in it."""
-    (tmp_path / "config.py").write_text("a = 1\nb = 2\nb = 3\n")
-    return tmp_path
-
-
 # --- the programs of the document -------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ class AdaptedTool(Tool):
 
     def run(self, parameters: dict[str, Any]) -> ToolResponse:
         """As `arun`, in an event loop of its own in another thread: it may be called anywhere, and blocks."""
+        # Not the loop of all synchronous calls: a tool that runs there may call this, and would wait for itself.
         with start_blocking_portal() as portal:
             response: ToolResponse = portal.call(self.arun, parameters)
         return response
