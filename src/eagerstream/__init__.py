@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .recording import Recording as Recording
     from .run import (
         Conversation as Conversation,
+        EarlyCalls as EarlyCalls,
         OnTruncated as OnTruncated,
         Restarted as Restarted,
         Run as Run,
@@ -117,6 +118,7 @@ _MODULES = {
     "recording": ("Recording",),
     "run": (
         "Conversation",
+        "EarlyCalls",
         "OnTruncated",
         "Restarted",
         "Run",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .conversation import Conversation
+from .early import EarlyCalls
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from .latency import CallLatency, Gaps, RequestLatency, RunLatency
 from .loop import Run, run
@@ -13,6 +14,7 @@ from .turn import Turn
 __all__ = [
     "CallLatency",
     "Conversation",
+    "EarlyCalls",
     "Gaps",
     "OnInterrupt",
     "OnTruncated",

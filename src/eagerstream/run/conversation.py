@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from random import uniform
 from typing import Any, Final, Literal, get_args
@@ -27,12 +27,12 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..stream import MessageStream, checked_messages, request_parameters
 from ..tools.breaker import CircuitBreaker
 from ..tools.call import ToolCall
-from ..tools.executor import Executor, InProcessExecutor
-from ..tools.foreign import ForeignTool, as_tool
+from ..tools.executor import Executor
+from ..tools.foreign import ForeignTool
 from ..tools.history import count_breakpoints, validate_history
-from ..tools.toolbox import Toolbox
 from ..wire.events import Message
 from .cache import with_breakpoints
+from .callable_tools import callable_tools
 from .policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, OnInterrupt, OnTruncated, Then, ending_of
 from .result import RunResult, RunStatus, add_usage
 from .settle import is_whole_call
@@ -104,8 +104,6 @@ class Conversation:
             raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
         if not isinstance(limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(limits).__name__}")
-        if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
-            raise UsageError(f"tools must be a list of tools, not {type(tools).__name__}")
         _check_count("max_tokens", max_tokens, least=0)
         if max_turns is not None:
             _check_count("max_turns", max_turns, least=1)
@@ -122,16 +120,9 @@ class Conversation:
         _check_seconds("restart_delay_s", restart_delay_s)
         if cache not in (None, "auto"):
             raise UsageError(f'cache must be "auto" or None, not {cache!r}')
-        # What runs here is looked at whatever executor there is: a tool that nothing could run is a mistake.
-        if executor is not None and circuit_breaker is not None:
-            raise UsageError("an executor of your own has to ask the circuit_breaker itself")
-        found = [as_tool(tool, runs_elsewhere=executor is not None) for tool in tools]
-        self.tools = Toolbox(tool for tool in found if tool is not None)
-        self.executor: Executor = executor or InProcessExecutor(
-            self.tools, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
+        self.tools, self.executor = callable_tools(
+            tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
         )
-        if not getattr(self.executor, "asks_approval", False) and (asking := self.tools.asking_approval()):
-            raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")
         self.result = RunResult(RunStatus.RUNNING, None, [])
         if isinstance(messages, RunResult):
             self.result.container = messages.container

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -15,7 +16,6 @@ from ..limits import Limits
 from ..marks import Clock, ReplyMarks
 from ..stream import StreamEvent, read_reply
 from ..tools.call import ToolCall
-from ..tools.definition import Tool
 from ..transports import Reply, RequestBody, Transport
 from ..wire import (
     BlockStart,
@@ -26,12 +26,12 @@ from ..wire import (
     MessageStart,
     MessageState,
     MessageStop,
-    Outcome,
     ParserFactory,
 )
 from ..wire.events import Message
 from .conversation import Conversation
 from .events import RunEvent
+from .starts import CallStarts
 from .turn import Turn
 
 _ONLY_DELTAS: Final = frozenset({InputDelta})
@@ -44,8 +44,7 @@ class _Unwanted(Exception):
 class IncomingReply:
     """One reply while it is read.
 
-    A call is admitted at the end of its own input; one whose tool streams when its input begins; one that waits for the
-    end of the message is held, and left to the run. Guards are asked while inputs grow.
+    When a call begins, `CallStarts` says.
 
     Args:
         turn: What its calls belong to.
@@ -59,7 +58,6 @@ class IncomingReply:
 
     Attributes:
         marks: What of it came when.
-        held: Calls that wait for the end of the message.
         is_cut: The rest of it is not wanted: a guard says so, or it was begun anew after something of it had run.
     """
 
@@ -76,12 +74,10 @@ class IncomingReply:
         limits: Limits,
         clock: Clock,
     ) -> None:
-        self.held: list[ToolCall] = []
         self.is_cut = False
         self._turn = turn
         self._conversation = conversation
         self._feed = feed
-        self._expect = expect
         self._admit = admit
         self._give_up = give_up
         self._limits = limits
@@ -91,13 +87,16 @@ class IncomingReply:
         self.marks = ReplyMarks(self._assembler, clock)
         self._scope = anyio.CancelScope()
         self._reply: Reply | None = None  # once it has begun to come
-        self._is_stopped = False
         self._gives_way = False
         self._voided: Message | None = None  # what had come before the peer began it anew
-        self._has_guards = conversation.tools.has_guards
-        self._guarded: dict[GrowingInput, Tool] = {}
-        self._admitted: set[ToolCall] = set()
-        self._held_groups: set[str] = set()
+        self._starts = CallStarts(
+            conversation.tools, call_of=turn.call_of, add=partial(conversation.add_call, turn), expect=expect
+        )
+
+    @property
+    def held(self) -> list[ToolCall]:
+        """Calls that wait for the end of the message."""
+        return self._starts.held
 
     @property
     def message(self) -> Message:
@@ -111,7 +110,7 @@ class IncomingReply:
 
     def stop(self) -> None:
         """Read no more of it, and begin no more of its calls; its inputs are settled all the same."""
-        self._is_stopped = True
+        self._starts.is_stopped = True
         self._scope.cancel()
 
     async def read(self, transport: Transport, request: Mapping[str, Any]) -> APIError | ProtocolError | None:
@@ -142,7 +141,7 @@ class IncomingReply:
             if self._reply is None:
                 raise
             return error
-        if self._assembler.lost_chars and not self._is_stopped:
+        if self._assembler.lost_chars and not self._starts.is_stopped:
             return ProtocolError("a call of the reply came without its beginning")
         return None
 
@@ -164,7 +163,7 @@ class IncomingReply:
     @property
     def wants_deltas(self) -> bool:
         """See `Sink.wants_deltas`."""
-        return self._feed.wants_deltas or self._has_guards
+        return self._feed.wants_deltas or self._starts.has_guards
 
     def sending(self, request: RequestBody) -> None:
         """See `Sink.sending`."""
@@ -176,7 +175,7 @@ class IncomingReply:
 
     def take(self, events: list[StreamEvent]) -> None:
         """See `Sink.take`; calls begin in here."""
-        if not self.is_cut and not self._guarded and {*map(type, events)} == _ONLY_DELTAS:
+        if not self.is_cut and not self._starts.asks_guards and {*map(type, events)} == _ONLY_DELTAS:
             self._feed.put_all(events)
             return
         for event in events:
@@ -192,18 +191,17 @@ class IncomingReply:
                 continue
             self._feed.put(event)
             if type(event) is InputDelta:  # nearly every event of a stream
-                if self._guarded:
+                if self._starts.asks_guards:
                     self._ask_guard(event.input)
                 continue
             match event:
                 case InputStart(input=input) if input.kind == "tool_use":
-                    self._begin(input)
+                    self._start(self._starts.begin(input))
                 case InputStop(input=input) if input.kind == "tool_use":
                     self._ask_guard(input)
-                    self._end(input)
+                    self._start(self._starts.end(input))
                 case MessageStart(restarted=True):
-                    self.held.clear()
-                    self._held_groups.clear()
+                    self._starts.void()
                     self._give_up(self._turn.calls)
                     self._conversation.void(self._turn)
                 case MessageStop(stop_reason=reason):
@@ -219,58 +217,12 @@ class IncomingReply:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def _begin(self, input: GrowingInput) -> None:
-        """An input begins; a call of a streaming tool begins with it."""
-        if self._is_stopped:
-            return
-        tool = self._conversation.tools.find(input.block)
-        if tool is not None and tool.guard is not None:
-            self._guarded[input] = tool
-        if tool is None or self._waits(tool):
-            return
-        if not tool.is_streaming:
-            self._expect(input)
-            return
-        call = self._conversation.add_call(self._turn, input)
+    def _start(self, call: ToolCall | None) -> None:
         if call is not None:
-            call.streams = tool.approve is None
-            self._start(call)
-
-    def _end(self, input: GrowingInput) -> None:
-        """An input is settled: its call begins, beside everything else. One that was cut off is only answered."""
-        call = self._turn.call_of(input)
-        if call is not None and call.rejected is None:
-            return  # it has begun
-        call = call or self._conversation.add_call(self._turn, input)
-        if call is None or call in self._admitted or self._is_stopped:
-            return
-        tool = self._conversation.tools.find(input.block)
-        if tool is not None and self._waits(tool) and input.outcome is Outcome.VALID:
-            self.held.append(call)
-            if tool.group is not None:
-                self._held_groups.add(tool.group.name)
-        else:
-            self._start(call)
-
-    def _waits(self, tool: Tool) -> bool:
-        """It begins when the message has ended: it says so itself, or an earlier call of its group does."""
-        return tool.start == "message" or (tool.group is not None and tool.group.name in self._held_groups)
-
-    def _start(self, call: ToolCall) -> None:
-        self._admitted.add(call)
-        self._admit(call)
-        self._gives_way = True
+            self._admit(call)
+            self._gives_way = True
 
     def _ask_guard(self, input: GrowingInput) -> None:
-        """Ask the tool's guard, if it has one, about what has come of an input."""
-        tool = self._guarded.get(input)
-        if tool is None or input.outcome is Outcome.INVALID:
-            return
-        reject = tool.rejects(input.partial)
-        if reject is None:
-            return
-        del self._guarded[input]
-        call = self._turn.call_of(input) or self._conversation.add_call(self._turn, input)
-        if call is not None:
-            call.reject(reject.reason)
+        reject = self._starts.ask_guard(input)
+        if reject is not None:
             self.is_cut = reject.cut
