@@ -87,6 +87,7 @@ class EarlyCalls:
         self._running: dict[ToolCall, anyio.CancelScope] = {}
         self._by_id: dict[str, ToolCall] = {}
         self._number = 0
+        self._has_begun = False
         self._stop_reason: str | None = None
         self._turn: Turn
         self._starts: CallStarts
@@ -106,7 +107,11 @@ class EarlyCalls:
         if not self._has_ended:
             self._end_reply(broken=True)
         self._tasks.cancel_scope.cancel()
-        return await self._tasks.__aexit__(kind, error, traceback)
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            return await self._tasks.__aexit__(kind, error, traceback)
+        # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
+        await self._tasks.__aexit__(None, None, None)
+        return False
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -136,10 +141,11 @@ class EarlyCalls:
         """
         if self._tasks is None:
             raise UsageError("enter the calls first: async with EarlyCalls(...) as calls")
+        is_first, self._has_begun = not self._has_begun, True
         if not isinstance(event, tuple):
             event = event if type(event) is dict else to_wire_event(event)
             match event:
-                case {"type": "message_start"}:
+                case {"type": "message_start"} if not is_first:
                     return self._begin_reply(event)
                 case {"type": "message_delta", "delta": {"stop_reason": str(reason)}}:
                     self._stop_reason = reason
