@@ -8,6 +8,7 @@
     ├── UsageError           our caller erred
     │   ├── HistoryError         messages or tools that the API would refuse
     │   └── MissingExtraError    an optional dependency is not installed
+    ├── WorkerLost           a process that ran a tool is gone
     ├── InputInterrupted     a value that was waited for can no longer come
     └── ToolError            raised by a tool, to answer the model with an error of its own words
 
@@ -179,6 +180,22 @@ class MissingExtraError(UsageError):
 
     def __str__(self) -> str:
         return f"{self.module} is not installed; it comes with: pip install 'eagerstream[{self.extra}]'"
+
+
+class WorkerLost(EagerStreamError):
+    """The process that ran a tool is gone, or none can be had.
+
+    Attributes:
+        reason: What became of it.
+        may_have_begun: The tool may have been called there, although nobody was told of it.
+    """
+
+    code: Final = "SERVICE_UNAVAILABLE"
+
+    def __init__(self, reason: str, *, may_have_begun: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.may_have_begun = may_have_begun
 
 
 class InputInterrupted(EagerStreamError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -14,6 +14,14 @@ from .wire.values import MISSING, Path, find
 
 
 def _tell_nobody(_: int) -> None: ...
+
+
+class TextPlace(NamedTuple):
+    """A place in the text of an input, up to which somebody has taken it; see `GrowingInput.text_after`."""
+
+    chars: int = 0
+    blocks: int = 0
+    after_blocks: int = 0
 
 
 class GrowingInput(ToolInput):
@@ -125,6 +133,23 @@ class GrowingInput(ToolInput):
         while self.outcome is None:
             await self._change()
         return self.outcome
+
+    async def changed(self) -> None:
+        """Wait for more of the text, for its end, or for an interruption."""
+        await self._change()
+
+    def text_after(self, place: TextPlace) -> tuple[str, TextPlace]:
+        """What has been written of the JSON text since `place`, and the place after it; O(what is new).
+
+        What lies beyond `Limits.max_input_chars` may be left out.
+        """
+        blocks = self._blocks  # before `_raw` is looked at, which takes their place
+        if self._raw is not None:
+            text = self._raw[place.chars :]
+        else:
+            new = b"".join(blocks[place.blocks :]).decode("utf-8", "surrogatepass") + "".join(self._tail)
+            text = new[place.after_blocks :]
+        return text, TextPlace(place.chars + len(text), len(blocks), sum(map(len, self._tail)))
 
     async def settled(self) -> None:
         """As `finished`, for who needs to know of the end and of nothing before it: the reader may take its time."""

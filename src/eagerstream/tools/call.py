@@ -41,7 +41,7 @@ _SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "with
 def _tell_nobody(*_: object) -> None: ...
 
 
-def _saved(response: ToolResponse) -> dict[str, Any]:
+def saved_response(response: ToolResponse) -> dict[str, Any]:
     """A response as JSON, whatever a tool put into it."""
     plain = response.to_dict()
     without = {name: value for name, value in plain.items() if name not in ("context", "stats")} | {"data": {}}
@@ -137,7 +137,7 @@ class ToolCall:
             "turn": self.turn,
             **{name: getattr(self, name) for name in _SAVED},
             "result": self.result,
-            "response": _saved(self.response) if self.response else None,
+            "response": saved_response(self.response) if self.response else None,
         }
 
     @classmethod

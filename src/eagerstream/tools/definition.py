@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, Protocol, Self, Unpack, cast, get_type_hints, overload
 
 import docstring_parser
@@ -51,11 +52,13 @@ class Tool:
         description: What the model reads to decide when and how to call it.
         input_schema: JSON schema of the input; empty for a tool whose schema the API knows.
         toolset: The toolset whose members it runs (`"computer"`); None for a tool of its own name.
+        options: Those with which it was made.
     """
 
     def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
         wrong = option_faults(options)
         options = cast("ToolOptions", {name: value for name, value in options.items() if name not in wrong})
+        self.options: Mapping[str, Any] = MappingProxyType(dict(options))
         self._function = function
         self._bound_to: object = None
         self.is_method = _is_method(function)
@@ -83,7 +86,7 @@ class Tool:
             raise UsageError(f"{name} cannot be a tool: {'; '.join(faults)}")
         self.__doc__ = function.__doc__
         self.__name__ = _name_of(function)
-        self.__wrapped__ = function
+        self.__wrapped__: Callable[..., Any] = function
 
     def _define(self, function: Callable[..., Any], options: ToolOptions) -> list[str]:
         """Make the definition from the function."""
@@ -193,6 +196,11 @@ class Tool:
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
+
+    @property
+    def bound_to(self) -> object:
+        """The object from which it was taken, where it is a method; None otherwise."""
+        return self._bound_to
 
     @property
     def is_unbound(self) -> bool:

@@ -20,9 +20,10 @@ from .call import CallState, ToolCall
 from .definition import Tool
 from .faults import InputError
 from .invoke import invoke
+from .invoked import Invoked, invoked
 from .options import Group
 from .places import Place, Slots
-from .response import ToolErrorCode, ToolResponse, error_response, error_text, response_of
+from .response import ToolErrorCode, error_response, error_text
 from .results import CANCELLED
 from .toolbox import Toolbox
 
@@ -194,8 +195,8 @@ class InProcessExecutor:
         if not is_early:
             await self._run(call, tool, arguments, shield=shield)
             return
-        with anyio.CancelScope(shield=shield):
-            await self._run_early(call, tool, arguments, admission.place)
+        with anyio.CancelScope() as kept:
+            await self._run_early(call, tool, arguments, admission.place, kept if shield else None)
 
     async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         """As `_arguments`; a large input is checked in a thread, and not for longer than the tool may run."""
@@ -233,49 +234,83 @@ class InProcessExecutor:
             call.fail(error)
         return None
 
+    async def _invoke(self, tool: Tool, arguments: JSONObject, call: ToolCall, begin: Callable[[], object]) -> Invoked:
+        """Call the tool: the one step that is another where tools run elsewhere.
+
+        Args:
+            tool: Whose turn it is.
+            arguments: What it is called with.
+            call: Where its progress goes.
+            begin: To be called at the moment when the tool is: the call has started, and its time runs.
+
+        Raises:
+            Exception: The tool was not reached, or nobody knows what became of it.
+        """
+        begin()
+        return await invoked(tool, arguments, call)
+
     async def _run(self, call: ToolCall, tool: Tool, arguments: JSONObject, *, shield: bool) -> None:
         timeout_s = self._timeout_s(tool)
-        call.start()
-        with anyio.move_on_after(timeout_s, shield=shield) as scope:
+        with anyio.CancelScope() as scope:
+
+            def begin() -> None:
+                call.start()
+                scope.shield = shield
+                scope.deadline = anyio.current_time() + timeout_s
+
             try:
-                returned = await tool.invoke(arguments, call)
-                call.answer(returned, include_data=tool.include_data)
+                said = await self._invoke(tool, arguments, call, begin)
+                said.settle(call)
             except (Exception, SystemExit) as error:
                 call.fail(error, include_data=tool.include_data)
         if scope.cancelled_caught:
             _refuse_late(call, timeout_s)
 
-    async def _run_early(self, call: ToolCall, tool: Tool, arguments: JSONObject, place: Place) -> None:
-        """Run a tool whose input is still written; the time that it has counts from the end of the input."""
+    async def _run_early(
+        self, call: ToolCall, tool: Tool, arguments: JSONObject, place: Place, kept: anyio.CancelScope | None
+    ) -> None:
+        """Run a tool whose input is still written; the time that it has counts from the end of the input.
+
+        Args:
+            call: The call.
+            tool: Its tool.
+            arguments: What is known of them.
+            place: Given back when the tool has ended.
+            kept: The scope around this, where a cancellation from outside must not reach a tool that has begun.
+        """
         timeout_s = self._timeout_s(tool)
-        call.start()
-        response: ToolResponse | None = None
-        raised = False
+        begun = anyio.Event()
+
+        def begin() -> None:
+            call.start()
+            if kept is not None:
+                kept.shield = True
+            begun.set()
+
+        said: Invoked | None = None
         try:
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_limit_from_the_end, call, scope, timeout_s)
+                    tasks.start_soon(_limit_from_the_end, call, begun, scope, timeout_s)
                     try:
-                        response = response_of(await tool.invoke(arguments, call))
+                        said = await self._invoke(tool, arguments, call, begin)
                     except (Exception, SystemExit) as error:
-                        call.error = error
-                        response, raised = error_response(error), True
+                        said = Invoked(error_response(error), raised=True, error=error)
+                    call.error = said.error
                     place.leave_slot()
                     # Whether what it was given is what the model meant shows only when the input is whole.
                     await call.input.settled()
                     tasks.cancel_scope.cancel()
-            if response is None:
+            if said is None:
                 _refuse_late(call, timeout_s)
                 return
             fault = await _in_thread_if_large(call, tool.fault_of, call.input)
         except anyio.get_cancelled_exc_class():
-            if response is not None:  # its work is done, and is not lost
+            if said is not None:  # its work is done, and is not lost
                 is_large = call.input.outcome is None or call.input.chars > _QUICK_CHARS
-                _end_early(
-                    call, tool, response, raised=raised, fault=CANCELLED if is_large else tool.fault_of(call.input)
-                )
+                _end_early(call, said, fault=CANCELLED if is_large else tool.fault_of(call.input))
             raise
-        _end_early(call, tool, response, raised=raised, fault=fault)
+        _end_early(call, said, fault=fault)
 
     def _refuse_if_open(self, call: ToolCall, tool: Tool | None) -> None:
         """Answer a call whose tool is to be left alone. Asked anew after each wait: others may have failed."""
@@ -294,12 +329,13 @@ class InProcessExecutor:
         return self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
 
 
-def _end_early(call: ToolCall, tool: Tool, response: ToolResponse, *, raised: bool, fault: str | None) -> None:
+def _end_early(call: ToolCall, said: Invoked, *, fault: str | None) -> None:
     """Answer a call whose tool had begun before its input was whole: it counts where the input turned out right."""
-    if call.rejected is None and fault is None and call.input.outcome is Outcome.VALID:
-        call.settle(response, raised=raised, include_data=tool.include_data)
+    is_right = call.rejected is None and fault is None and call.input.outcome is Outcome.VALID
+    if is_right or not call.ran:  # one that did not begin after all was told why
+        said.settle(call)
     else:
-        call.end_early(response, raised=raised, fault=fault)
+        call.end_early(said.response, raised=said.raised, fault=fault)
 
 
 async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> R:
@@ -316,7 +352,8 @@ def _note_failure(call: ToolCall, group: Group) -> None:
         call.failed_groups[group.name] = min(failed, call, key=lambda each: each.input.index)
 
 
-async def _limit_from_the_end(call: ToolCall, scope: anyio.CancelScope, timeout_s: float) -> None:
+async def _limit_from_the_end(call: ToolCall, begun: anyio.Event, scope: anyio.CancelScope, timeout_s: float) -> None:
+    await begun.wait()
     await call.input.settled()
     scope.deadline = anyio.current_time() + timeout_s
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..errors import UsageError
@@ -25,6 +25,10 @@ class Toolbox:
                 raise UsageError(f"more than one tool is named {name!r}")
             known[name] = tool
 
+    def __iter__(self) -> Iterator[Tool]:
+        yield from self._tools.values()
+        yield from self._toolsets.values()
+
     @property
     def names(self) -> list[str]:
         """The names that a call can have, sorted; those of toolsets' members are not known here."""
@@ -33,11 +37,11 @@ class Toolbox:
     @property
     def has_guards(self) -> bool:
         """A tool wants to see inputs while they grow."""
-        return any(tool.guard is not None for tool in (*self._tools.values(), *self._toolsets.values()))
+        return any(tool.guard is not None for tool in self)
 
     def asking_approval(self) -> list[str]:
         """Names of the tools that must not run unseen."""
-        return [tool.name for tool in (*self._tools.values(), *self._toolsets.values()) if tool.approve is not None]
+        return [tool.name for tool in self if tool.approve is not None]
 
     def find(self, block: Mapping[str, Any]) -> Tool | None:
         """The tool that a `tool_use` block calls; None where there is none."""
