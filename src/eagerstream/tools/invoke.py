@@ -68,7 +68,7 @@ async def invoke(function: Callable[[], Any], call: ToolCall | None, *, kind: Ki
     if call is not None:
         call.in_thread = True
     (returned,) = await anyio.to_thread.run_sync(
-        partial(_call_in_thread, function, call, _soon()), abandon_on_cancel=True, limiter=limiter
+        partial(_call_in_thread, function, call, soon_of_loop()), abandon_on_cancel=True, limiter=limiter
     )
     if inspect.iscoroutine(returned):
         return await _watched(returned, call)
@@ -88,7 +88,7 @@ def _unwrapped(function: Callable[..., Any]) -> Any:
 _Soon: TypeAlias = Callable[[Callable[[], object]], object]
 
 
-def _soon() -> _Soon:
+def soon_of_loop() -> _Soon:
     """How a thread has something done on this event loop, without waiting for it.
 
     Waiting, as `anyio.from_thread` does, would never end in a thread that outlives its loop.

@@ -102,7 +102,8 @@ class FairQueue(Generic[W]):
         found = self._owners.setdefault(owner, _Owner())
         found.waiting.append(ticket)
         self.waiting += 1
-        self._enter(owner, found)
+        if len(found.waiting) == 1:
+            self._enter(owner, found)
         self._give()
         try:
             await ticket.ready.wait()

@@ -55,7 +55,7 @@ class Workers(Protocol):
         """Why a tool cannot run in these workers, to be read after its name; None where it can."""
         ...
 
-    def line(self, call: ToolCall, tool: Tool, owner: object) -> AbstractAsyncContextManager[Line]:
+    def line(self, call: ToolCall, tool: Tool, owner: object, /) -> AbstractAsyncContextManager[Line]:
         """Wait for a free worker, and be put through to it.
 
         Leaving it before the worker's last word ends what still runs there, if need be with the worker.
