@@ -52,7 +52,7 @@ def loads(pickled: bytes) -> Any:
 
 def as_bytes(value: Any) -> bytes:
     """A value pickled; one that cannot be crosses in its JSON form, and what has none as text."""
-    pickled = _pickled(value)
+    pickled = pickled_or_none(value)
     if pickled is not None:
         return pickled
     plain: Any = f"<{type(value).__name__}>"
@@ -63,7 +63,7 @@ def as_bytes(value: Any) -> bytes:
 
 def response_as_bytes(response: ToolResponse) -> bytes:
     """A response pickled; one that cannot be crosses as what its JSON form says."""
-    pickled = _pickled(response)
+    pickled = pickled_or_none(response)
     return dumps(ToolResponse.from_dict(saved_response(response))) if pickled is None else pickled
 
 
@@ -72,7 +72,7 @@ def error_as_bytes(error: BaseException) -> bytes:
     told = "".join(traceback.format_exception(error))
     with suppress(Exception):
         error.add_note(f"In the worker:\n{without_middle(told, _MAX_NOTE_CHARS)}")
-    pickled = _pickled(error)
+    pickled = pickled_or_none(error)
     return dumps(RemoteError(error_text(error))) if pickled is None else pickled
 
 
@@ -101,7 +101,7 @@ def error_from(pickled: bytes) -> BaseException:
         return RemoteError(f"an exception that cannot be read here: {error_text(error)}")
 
 
-def _pickled(value: Any) -> bytes | None:
+def pickled_or_none(value: Any) -> bytes | None:
     """A value pickled; None where it cannot be, or could not be read again."""
     try:
         pickled = dumps(value)

@@ -11,12 +11,13 @@ import anyio.abc
 from ..cancellation import raise_if_cancelled
 from ..growing import GrowingInput
 from ..tools.call import ToolCall
+from ..tools.content import dump_json
 from ..tools.definition import Tool
 from ..tools.faults import InputError
 from ..tools.invoked import Invoked, invoked
 from ..tools.response import ToolErrorCode, error_response, error_text
 from ..wire import InputAccumulator, JSONObject, Outcome
-from .crossing import as_bytes, error_as_bytes, response_as_bytes
+from .crossing import as_bytes, error_as_bytes, pickled_or_none, response_as_bytes
 from .line import HostLine
 from .messages import Begin, Cancel, Cancelled, End, Ended, Interrupt, LastWord, More, Progress, Refused, Started
 
@@ -167,5 +168,12 @@ class _Hosted:
 
 
 def _ended(said: Invoked, call: ToolCall) -> Ended:
+    response = pickled_or_none(said.response)
+    if response is None and said.include_data:
+        try:
+            dump_json(said.response.data)  # as its result would have to: afterwards its JSON form stands for it
+        except (TypeError, ValueError) as fault:
+            said = Invoked(error_response(fault), raised=True, error=fault)
+    response = response or response_as_bytes(said.response)
     error = None if said.error is None else error_as_bytes(said.error)
-    return Ended(response_as_bytes(said.response), said.raised, error, said.include_data, call.blocked_s)
+    return Ended(response, said.raised, error, said.include_data, call.blocked_s)
