@@ -74,10 +74,15 @@ async def answered(executor: Executor, written: Written) -> ToolCall:
 async def lines_of(log: Path, count: int) -> list[str]:
     """What tools have noted, when there are so many lines."""
     while True:
-        lines = log.read_text().splitlines() if log.exists() else []
+        lines = noted(log)
         if len(lines) >= count:
             return lines
         await anyio.sleep(0.005)
+
+
+def noted(log: Path) -> list[str]:
+    """What tools have noted so far."""
+    return log.read_text().splitlines() if log.exists() else []
 
 
 def content(call: ToolCall) -> Any:

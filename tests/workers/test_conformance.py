@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,10 @@ async def test_plain_function(make: MakeExecutor) -> None:
     assert content(await answered(make([tools.halve]), a_call("halve", n=5))) == "2.5"
 
 
+def _has_more_than(values: list[Any], count: int) -> bool:
+    return len(values) > count
+
+
 async def test_items_as_they_are_written(make: MakeExecutor) -> None:
     """A tool has each item before the model has begun to write the next one: the test writes it only then."""
     written = Written("read_items")
@@ -78,7 +83,7 @@ async def test_items_as_they_are_written(make: MakeExecutor) -> None:
         with anyio.fail_after(30):
             for number in range(4):
                 written.write(f'"line {number}"' if not number else f', "line {number}"')
-                await written.until(lambda wanted=number: len(written.progress) > wanted)
+                await written.until(partial(_has_more_than, written.progress, number))
                 assert written.call.state is CallState.RUNNING
         written.write("]}")
         written.end()
@@ -320,7 +325,7 @@ async def test_cancellation_while_the_input_grows(make: MakeExecutor) -> None:
                 tasks.start_soon(executor.execute, written.call)
                 written.write(written_before)
                 if '"a"' in written_before:
-                    await written.until(lambda seen=written: seen.progress)
+                    await written.until(partial(_has_more_than, written.progress, 0))
                 else:
                     await anyio.lowlevel.checkpoint()
                 tasks.cancel_scope.cancel()
@@ -356,6 +361,7 @@ async def test_circuit_breaker(make: MakeExecutor) -> None:
     assert call.response.code == "CIRCUIT_OPEN"
 
 
+@pytest.mark.slow
 async def test_large_input_and_result(make: MakeExecutor) -> None:
     """Ten megabytes go in, and come out."""
     size = 10_000_000

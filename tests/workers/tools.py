@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,14 @@ def note(log: str, text: str) -> None:
     """Add a line to a file; several processes may do it at the same time."""
     with Path(log).open("a") as file:
         file.write(f"{text}\n")
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    """Wait for what another process does."""
+    while True:
+        if is_so():
+            return
+        await anyio.sleep(0.005)
 
 
 @tool
@@ -154,8 +162,7 @@ async def cleans_up(log: str) -> str:
 async def finishes(log: str, gate: str) -> str:
     """End when a file is there, whatever happens."""
     note(log, "begun")
-    while not Path(gate).exists():
-        await anyio.sleep(0.005)
+    await _until(Path(gate).exists)
     note(log, "ended")
     return "finished"
 
@@ -164,8 +171,7 @@ async def finishes(log: str, gate: str) -> str:
 async def waits_for(log: str, name: str, others: int) -> str:
     """Wait until so many calls have begun."""
     note(log, name)
-    while len(Path(log).read_text().splitlines()) < others:
-        await anyio.sleep(0.005)
+    await _until(lambda: len(Path(log).read_text().splitlines()) >= others)
     return name
 
 
@@ -331,11 +337,9 @@ async def dies_reading(log: str, lines: ItemStream[str], call: ToolCall) -> str:
 async def ignores_cancellation(log: str) -> str:
     """Does not end when it is asked to."""
     note(log, f"{os.getpid()}")
-    while True:
-        try:
-            await anyio.sleep_forever()
-        except anyio.get_cancelled_exc_class():
-            await asyncio.sleep(0)
+    with anyio.CancelScope(shield=True):
+        await anyio.sleep_forever()
+    return "never"
 
 
 @tool

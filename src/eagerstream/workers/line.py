@@ -18,6 +18,7 @@ class Line(Protocol):
 
         Raises:
             WorkerLost: The worker is gone.
+            ToolError: The message is too large.
         """
         ...
 

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from ..errors import WorkerLost
+from ..errors import ToolError, WorkerLost
 from .crossing import loads
 from .frames import CONTROL, HEADER, Failed, FromProcess, Open, Ready, Setup, frame
 from .messages import Cancelled, Ended, FromWorker, Progress, Refused, Started, ToWorker
@@ -89,7 +89,9 @@ class WorkerProcess:
     def open(self, reference: bytes) -> ProcessLine:
         """A line for a call of a tool."""
         self._last_number += 1
-        line = self._lines[self._last_number] = ProcessLine(self, self._last_number, reference)
+        line = self._lines[self._last_number] = ProcessLine(
+            self, self._last_number, reference, max_message_bytes=self._setup.max_message_bytes
+        )
         if self.lost is not None:
             line.lose(self.lost)
         return line
@@ -210,8 +212,9 @@ class WorkerProcess:
 class ProcessLine:
     """A call's line, at the pool's end; see `Line`."""
 
-    def __init__(self, worker: WorkerProcess, number: int, reference: bytes) -> None:
+    def __init__(self, worker: WorkerProcess, number: int, reference: bytes, *, max_message_bytes: int) -> None:
         self.number = number
+        self._max_message_bytes = max_message_bytes
         self._worker = worker
         self._opening = frame(number, Open(reference))
         self._received: deque[FromWorker] = deque()
@@ -226,8 +229,11 @@ class ProcessLine:
 
     async def send(self, message: ToWorker) -> None:
         """See `Line.send`."""
+        written = frame(self.number, message)
+        if len(written) - HEADER.size > self._max_message_bytes:
+            raise ToolError(f"Not executed: the input is larger than max_message_bytes={self._max_message_bytes}.")
         opening, self._opening = self._opening, b""
-        await self._worker.send(opening + frame(self.number, message))
+        await self._worker.send(opening + written)
 
     async def receive(self) -> FromWorker:
         """See `Line.receive`."""
