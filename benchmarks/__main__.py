@@ -24,6 +24,7 @@ BENCHMARKS = (
     "unwatched",
     "loopback_run",
     "hand_off",
+    "executors",
     "many_inputs",
     "watchers",
     "latency_marks",

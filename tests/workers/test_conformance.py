@@ -412,7 +412,10 @@ async def _run(url: str, make: MakeExecutor) -> eagerstream.RunResult:
     order: list[str] = []
     request: dict[str, Any] = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Go."}]}
     executor = make(known)
-    async with eagerstream.run(HTTPTransport(base_url=url), tools=known, executor=executor, **request) as run:
+    async with (
+        HTTPTransport(base_url=url) as transport,
+        eagerstream.run(transport, tools=known, executor=executor, **request) as run,
+    ):
         async for event in run:
             order.append(type(event).__name__)
     # The streaming tool told of its first line before its input had ended.

@@ -97,6 +97,8 @@ async def test_cancelling_loses_no_place() -> None:
         await _settle()
         queue.give_back("a", "w")
         tasks.cancel_scope.cancel()
+    if len(takers.got) > 1:  # it was faster than its cancellation
+        queue.give_back("b", "w")
     with anyio.fail_after(5):
         await takers.take("c")
     assert (queue.waiting, queue.busy) == (0, 1)

@@ -23,6 +23,10 @@ def note(log: str, text: str) -> None:
         file.write(f"{text}\n")
 
 
+def _notes(log: str) -> int:
+    return len(Path(log).read_text().splitlines())
+
+
 async def _until(is_so: Callable[[], bool]) -> None:
     """Wait for what another process does."""
     while True:
@@ -171,7 +175,7 @@ async def finishes(log: str, gate: str) -> str:
 async def waits_for(log: str, name: str, others: int) -> str:
     """Wait until so many calls have begun."""
     note(log, name)
-    await _until(lambda: len(Path(log).read_text().splitlines()) >= others)
+    await _until(lambda: _notes(log) >= others)
     return name
 
 
@@ -238,7 +242,7 @@ class HasALock(Exception):
 
 ERRORS: dict[str, Any] = {
     "plain": lambda: ValueError("not that"),
-    "no message": lambda: RuntimeError(),
+    "no message": RuntimeError,
     "key": lambda: KeyError("name"),
     "code": lambda: FileNotFoundError(2, "No such file", "x"),
     "timeout": lambda: TimeoutError("too slow"),
@@ -255,13 +259,15 @@ ERRORS: dict[str, Any] = {
 @tool
 async def fails(kind: str) -> str:
     """Raise."""
-    raise ERRORS[kind]()
+    error = ERRORS[kind]()
+    raise error
 
 
 @tool
 def fails_in_thread(kind: str) -> str:
     """Raise in a thread."""
-    raise ERRORS[kind]()
+    error = ERRORS[kind]()
+    raise error
 
 
 RESPONSES: dict[str, Any] = {
@@ -275,7 +281,7 @@ RESPONSES: dict[str, Any] = {
     "content": lambda: ToolResponse.success("with", content=[text_block("more")]),
     "lock in data": lambda: ToolResponse.success("some", {"lock": _Lock(), "n": 1}),
     "bad content": lambda: ToolResponse.success("some", content=[{"type": "video"}]),
-    "no json": lambda: object(),
+    "no json": object,
     "surrogate": lambda: "a\ud800b",
 }
 
@@ -304,7 +310,7 @@ async def odd_progress(call: ToolCall) -> str:
 
 async def _dies_at_first(log: str) -> str:
     note(log, f"{os.getpid()}")
-    if len(Path(log).read_text().splitlines()) == 1:
+    if _notes(log) == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return "survived"
 
