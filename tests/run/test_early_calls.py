@@ -155,7 +155,8 @@ async def test_a_tool_that_waits_for_the_message() -> None:
         ran.append(path)
         return "gone"
 
-    async with entered(delete) as calls:
+    told: list[ToolCall] = []
+    async with entered(delete, on_stop=told.append) as calls:
         feed(calls, message_start(), *called(0, "delete", '{"path": "a"}'))
         await anyio.wait_all_tasks_blocked()
         assert ran == []
@@ -169,6 +170,7 @@ async def test_a_tool_that_waits_for_the_message() -> None:
     assert ran == ["a"]
     assert refused.withdrawn
     assert broken.withdrawn
+    assert told[1:] == [refused, broken]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ class EarlyCalls:
         self._tasks: TaskGroup | None = None
         self._running: dict[ToolCall, anyio.CancelScope] = {}
         self._by_id: dict[str, ToolCall] = {}
+        self._stopped: set[ToolCall] = set()  # whose end was told
         self._number = 0
         self._has_begun = False
         self._stop_reason: str | None = None
@@ -176,6 +177,7 @@ class EarlyCalls:
     def _begin_turn(self) -> None:
         self._number += 1
         self._stop_reason = None
+        self._stopped.clear()
         self._by_id = {id: call for id, call in self._by_id.items() if call in self._running}
         self._turn = Turn(self._number, executor=self._executor, limits=self._limits)
         self._starts = CallStarts(self.tools, call_of=self._turn.call_of, add=partial(self._add, self._turn))
@@ -190,6 +192,8 @@ class EarlyCalls:
                 self._by_id.pop(call.id, None)
                 if call in self._running:
                     self._running[call].cancel()
+                else:
+                    self._tell_stop(call)
         self._begin_turn()
         return events + self._take(self._accumulator.feed(event))
 
@@ -209,6 +213,9 @@ class EarlyCalls:
                 self._start(call)
             else:
                 call.withdraw(NOT_RUN)
+        for call in self._turn.calls:
+            if call.result is not None and call not in self._running:
+                self._tell_stop(call)  # of what never began
 
     def _take(self, events: list[InputEvent[GrowingInput]]) -> list[InputEvent[GrowingInput]]:
         for event in events:
@@ -253,4 +260,9 @@ class EarlyCalls:
             del self._running[call]
             answer(call)  # where it was cancelled
             call.let_go()
+            self._tell_stop(call)
+
+    def _tell_stop(self, call: ToolCall) -> None:
+        if call not in self._stopped:
+            self._stopped.add(call)
             self._on_stop(call)
