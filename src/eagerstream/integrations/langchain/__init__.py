@@ -1,0 +1,31 @@
+"""LangChain and LangGraph: their chat models, their tools, and a node that starts tools early. Extra `langchain`.
+
+::
+
+    from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("agent", EarlyToolsNode(ChatAnthropic(model=...), [make_file, get_weather]))
+    graph.add_edge(START, "agent")
+    graph.add_conditional_edges("agent", early_tools_condition)
+
+`ChunkReader` follows the inputs in a chat model's chunks, whoever runs the calls. `as_langchain_tool` and
+`from_langchain_tool` take tools from here to there, and from there to here.
+
+LangChain is for asyncio alone.
+"""
+
+from __future__ import annotations
+
+try:
+    from .chunks import ChunkReader
+    from .conversion import as_langchain_tool, from_langchain_tool
+    from .node import EarlyToolsNode, early_tools_condition
+except ModuleNotFoundError as error:
+    if not (error.name or "").startswith(("langchain_core", "langgraph")):
+        raise
+    from ...errors import MissingExtraError
+
+    raise MissingExtraError("langchain", "langgraph" if "langgraph" in str(error.name) else "langchain-core") from error
+
+__all__ = ["ChunkReader", "EarlyToolsNode", "as_langchain_tool", "early_tools_condition", "from_langchain_tool"]

@@ -1,0 +1,67 @@
+"""`ChunkReader`: the tool calls in a chat model's chunks, told as wire events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic
+
+from langchain_core.messages import AIMessageChunk, BaseMessageChunk
+
+from ...wire.events import InputEvent, InputStart
+from ...wire.type_variables import InputT
+from ..tool_call_chunks import ToolCallChunks
+
+_REASONS: Final = ("stop_reason", "finish_reason", "stopReason", "done_reason")
+"""Where providers say in `response_metadata` why the model stopped."""
+
+
+def stop_reason(metadata: Mapping[str, Any]) -> str | None:
+    """Why the model stopped, in its provider's word for it; None where `response_metadata` does not say."""
+    found = (metadata.get(name) for name in _REASONS)
+    return next((reason.lower() for reason in found if isinstance(reason, str) and reason), None)
+
+
+class ChunkReader(Generic[InputT]):
+    """Reads the chunks of one reply, of `model.astream(...)` or `model.stream(...)`, whatever the provider.
+
+        reader = ChunkReader(InputAccumulator().feed)
+        async for chunk in model.astream(messages):
+            for event in reader.feed(chunk):
+                ...
+        reader.close()
+
+    LangChain does not tell where a call ends: it ends when its arguments are a whole object and the next call begins,
+    or when the reply ends.
+
+    Args:
+        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
+    """
+
+    def __init__(self, feed: Callable[[Mapping[str, Any]], list[InputEvent[InputT]]]) -> None:
+        self._pieces = ToolCallChunks(feed)
+        self._inputs: list[InputT] = []
+
+    def feed(self, chunk: BaseMessageChunk) -> list[InputEvent[InputT]]:
+        """What a chunk means for the inputs; one that says why the model stopped ends them.
+
+        Raises:
+            LimitError, ProtocolError: As the `feed` that was given.
+        """
+        if not isinstance(chunk, AIMessageChunk):
+            return []
+        events: list[InputEvent[InputT]] = []
+        for piece in chunk.tool_call_chunks:
+            events += self._pieces.piece(
+                index=piece.get("index"), id=piece.get("id"), name=piece.get("name"), arguments=piece.get("args")
+            )
+        self._inputs += [event.input for event in events if isinstance(event, InputStart)]
+        reason = stop_reason(chunk.response_metadata)
+        return events if reason is None else events + self._pieces.end(reason)
+
+    def close(self) -> list[InputEvent[InputT]]:
+        """No more chunks. Where no chunk said why, and every input is whole, the reply counts as whole, too.
+
+        Raises:
+            LimitError, ProtocolError: As `feed`.
+        """
+        return self._pieces.end("stop" if all(input.is_finished() for input in self._inputs) else None)
