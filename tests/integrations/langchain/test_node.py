@@ -10,8 +10,7 @@ import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import InjectedToolCallId
-from langchain_core.tools import tool as langchain_tool
+from langchain_core.tools import InjectedToolCallId, tool as langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
@@ -184,7 +183,9 @@ async def test_a_tool_that_fails() -> None:
         """Fail, with data."""
         return eagerstream.ToolResponse.error("TIMEOUT", "too slow", data={"after_s": 3})
 
-    calls = reply(tool_use("broken", {"a": 1}), tool_use("broken", {"a": "x"}), tool_use("ours", {}), tool_use("no", {}))
+    calls = reply(
+        tool_use("broken", {"a": 1}), tool_use("broken", {"a": "x"}), tool_use("ours", {}), tool_use("no", {})
+    )
     with ReplayServer(Scenario(calls, DONE)) as server:
         _said, *results, _done = await answers(agent(server, [broken, ours]))
     assert [result.status for result in results if isinstance(result, ToolMessage)] == ["error"] * 4

@@ -24,11 +24,12 @@ def stop_reason(metadata: Mapping[str, Any]) -> str | None:
 class ChunkReader(Generic[InputT]):
     """Reads the chunks of one reply, of `model.astream(...)` or `model.stream(...)`, whatever the provider.
 
-        reader = ChunkReader(InputAccumulator().feed)
+        accumulator = InputAccumulator()
+        reader = ChunkReader(accumulator.feed)
         async for chunk in model.astream(messages):
             for event in reader.feed(chunk):
                 ...
-        reader.close()
+        events = reader.close() + accumulator.close()
 
     LangChain does not tell where a call ends: it ends when its arguments are a whole object and the next call begins,
     or when the reply ends.
@@ -59,7 +60,10 @@ class ChunkReader(Generic[InputT]):
         return events if reason is None else events + self._pieces.end(reason)
 
     def close(self) -> list[InputEvent[InputT]]:
-        """No more chunks. Where no chunk said why, and every input is whole, the reply counts as whole, too.
+        """No more chunks. Where none said why the model stopped, the reply is whole if every input is.
+
+        If not, it broke off, and nothing is told: `finish` of `EarlyCalls`, `close` of an `InputAccumulator` settles
+        the rest.
 
         Raises:
             LimitError, ProtocolError: As `feed`.

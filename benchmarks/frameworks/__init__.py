@@ -1,0 +1,81 @@
+"""What early start wins in a framework: one paced scenario, the framework alone and with us, by turns."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import anyio
+
+from eagerstream.replay import Scenario, Timing, reply, text, tool_use
+
+TOOL_S = 0.4
+TOKENS_PER_SECOND = 50
+LINES = [f"line {number} of a text that is written while it is read" for number in range(40)]
+CITIES = ["Oslo", "Lima", "Vienna"]
+
+
+@dataclass
+class Course:
+    """What happened in one run, in order, and when, in seconds from its request."""
+
+    started_s: float = field(default_factory=perf_counter)
+    events: list[tuple[str, float]] = field(default_factory=list)
+
+    def note(self, what: str) -> None:
+        self.events.append((what, perf_counter() - self.started_s))
+
+    def at(self, what: str) -> float:
+        """When it happened first."""
+        return next(at_s for name, at_s in self.events if name == what)
+
+    def place(self, what: str) -> int:
+        """Where it stands among the events."""
+        return [name for name, _ in self.events].index(what)
+
+
+Side = Callable[[Course], Awaitable[None]]
+"""One run. It notes `effect` when a tool first does something, `last byte` of the reply with the calls, `results` when
+all are there, and `end`."""
+
+
+def scenario(tokens_per_second: float = TOKENS_PER_SECOND, lines: int = len(LINES)) -> Scenario:
+    """Three calls and a tool over a long array in one reply, then the answer."""
+    calls = [tool_use("get_weather", {"city": city}) for city in CITIES]
+    long = tool_use("write", {"lines": LINES[:lines]})
+    return Scenario(reply(*calls, long), reply(text("Done.")), timing=Timing(tokens_per_second=tokens_per_second))
+
+
+async def compare(alone: Side, early: Side, *, repeats: int) -> tuple[list[Course], list[Course]]:
+    """The courses of both sides, run by turns."""
+    courses: tuple[list[Course], list[Course]] = ([], [])
+    for number in range(2 * repeats):
+        course = Course()
+        await (alone, early)[number % 2](course)
+        courses[number % 2].append(course)
+    return courses
+
+
+def row(name: str, courses: tuple[list[Course], list[Course]]) -> str:
+    """A row of a Markdown table: seconds alone and with us, and their ratio, for each mark; medians."""
+    cells = [name]
+    for mark in ("effect", "results", "end"):
+        alone, early = (statistics.median(course.at(mark) for course in side) for side in courses)
+        cells.append(f"{alone:.2f} s / {early:.2f} s ({alone / early:.1f} times)")
+    return f"| {' | '.join(cells)} |"
+
+
+HEAD = """\
+| framework, alone / with eagerstream | to a tool's first effect | to all results | to the end |
+| --- | --- | --- | --- |"""
+
+
+def main(name: str, alone: Side, early: Side, *, repeats: int) -> None:
+    """Measure, and print the table of one framework."""
+
+    async def measure() -> tuple[list[Course], list[Course]]:
+        return await compare(alone, early, repeats=repeats)
+
+    print(f"{HEAD}\n{row(name, anyio.run(measure))}")

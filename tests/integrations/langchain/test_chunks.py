@@ -1,0 +1,132 @@
+"""The inputs in a chat model's chunks are those that the model wrote, whichever the provider."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.messages.tool import tool_call_chunk
+
+import eagerstream
+from eagerstream import InputAccumulator, InputStart, InputStop, ItemStream, Outcome, Recording, ToolInput
+from eagerstream.integrations.langchain import ChunkReader, EarlyToolsNode
+from eagerstream.integrations.langchain.chunks import stop_reason
+from eagerstream.replay import ReplayServer, reply, text, tool_use
+from eagerstream.wire.events import InputEvent
+from tests.integrations.langchain.support import OpenAIServer, answers, chat_model, graph_of, openai_call, openai_model
+
+pytestmark = pytest.mark.anyio
+
+
+async def _inputs(model: Any, question: str = "Go.") -> list[ToolInput]:
+    accumulator = InputAccumulator()
+    reader = ChunkReader(accumulator.feed)
+    events: list[InputEvent[ToolInput]] = []
+    async for chunk in model.astream(question):
+        events += reader.feed(chunk)
+    events += reader.close() + accumulator.close()
+    kinds = [type(event) for event in events]
+    assert kinds.count(InputStart) == kinds.count(InputStop)
+    return [event.input for event in events if isinstance(event, InputStop)]
+
+
+_TOOL = {"name": "a", "description": "A.", "input_schema": {"type": "object"}}
+
+
+async def _from_anthropic(recording: Recording, **options: Any) -> list[tuple[str, Outcome | None]]:
+    with ReplayServer(recording) as server:
+        found = await _inputs(chat_model(server, **options).bind_tools([_TOOL]))
+    assert all(input.name == "a" and input.id.startswith("toolu_") for input in found)
+    return [(input.raw, input.outcome) for input in found]
+
+
+async def test_anthropic() -> None:
+    """Text between calls, an empty input, and one that is not JSON; then one that was cut."""
+    whole = [text("First."), tool_use("a", {"x": [1, 2]}), text("Then."), tool_use("a", '{"x": 1, y}')]
+    found = [('{"x": [1, 2]}', Outcome.VALID), ('{"x": 1, y}', Outcome.INVALID)]
+    assert await _from_anthropic(reply(*whole, tool_use("a", ""))) == [*found, ("", Outcome.VALID)]
+    cut = reply(*whole, tool_use("a", '{"x": "cu', closed=False), stop_reason="max_tokens")
+    assert await _from_anthropic(cut) == [*found, ('{"x": "cu', Outcome.INCOMPLETE)]
+
+
+async def test_without_a_stop_reason() -> None:
+    """ChatAnthropic leaves it out with `stream_usage=False`: whole inputs are whole, one that was cut is not."""
+    for last, outcome in (('{"x": 2}', Outcome.VALID), ('{"x": ', Outcome.INCOMPLETE)):
+        found = await _from_anthropic(reply(tool_use("a", {}), tool_use("a", last)), stream_usage=False)
+        assert found == [("{}", Outcome.VALID), (last, outcome)]
+
+
+async def test_openai() -> None:
+    """The same, from the deltas of chat completions."""
+    deltas = [
+        {"role": "assistant", "content": "I will."},
+        *openai_call(0, "call_1", "a", '{"x"', ": 1}"),
+        *openai_call(1, "call_2", "b", '{"y": tr', "ue}"),
+    ]
+    with OpenAIServer(deltas) as server:
+        found = await _inputs(openai_model(server))
+    assert [(input.id, input.name, input.value) for input in found] == [
+        ("call_1", "a", {"x": 1}),
+        ("call_2", "b", {"y": True}),
+    ]
+
+
+async def test_a_graph_with_openai() -> None:
+    """Our tools are its function tools, a streaming one included; what is not JSON goes back as it came."""
+
+    @eagerstream.tool
+    async def count(lines: ItemStream[str]) -> str:
+        """Count lines."""
+        return f"{len([line async for line in lines])} lines"
+
+    calls = [
+        *openai_call(0, "call_1", "count", '{"lines": ["a', '", "b"]}'),
+        *openai_call(1, "call_2", "count", '{"lines": [}'),
+    ]
+    with OpenAIServer(calls, [{"role": "assistant", "content": "Done."}]) as server:
+        said, counted, refused, done = await answers(graph_of(EarlyToolsNode(openai_model(server), [count])))
+    assert isinstance(said, AIMessage)
+    assert [call["id"] for call in said.invalid_tool_calls] == ["call_2"]
+    assert (counted.content, done.content) == ("2 lines", "Done.")
+    assert isinstance(refused, ToolMessage)
+    assert refused.status == "error"
+    (function,) = server.bodies[0]["tools"]
+    assert function["function"]["parameters"]["properties"]["lines"]["items"] == {"type": "string"}
+    _question, assistant, *results = server.bodies[1]["messages"]
+    assert [call["function"]["arguments"] for call in assistant["tool_calls"]] == [
+        '{"lines": ["a", "b"]}',
+        '{"lines": [}',
+    ]
+    assert [result["tool_call_id"] for result in results] == ["call_1", "call_2"]
+
+
+_CALLS = st.lists(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=5), max_size=3), max_size=4)
+
+
+@given(calls=_CALLS, data=st.data())
+def test_any_cutting_gives_the_same_inputs(calls: list[dict[str, Any]], data: st.DataObject) -> None:
+    """However the arguments are cut into chunks, and with or without whitespace chunks between calls."""
+    reader = ChunkReader(InputAccumulator().feed)
+    events: list[InputEvent[ToolInput]] = []
+    for index, arguments in enumerate(calls):
+        pieces = [tool_call_chunk(index=index, id=f"call_{index}", name="a", args="")]
+        rest = json.dumps(arguments)
+        while rest:
+            size = data.draw(st.integers(1, len(rest)))
+            pieces.append(tool_call_chunk(index=index, args=rest[:size]))
+            rest = rest[size:]
+        for piece in pieces:
+            events += reader.feed(AIMessageChunk("", tool_call_chunks=[piece]))
+    events += reader.feed(AIMessageChunk("", response_metadata={"finish_reason": "STOP"}))
+    assert reader.feed(AIMessageChunk("", chunk_position="last")) == reader.close() == []
+    assert [event.input.value for event in events if isinstance(event, InputStop)] == calls
+
+
+def test_where_providers_say_why_the_model_stopped() -> None:
+    """Each has a word of its own for it, and some have none."""
+    assert stop_reason({"stop_reason": "tool_use"}) == stop_reason({"stopReason": "tool_use"}) == "tool_use"
+    assert stop_reason({"finish_reason": "STOP"}) == stop_reason({"done_reason": "stop"}) == "stop"
+    assert stop_reason({"stop_reason": None, "model_name": "m"}) is None
