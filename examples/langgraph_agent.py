@@ -4,6 +4,7 @@ Needs ANTHROPIC_API_KEY and langchain-anthropic. Usage: python langgraph_agent.p
 """
 
 import sys
+from typing import Any
 
 import anyio
 from langchain_anthropic import ChatAnthropic
@@ -39,8 +40,9 @@ def word_of_the_day() -> str:
 
 
 async def main(model: str) -> None:
-    graph = StateGraph(MessagesState)
-    graph.add_node("agent", EarlyToolsNode(ChatAnthropic(model=model), [show_poem, word_of_the_day]))
+    graph: Any = StateGraph(MessagesState)
+    options: Any = {"model": model}
+    graph.add_node("agent", EarlyToolsNode(ChatAnthropic(**options), [show_poem, word_of_the_day]))
     graph.add_edge(START, "agent")
     graph.add_conditional_edges("agent", early_tools_condition)
     question = {"messages": [("user", "Show me a long poem about the word of the day.")]}

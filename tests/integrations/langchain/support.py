@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import AnyMessage
 from langchain_core.tools import BaseTool
@@ -26,7 +27,7 @@ def chat_model(server: ReplayServer, **options: Any) -> ChatAnthropic:
     """The real client."""
     # Its parameters go by aliases, of which the type checker knows nothing.
     settings: dict[str, Any] = {"model": "claude-opus-4-7", "base_url": server.base_url, "max_retries": 0}
-    return ChatAnthropic(**(settings | {"api_key": SecretStr("simulated")} | options))
+    return ChatAnthropic(**settings, api_key=SecretStr("simulated"), **options)
 
 
 def graph_of(node: Any, *, later: Sequence[BaseTool] = (), state: Any = MessagesState, **compiled: Any) -> Any:
@@ -76,10 +77,11 @@ class _Completions:
         deltas = self._replies[len(self._bodies)]
         self._bodies.append(json.loads(body))
         reason = "tool_calls" if any("tool_calls" in delta for delta in deltas) else "stop"
-        choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
         choices.append({"index": 0, "delta": {}, "finish_reason": reason})
         about = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-        events = [*(json.dumps(about | {"choices": [choice]}) for choice in choices), "[DONE]"]
+        chunks: list[dict[str, Any]] = [{**about, "choices": [choice]} for choice in choices]
+        events = [*map(json.dumps, chunks), "[DONE]"]
         headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": "".join(f"data: {event}\n\n" for event in events).encode()})
@@ -97,7 +99,8 @@ class OpenAIServer(ThreadedServer):
 def openai_model(server: OpenAIServer) -> ChatOpenAI:
     """The real client of the other protocol."""
     settings: dict[str, Any] = {"base_url": f"http://127.0.0.1:{server.port}/v1", "api_key": SecretStr("simulated")}
-    return ChatOpenAI(model="gpt-4o", max_retries=0, **settings)
+    settings |= {"http_client": httpx.Client(verify=False), "http_async_client": httpx.AsyncClient(verify=False)}
+    return ChatOpenAI(model="gpt-4o", max_retries=0, **settings)  # without certificates to load
 
 
 def openai_call(index: int, id: str, name: str, *pieces: str) -> list[dict[str, Any]]:

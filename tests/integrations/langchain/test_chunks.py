@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 
@@ -59,6 +59,7 @@ async def test_without_a_stop_reason() -> None:
         assert found == [("{}", Outcome.VALID), (last, outcome)]
 
 
+@pytest.mark.slow
 async def test_openai() -> None:
     """The same, from the deltas of chat completions."""
     deltas = [
@@ -74,6 +75,7 @@ async def test_openai() -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_a_graph_with_openai() -> None:
     """Our tools are its function tools, a streaming one included; what is not JSON goes back as it came."""
 
@@ -106,6 +108,7 @@ async def test_a_graph_with_openai() -> None:
 _CALLS = st.lists(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=5), max_size=3), max_size=4)
 
 
+@settings(max_examples=25)
 @given(calls=_CALLS, data=st.data())
 def test_any_cutting_gives_the_same_inputs(calls: list[dict[str, Any]], data: st.DataObject) -> None:
     """However the arguments are cut into chunks, and with or without whitespace chunks between calls."""
@@ -119,9 +122,9 @@ def test_any_cutting_gives_the_same_inputs(calls: list[dict[str, Any]], data: st
             pieces.append(tool_call_chunk(index=index, args=rest[:size]))
             rest = rest[size:]
         for piece in pieces:
-            events += reader.feed(AIMessageChunk("", tool_call_chunks=[piece]))
-    events += reader.feed(AIMessageChunk("", response_metadata={"finish_reason": "STOP"}))
-    assert reader.feed(AIMessageChunk("", chunk_position="last")) == reader.close() == []
+            events += reader.feed(AIMessageChunk(content="", tool_call_chunks=[piece]))
+    events += reader.feed(AIMessageChunk(content="", response_metadata={"finish_reason": "STOP"}))
+    assert reader.feed(AIMessageChunk(content="", chunk_position="last")) == reader.close() == []
     assert [event.input.value for event in events if isinstance(event, InputStop)] == calls
 
 

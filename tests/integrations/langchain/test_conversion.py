@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any
 
+import anyio
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, ToolException, tool as langchain_tool
@@ -222,6 +224,19 @@ async def test_what_only_a_graph_can_carry_out() -> None:
 
     result, _ = await _run(from_langchain_tool(hand_over), call=tool_use("hand_over", {"to": "you"}))
     assert "EarlyToolsNode" in str(result.calls[0].result)
+
+
+@pytest.mark.slow
+def test_on_trio() -> None:
+    """LangChain's tools are for asyncio; the call is answered with that."""
+
+    @langchain_tool
+    async def look() -> str:
+        """Look."""
+        return ""
+
+    result, _ = anyio.run(partial(_run, from_langchain_tool(look), call=tool_use("look", {})), backend="trio")
+    assert "asyncio alone" in str(result.calls[0].result)
 
 
 def test_what_only_a_graph_has() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypedDict
 import anyio
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import InjectedToolCallId, tool as langchain_tool
@@ -299,6 +300,16 @@ async def test_tools_for_later_are_left_to_the_graph() -> None:
     assert noted == ["x"]
 
 
+async def test_tools_for_later_do_not_run_after_a_refusal() -> None:
+    """Their calls are answered like all others of that reply."""
+    refusal = reply(tool_use("delete", {"path": "a.txt"}), stop_reason="refusal")
+    with ReplayServer(Scenario(refusal, DONE)) as server:
+        _said, refused = await answers(agent(server, [note], later=[delete]))
+        events = await told(agent(server, [note], later=[delete]), lambda _, item: item["type"], ["custom"])
+    assert "Not executed" in str(refused.content)
+    assert set(events) == {"tool_input"}
+
+
 async def test_a_tool_that_interrupts_is_left_to_the_graph() -> None:
     """Also where nobody said so before."""
     calls = reply(ADD, tool_use("delete", {"path": "a.txt"}))
@@ -408,7 +419,9 @@ async def test_a_reply_that_breaks_off_in_a_call_that_has_not_begun() -> None:
 async def test_a_reply_that_breaks_off_before_anything_has_run() -> None:
     """The error is the client's own: a retry policy knows it, and the node runs anew."""
     faults = Faults({0: [Fault(FaultKind.CLOSE, after_events=4), Fault(FaultKind.CLOSE, after_events=4)]})
-    quickly = RetryPolicy(initial_interval=0.01, retry_on=lambda error: "closed" in str(error), max_attempts=3)
+    quickly = RetryPolicy(
+        initial_interval=0.01, retry_on=lambda error: "closed" in str(error), max_attempts=3, jitter=False
+    )
     with ReplayServer(_two_calls(), faults=faults) as server:
         node = EarlyToolsNode(chat_model(server), [note, write])
         with pytest.raises(Exception, match=_DIED):
@@ -537,6 +550,34 @@ async def test_a_model_that_is_bound_already() -> None:
         messages = await answers(graph_of(EarlyToolsNode(model, [note])))
     assert messages[1].content == "noted x"
     assert server.requests[0].body["tool_choice"] == {"type": "any"}
+
+
+async def test_a_model_that_does_not_stream() -> None:
+    """Its message comes whole, and its calls are run then."""
+    call: Any = {"name": "note", "args": {"line": "x"}, "id": "call_1", "type": "tool_call"}
+    bad: Any = {"name": "note", "args": "{x", "id": "call_2", "type": "invalid_tool_call", "error": None}
+    said = AIMessage("", tool_calls=[call], invalid_tool_calls=[bad])
+    model = FakeMessagesListChatModel(responses=[said, AIMessage("Done.")]).bind()
+    _said, noted, refused, done = await answers(graph_of(EarlyToolsNode(model, [note])))
+    assert (noted.content, done.content) == ("noted x", "Done.")
+    assert "INVALID_JSON" in str(refused.content)
+
+
+async def test_an_executor_of_ones_own() -> None:
+    """It runs our tools; those that need the graph run here."""
+
+    class Elsewhere:
+        def admit(self, call: ToolCall) -> None: ...
+
+        async def execute(self, call: ToolCall) -> None:
+            call.start()
+            call.answer(f"elsewhere: {call.name}")
+
+    calls = reply(ADD, tool_use("note", {"line": "x"}), tool_use("delete", {"path": "a.txt"}))
+    with ReplayServer(Scenario(calls, DONE)) as server:
+        node = EarlyToolsNode(chat_model(server), [add, note], later=[delete], executor=Elsewhere())
+        messages = await _interrupted(server, node)
+    assert [message.content for message in messages[2:5]] == ["3", "elsewhere: note", "a.txt: yes"]
 
 
 def test_where_the_graph_goes_on() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic
 
-from langchain_core.messages import AIMessageChunk, BaseMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
 from ...wire.events import InputEvent, InputStart
 from ...wire.type_variables import InputT
@@ -42,19 +42,19 @@ class ChunkReader(Generic[InputT]):
         self._pieces = ToolCallChunks(feed)
         self._inputs: list[InputT] = []
 
-    def feed(self, chunk: BaseMessageChunk) -> list[InputEvent[InputT]]:
+    def feed(self, chunk: BaseMessage) -> list[InputEvent[InputT]]:
         """What a chunk means for the inputs; one that says why the model stopped ends them.
+
+        Of a model that does not stream, `astream` gives the whole message: that will do, too.
 
         Raises:
             LimitError, ProtocolError: As the `feed` that was given.
         """
-        if not isinstance(chunk, AIMessageChunk):
+        if not isinstance(chunk, AIMessage):
             return []
         events: list[InputEvent[InputT]] = []
-        for piece in chunk.tool_call_chunks:
-            events += self._pieces.piece(
-                index=piece.get("index"), id=piece.get("id"), name=piece.get("name"), arguments=piece.get("args")
-            )
+        for piece in _pieces(chunk):
+            events += self._pieces.piece(**piece)
         self._inputs += [event.input for event in events if isinstance(event, InputStart)]
         reason = stop_reason(chunk.response_metadata)
         return events if reason is None else events + self._pieces.end(reason)
@@ -69,3 +69,14 @@ class ChunkReader(Generic[InputT]):
             LimitError, ProtocolError: As `feed`.
         """
         return self._pieces.end("stop" if all(input.is_finished() for input in self._inputs) else None)
+
+
+def _pieces(message: AIMessage) -> list[dict[str, Any]]:
+    if isinstance(message, AIMessageChunk):
+        chunks = message.tool_call_chunks
+        return [{"index": c.get("index"), "id": c["id"], "name": c["name"], "arguments": c["args"]} for c in chunks]
+    whole = [*message.tool_calls, *message.invalid_tool_calls]
+    return [
+        {"index": index, "id": call["id"], "name": call["name"], "arguments": call["args"]}
+        for index, call in enumerate(whole)
+    ]

@@ -118,6 +118,7 @@ def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
         raise UsageError(f"{tool.name} wants {', '.join(wanted)} of a graph: give it to EarlyToolsNode")
 
     async def run(arguments: dict[str, Any], call: ToolCall) -> ToolResponse:
+        check_asyncio()
         try:
             return _answer(tool, await tool.ainvoke(_tool_call(call, arguments)))
         except ToolException as error:
@@ -145,6 +146,18 @@ def converted(
     if EAGER_FIELD in extras:
         options.setdefault("eager", extras[EAGER_FIELD])
     return Tool(run, definition=definition, **options)
+
+
+def check_asyncio() -> None:
+    """Refuse another event loop in words that say why.
+
+    Raises:
+        UsageError: The event loop is not asyncio's.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise UsageError("LangChain runs its tools on asyncio alone") from None
 
 
 def _tool_call(call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage, message_chunk_to_message
+from langchain_core.messages import AIMessage, ToolMessage, message_chunk_to_message
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
@@ -17,7 +17,6 @@ from langgraph.types import Send
 
 from ...errors import EagerStreamError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
-from ...run.callable_tools import callable_tools
 from ...run.early import EarlyCalls
 from ...run.policy import OnInterrupt
 from ...tools.breaker import CircuitBreaker
@@ -29,6 +28,7 @@ from ...tools.response import ToolResponse
 from ...wire import Outcome
 from .chunks import ChunkReader, stop_reason
 from .conversion import EagerTool, as_langchain_tool, converted
+from .executors import SplitExecutor
 from .messages import cut, messages_of, response_of_message, sendable, tool_message
 from .telling import Telling
 from .tracing import traced
@@ -53,7 +53,7 @@ class EarlyToolsNode:
 
     It adds the reply and a `ToolMessage` for each of its calls to the state. The chunks go on to
     `stream_mode="messages"` as from any node, and what happens to calls to `stream_mode="custom"` (see `Telling`);
-    callbacks and `astream_events` see the tools. Cancelling the graph cancels them.
+    callbacks and `astream_events` see the tools that run in this process. Cancelling the graph cancels them.
 
     A call whose input cannot be used is answered with `{"INVALID_JSON": raw}`, a tool that raised with
     `Class: message`. Where the reply breaks off after a tool has run that is not `idempotent`, what was whole of it and
@@ -70,7 +70,8 @@ class EarlyToolsNode:
         later: LangChain's tools whose calls are left to the graph's `ToolNode`: the model sees them, and
             `early_tools_condition` goes there.
         messages_key: Where the state has the messages.
-        executor, max_concurrency, circuit_breaker, limits: As for `EarlyCalls`.
+        executor: Runs the calls of our tools; None for this process, where LangChain's always run.
+        max_concurrency, circuit_breaker, limits: As for `EarlyCalls`.
         on_interrupt: With `"raise"`, a reply that breaks off always raises.
 
     Raises:
@@ -90,39 +91,47 @@ class EarlyToolsNode:
         limits: Limits = DEFAULT_LIMITS,
         on_interrupt: OnInterrupt = "resume",
     ) -> None:
-        ours = [tool.tool if isinstance(tool, EagerTool) else tool for tool in tools]
-        theirs = [tool for tool in ours if isinstance(tool, BaseTool)]
+        given = [tool.tool if isinstance(tool, EagerTool) else tool for tool in tools]
+        theirs = [tool for tool in given if isinstance(tool, BaseTool)]
         self._tool_node = ToolNode(theirs, handle_tool_errors=False, messages_key=messages_key)
-        found = [converted(tool, self._run_theirs) if isinstance(tool, BaseTool) else _runnable(tool) for tool in ours]
-        found += [converted(tool, _leave) for tool in later]
-        self._options: dict[str, Any] = {
-            "limits": limits,
-            "max_concurrency": max_concurrency,
-            "circuit_breaker": circuit_breaker,
-        }
-        self._tools = found
+        self._here = {tool.name: converted(tool, self._run_theirs) for tool in theirs}
+        self._tools = [self._here[tool.name] if isinstance(tool, BaseTool) else _runnable(tool) for tool in given]
+        leaving = [converted(tool, _leave, start="message") for tool in later]
+        self._tools += leaving
+        self._here |= {tool.name: tool for tool in leaving}
+        self._left = frozenset(tool.name for tool in leaving)
         self._executor = executor
         self._limits = limits
+        self._max_concurrency = max_concurrency
+        self._circuit_breaker = circuit_breaker
         self._messages_key = messages_key
         self._resumes = on_interrupt == "resume"
-        callable_tools(found, executor, **self._options)  # what is wrong is told now
-        bound = [as_langchain_tool(tool) for tool in found]
+        self._early_calls()  # what is wrong is told now
+        bound = [as_langchain_tool(tool) for tool in self._tools]
         self._model = model.bind_tools(bound) if isinstance(model, BaseChatModel) and bound else model
+
+    def _early_calls(self, **told: Any) -> EarlyCalls:
+        executor = self._executor
+        if executor is not None:
+            executor = SplitExecutor(
+                self._here.values(), executor, limits=self._limits, max_concurrency=self._max_concurrency
+            )
+        return EarlyCalls(
+            self._tools,
+            executor=executor,
+            max_concurrency=self._max_concurrency,
+            circuit_breaker=self._circuit_breaker,
+            limits=self._limits,
+            **told,
+        )
 
     async def __call__(self, state: Any, config: RunnableConfig) -> Any:
         """What the node adds to the state."""
-        told = Telling()
+        told = Telling(left=self._left)
         reader_error: Exception | None = None
-        chunks: list[AIMessageChunk] = []
+        chunks: list[Any] = []
         messages = messages_of(state, self._messages_key)
-        async with EarlyCalls(
-            self._tools,
-            executor=self._executor,
-            **(self._options if self._executor is None else {"limits": self._limits}),
-            on_start=told.start,
-            on_progress=told.progress,
-            on_stop=told.stop,
-        ) as calls:
+        async with self._early_calls(on_start=told.start, on_progress=told.progress, on_stop=told.stop) as calls:
             reader = ChunkReader(calls.feed)
             try:
                 async with aclosing(cast("Any", self._model.astream(messages, config))) as stream:
@@ -136,7 +145,8 @@ class EarlyToolsNode:
                     raise
                 reader_error = error
             answered = await calls.finish()
-        message = cast("AIMessage", message_chunk_to_message(_joined(chunks)))
+        first, *others = chunks
+        message = cast("AIMessage", message_chunk_to_message(first + others if others else first))
         if reader_error is not None:
             answered = [call for call in answered if call.ran or call.input.outcome is not Outcome.INCOMPLETE]
             message = cut(message, answered)
@@ -169,11 +179,6 @@ class EarlyToolsNode:
             return messages
         update = {self._messages_key: messages}
         return [update, *commands] if commands else update
-
-
-def _joined(chunks: Sequence[AIMessageChunk]) -> AIMessageChunk:
-    first, *others = chunks
-    return first + others if others else first
 
 
 def _runnable(tool: ForeignTool) -> Tool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from ...growing import GrowingInput
@@ -27,9 +27,13 @@ class Telling:
     `tool_progress`           `progress`: what the tool tells
     `tool_stop`               `is_error`: how it was answered
     ========================  ==========================================================================
+
+    Args:
+        left: Tools of which nothing is told but their inputs: others run them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, left: Collection[str] = ()) -> None:
+        self._left = left
         self._write = _stream_writer()
         self._told_chars: dict[GrowingInput, int] = {}
 
@@ -48,7 +52,8 @@ class Telling:
 
     def start(self, call: ToolCall) -> None:
         """A tool is called."""
-        self._tell("tool_start", call)
+        if call.name not in self._left:
+            self._tell("tool_start", call)
 
     def progress(self, call: ToolCall, value: Any) -> None:
         """A tool tells how far it is."""
@@ -56,7 +61,8 @@ class Telling:
 
     def stop(self, call: ToolCall) -> None:
         """A call has been answered."""
-        self._tell("tool_stop", call, is_error=call.is_error)
+        if call.name not in self._left:
+            self._tell("tool_stop", call, is_error=call.is_error)
 
     def _input(self, input: GrowingInput) -> None:
         self._told_chars[input] = input.chars
