@@ -13,7 +13,7 @@ from eagerstream.replay import Scenario, Timing, reply, text, tool_use
 
 TOOL_S = 0.4
 TOKENS_PER_SECOND = 50
-LINES = [f"line {number} of a text that is written while it is read" for number in range(40)]
+LINES = [f"line {number} of a text that is written while it is read" for number in range(12)]
 CITIES = ["Oslo", "Lima", "Vienna"]
 
 

@@ -15,7 +15,7 @@ from eagerstream.replay import ReplayServer
 @pytest.mark.slow
 def test_early_start_in_langgraph() -> None:
     """Alone, tools begin behind the last byte of the reply; with us before it, and so does what streams."""
-    with ReplayServer(scenario(tokens_per_second=300, lines=20)) as server:
+    with ReplayServer(scenario(tokens_per_second=300, lines=12)) as server:
         courses = anyio.run(partial(compare, *sides(server.base_url), repeats=1))
     (alone,), (early,) = courses
     assert alone.place("last byte") < alone.place("effect") < alone.place("results") < alone.place("end")
