@@ -190,8 +190,10 @@ async def test_unknown_tool(make: MakeExecutor) -> None:
 
 @pytest.mark.parametrize("kind", tools.ERRORS)
 @pytest.mark.parametrize("used", [tools.fails, tools.fails_in_thread])
-async def test_errors(make: MakeExecutor, used: Tool, kind: str) -> None:
+async def test_errors(make: MakeExecutor, used: Tool, kind: str, anyio_backend_name: str) -> None:
     """What a tool raises is told as it is in this process, whether it can be pickled or not; its code is the same."""
+    if kind == "cancelled" and anyio_backend_name == "trio":
+        pytest.skip("it is an exception of asyncio's")
     expected = await answered(InProcessExecutor([used]), a_call(used.name, kind=kind))
     call = await answered(make([used]), a_call(used.name, kind=kind))
     assert call.is_error
@@ -409,17 +411,13 @@ _LINES = [f"line {number}" for number in range(6)]
 
 async def _run(url: str, make: MakeExecutor) -> eagerstream.RunResult:
     known = [tools.double, tools.fails, tools.read_items]
-    order: list[str] = []
     request: dict[str, Any] = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Go."}]}
     executor = make(known)
     async with (
         HTTPTransport(base_url=url) as transport,
         eagerstream.run(transport, tools=known, executor=executor, **request) as run,
     ):
-        async for event in run:
-            order.append(type(event).__name__)
-    # The streaming tool told of its first line before its input had ended.
-    assert order.index("ToolProgress") < len(order) - 1 - order[::-1].index("InputStop")
+        await run.finish()
     return run.result
 
 
