@@ -65,8 +65,9 @@ _ROOMS = (
         "replay",
         "builtin",
         "run",
-        "tools",
     ),
+    "workers",
+    "tools",
     *("stream", "transports", "recording", "wire"),
 )
 

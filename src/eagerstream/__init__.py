@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         StreamInterrupted as StreamInterrupted,
         ToolError as ToolError,
         UsageError as UsageError,
+        WorkerLost as WorkerLost,
     )
     from .growing import GrowingInput as GrowingInput
     from .limits import Limits as Limits
@@ -99,6 +100,11 @@ if TYPE_CHECKING:
         UnknownEvent as UnknownEvent,
         copy_json as copy_json,
     )
+    from .workers import (
+        ProcessExecutor as ProcessExecutor,
+        ProcessPool as ProcessPool,
+        RemoteExecutor as RemoteExecutor,
+    )
 
 _MODULES = {
     "errors": (
@@ -112,6 +118,7 @@ _MODULES = {
         "StreamInterrupted",
         "ToolError",
         "UsageError",
+        "WorkerLost",
     ),
     "growing": ("GrowingInput",),
     "limits": ("Limits",),
@@ -188,6 +195,11 @@ _MODULES = {
         "ToolInput",
         "UnknownEvent",
         "copy_json",
+    ),
+    "workers": (
+        "ProcessExecutor",
+        "ProcessPool",
+        "RemoteExecutor",
     ),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
