@@ -103,6 +103,10 @@ class ToolCallChunks(Generic[InputT]):
             call.waiting.clear()
         return events
 
+    def stop(self, index: int) -> list[InputEvent[InputT]]:
+        """The arguments of a call have ended: some peers say so."""
+        return [] if self._has_ended or index not in self._calls else self._close(index)
+
     def end(self, reason: str | None) -> list[InputEvent[InputT]]:
         """The reply has ended: `finish_reason`, or `stop_reason`; None where it broke off, and nothing is told."""
         if self._has_ended:
