@@ -1,0 +1,27 @@
+"""The Claude Agent SDK: inputs that can be watched, and tools that begin inside theirs. Extra `claude-agent-sdk`.
+
+    async with EarlyTools([make_file]) as early:
+        options = early.options(ClaudeAgentOptions())
+        async for message in early.follow(query(prompt="Write a poem into a file.", options=options)):
+            print(message)
+
+`AgentInputs` is for those who only watch: it reads the partial messages (`include_partial_messages=True`) of the agent
+and its sub-agents.
+
+Claude Code itself starts each call at the end of its own input. What `EarlyTools` wins is the time before that, for
+tools with streaming parameters.
+"""
+
+from __future__ import annotations
+
+try:
+    from .early_tools import EarlyTools
+    from .inputs import AgentInput, AgentInputs
+except ModuleNotFoundError as error:
+    if not (error.name or "").startswith(("claude_agent_sdk", "mcp")):
+        raise
+    from ...errors import MissingExtraError
+
+    raise MissingExtraError("claude-agent-sdk", "claude-agent-sdk") from error
+
+__all__ = ["AgentInput", "AgentInputs", "EarlyTools"]
