@@ -6,6 +6,7 @@ Importing this is cheap: what needs the extra `web` is imported when a server st
 from __future__ import annotations
 
 from .buffering import buffered
+from .chat import ChatDialect
 from .faults import Fault, FaultKind
 from .platforms import Platform
 from .received import ReceivedRequest
@@ -27,6 +28,7 @@ from .server import ReplayServer
 from .timing import Timing, at_speed, retime
 
 __all__ = [
+    "ChatDialect",
     "Fault",
     "FaultKind",
     "Faults",

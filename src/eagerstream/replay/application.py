@@ -9,17 +9,16 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recording import Recording
 from ..serving import TRANSPORT_STATE, ASGIApplication, ASGIMessage, Receive, Send
 from ..tool_kind import EagerSupport
+from .chat import CHAT_DIALECTS
 from .injection import Answer, break_reply
 from .platforms import DIALECTS, PLAIN, Dialect, Platform, Refused
 from .received import ReceivedRequest, RequestLog
-from .refusals import eager_faults, request_faults
 from .scenario import Scenario
 from .schedule import Faults
 from .scripted import http_error
@@ -107,7 +106,8 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
             refused = Refused(error.status_code, "invalid_request_error", error.detail)
         return _Playback(Answer(_answer_to(refused)))
 
-    dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), *DIALECTS.items()]
+    chats = [(None, dialect) for dialect in CHAT_DIALECTS.values()]
+    dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), *DIALECTS.items(), *chats]
     application = Starlette(
         routes=[
             Route("/", about),
@@ -154,11 +154,8 @@ def _checked(body: object) -> dict[str, Any]:
 
 
 def _answer(behaviour: Behaviour, body: dict[str, Any], betas: Sequence[str], dialect: Dialect) -> Recording:
-    support = behaviour.eager_support(body.get("model"))
-    for fault in chain(request_faults(body), eager_faults(body, betas, support, dialect.unknown_beta)):
+    for fault in dialect.faults(body, betas, behaviour.eager_support(body.get("model"))):
         raise Refused(400, "invalid_request_error", fault)  # the API, too, tells one at a time
-    if body.get("stream") is not True:
-        raise Refused(400, "invalid_request_error", "stream: only streamed replies are replayed; it must be true")
     try:
         return behaviour.scenario.answer(body)
     except Exception as error:
@@ -177,10 +174,8 @@ def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedReques
     recording = dialect.spoken(recording)
     fault = faults.draw(received.body, recording) if faults is not None and recording.status == 200 else None
     received.fault = fault
-    if fault is None:
-        return Answer(recording)
-    answer = break_reply(recording, fault, received.request_id)
-    return answer._replace(recording=dialect.spoken(answer.recording))
+    answer = Answer(recording) if fault is None else break_reply(recording, fault, received.request_id)
+    return dialect.answered(answer, received.body)
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------

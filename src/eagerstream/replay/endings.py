@@ -55,16 +55,18 @@ async def reset(transport: asyncio.Transport, send: Send, gone: asyncio.Future[N
     await asyncio.wait((gone,))
 
 
-def repeat(data: bytes) -> Ending:
+class Repeat:
     """`data` again and again, as fast as the client reads it, until it leaves."""
 
-    async def run(_transport: asyncio.Transport, send: Send, gone: asyncio.Future[None]) -> None:
-        message = _body(data)
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    async def __call__(self, _transport: asyncio.Transport, send: Send, gone: asyncio.Future[None]) -> None:
+        """See `Ending`."""
+        message = _body(self.data)
         while not gone.done():
             await send(message)  # waits while the client does not read
             await asyncio.sleep(0)  # other replies have their turn
-
-    return run
 
 
 def _body(data: bytes) -> ASGIMessage:

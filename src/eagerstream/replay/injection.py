@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, assert_never
 from ..recording import Chunk, Recording
 from ..wire import WireEvent
 from .body import BodyEvent
-from .endings import Ending, break_chunking, close, repeat, reset, stall
+from .endings import Ending, Repeat, break_chunking, close, reset, stall
 from .faults import Fault, FaultKind
 from .framing import framing_of
 from .scripted import http_error
@@ -241,7 +241,7 @@ def _endless(recording: Recording, fault: Fault) -> Answer:
     offset = events[place - 1].end if place else 0
     framing = framing_of(recording)
     repeated = b"".join([framing.encode(delta)] * _ENDLESS_EVENTS)
-    return Answer(_cut(recording, offset, b"".join(map(framing.encode, opened))), repeat(repeated))
+    return Answer(_cut(recording, offset, b"".join(map(framing.encode, opened))), Repeat(repeated))
 
 
 def _what_goes_on(passed: Sequence[WireEvent]) -> tuple[list[WireEvent], WireEvent]:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ..recording import Chunk, Recording
+from ..tool_kind import EagerSupport
 from ..transports.base import betas_in
 from .framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
+from .injection import Answer
+from .refusals import eager_faults, request_faults
 
 
 class Platform(StrEnum):
@@ -98,6 +101,19 @@ class Dialect:
         body = {name: value for name, value in sent.items() if name not in ("anthropic_version", "anthropic_beta")}
         return {**body, "model": path_parameters["model"], "stream": True}
 
+    def faults(self, body: Body, betas: Sequence[str], eager: EagerSupport) -> Iterator[str]:
+        """What the API would refuse in a request, in its words.
+
+        Args:
+            body: As `request` gave it.
+            betas: What it asks for.
+            eager: Which ways its model takes to ask for eager input streaming.
+        """
+        yield from request_faults(body)
+        yield from eager_faults(body, betas, eager, self.unknown_beta)
+        if body.get("stream") is not True:
+            yield "stream: only streamed replies are replayed; it must be true"
+
     def betas(self, headers: Headers, sent: Body) -> list[str]:
         """The betas that a request asks for."""
         if self.framing is AWS_EVENT_STREAM:  # which looks at no header of the API's
@@ -109,7 +125,7 @@ class Dialect:
         if answer.status == 200:
             is_other = self.framing is not SSE and answer.media_type in ("", SSE.media_type)
             return in_aws_frames(answer) if is_other else answer
-        error = _api_error(answer)
+        error = api_error(answer)
         said = error and self.error(answer.status, str(error.get("type")), str(error.get("message")))
         if not said:
             return answer
@@ -118,8 +134,12 @@ class Dialect:
         chunks = (Chunk(answer.duration_s, json.dumps(body).encode()),)
         return replace(answer, chunks=chunks, headers={"content-type": "application/json", **kept, **headers})
 
+    def answered(self, answer: Answer, _sent: Body) -> Answer:
+        """The reply as it is played, with what went wrong with it."""
+        return answer._replace(recording=self.spoken(answer.recording))
 
-def _api_error(answer: Recording) -> Mapping[str, Any] | None:
+
+def api_error(answer: Recording) -> Mapping[str, Any] | None:
     """What an error of the Claude API says; None for another answer."""
     try:
         body = json.loads(answer.body)

@@ -10,6 +10,7 @@ from ..recording import Recording
 from ..serving import ThreadedServer
 from ..tool_kind import EagerSupport
 from .application import Behaviour, make_application
+from .chat import CHAT_DIALECTS, ChatDialect
 from .platforms import DIALECTS, Platform
 from .received import ReceivedRequest, RequestLog
 from .scenario import Scenario
@@ -25,7 +26,8 @@ class ReplayServer(ThreadedServer):
         with ReplayServer(recording) as server:
             client = AsyncAnthropic(base_url=server.base_url, api_key="any")
 
-    It speaks the dialect of every platform that offers the API, each at an address of its own, see `url_of`. It runs
+    It speaks the dialect of every platform that offers the API, each at an address of its own, see `url_of`, and
+    OpenAI's protocol for chat completions, see `chat_url`. It runs
     in a thread of its own, so it serves whatever the caller runs: `with` in plain code, `async with` on asyncio
     and on trio. Once closed it may be started again; with `port=0` at another port.
 
@@ -85,6 +87,26 @@ class ReplayServer(ThreadedServer):
             return self.base_url + DIALECTS[Platform(platform)].root
         except ValueError as error:
             raise UsageError(f"{platform!r} is no platform; there are {', '.join(Platform)}") from error
+
+    def chat_url(self, dialect: ChatDialect = ChatDialect.OPENAI) -> str:
+        """What to give to a client of OpenAI's protocol: the same replies, as chat completions.
+
+        ::
+
+            AsyncOpenAI(base_url=server.chat_url(), api_key="any")
+
+        The scenario is asked with the body that was sent, in OpenAI's form.
+
+        Args:
+            dialect: Whose server it is like.
+
+        Raises:
+            UsageError: The server is not running, or there is no such dialect.
+        """
+        try:
+            return f"{self.base_url}{CHAT_DIALECTS[ChatDialect(dialect)].root}/v1"
+        except ValueError as error:
+            raise UsageError(f"{dialect!r} is no dialect of chats; there are {', '.join(ChatDialect)}") from error
 
     @property
     def requests(self) -> list[ReceivedRequest]:

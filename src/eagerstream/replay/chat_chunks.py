@@ -1,0 +1,243 @@
+"""A reply of the Messages API told as chunks of a chat completion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from ..wire import MessageAssembler, WireEvent
+
+_CREATED: Final = 1_760_000_000  # the same reply is the same bytes
+_FINISH_REASONS: Final = {"tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
+_DONE: Final = b"data: [DONE]\n\n"
+
+
+class ChatRenderer:
+    """Tells one reply, event by event, as OpenAI does.
+
+    Args:
+        wants_usage: The request asks for the usage, in a last chunk without choices.
+    """
+
+    fingerprint: ClassVar[str] = "fp_simulated"
+    thinking: ClassVar[str | None] = None
+    """Where the thinking stands in a delta; None where it is not told."""
+
+    def __init__(self, *, wants_usage: bool) -> None:
+        self._wants_usage = wants_usage
+        self._id = "chatcmpl-simulated"
+        self._model = "simulated"
+        self._usage: dict[str, Any] = {}
+        self._calls: dict[int, dict[str, Any]] = {}  # by block index
+        self._count = 0
+
+    def render(self, event: WireEvent) -> bytes:
+        """What is sent for a wire event; often nothing."""
+        match event:
+            case {"type": "message_stop"}:
+                usage = {**self.chunk({}), "choices": [], "usage": _usage(self._usage)}
+                return (encode_chunk(usage) if self._wants_usage else b"") + _DONE
+            case {"type": "error", "error": dict(error)}:
+                return b"data: " + encode_error(error) + b"\n\n"
+            case _:
+                return b"".join(map(encode_chunk, self._chunks(event)))
+
+    def chunk(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+        """A chunk with one choice."""
+        choice = {"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish_reason}
+        chunk = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": _CREATED,
+            "model": self._model,
+            "system_fingerprint": self.fingerprint,
+            "choices": [choice],
+        }
+        return {**chunk, "usage": None} if self._wants_usage else chunk
+
+    def _chunks(self, event: WireEvent) -> Iterator[dict[str, Any]]:
+        match event:
+            case {"type": "message_start", "message": dict(message)}:
+                self.begin(message)
+                yield self.chunk({"role": "assistant", "content": ""})
+            case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
+                if block.get("type") == "tool_use":
+                    yield from self._begin_call(index, block)
+                elif isinstance(block.get("text"), str) and block["text"]:
+                    yield self.chunk({"content": block["text"]})
+            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
+                yield from self._delta(index, delta)
+            case {"type": "content_block_stop", "index": int(index)} if index in self._calls:
+                yield from self._end_call(self._calls.pop(index))
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._usage.update(event.get("usage") or {})
+                if delta.get("stop_reason") is not None:
+                    yield from self._end(_FINISH_REASONS.get(delta["stop_reason"], "stop"))
+            case _:
+                pass  # pings, and what this protocol has no word for
+
+    def begin(self, message: Mapping[str, Any]) -> None:
+        """A message starts: what it says of itself."""
+        self._id = f"chatcmpl-{str(message.get('id')).removeprefix('msg_')}"
+        self._model = str(message.get("model"))
+        self._usage = dict(message.get("usage") or {})
+        self._calls.clear()
+        self._count = 0
+
+    def _begin_call(self, index: int, block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        function = {"name": block.get("name"), "arguments": ""}
+        call = {"index": self._count, "id": block.get("id"), "type": "function", "function": function}
+        self._calls[index] = call
+        self._count += 1
+        yield from self._announce(call)
+        if block.get("input"):
+            yield from self._arguments(call, json.dumps(block["input"]))
+
+    def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                yield self.chunk({"content": text})
+            case {"type": "thinking_delta", "thinking": str(thinking)} if self.thinking is not None:
+                yield self.chunk({self.thinking: thinking})
+            case {"type": "input_json_delta", "partial_json": str(fragment)} if fragment and index in self._calls:
+                yield from self._arguments(self._calls[index], fragment)
+            case _:
+                pass
+
+    # --- where servers differ ---
+
+    def _announce(self, call: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        yield self.chunk({"tool_calls": [call]})
+
+    def _arguments(self, call: dict[str, Any], fragment: str) -> Iterator[dict[str, Any]]:
+        yield self.chunk({"tool_calls": [{"index": call["index"], "function": {"arguments": fragment}}]})
+
+    def _end_call(self, _call: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        return iter(())
+
+    def _end(self, finish_reason: str) -> Iterator[dict[str, Any]]:
+        yield self.chunk({}, finish_reason)
+
+
+class VLLMRenderer(ChatRenderer):
+    """As vLLM: the newest arguments are held back, and the last ones come with all that is known of their call."""
+
+    fingerprint = "fp_vllm"
+    thinking = "reasoning_content"
+
+    def __init__(self, *, wants_usage: bool) -> None:
+        super().__init__(wants_usage=wants_usage)
+        self._held: tuple[dict[str, Any], str] | None = None
+
+    def _chunks(self, event: WireEvent) -> Iterator[dict[str, Any]]:
+        if event.get("type") in ("message_start", "content_block_start"):
+            yield from self._release()
+        yield from super()._chunks(event)
+
+    def _arguments(self, call: dict[str, Any], fragment: str) -> Iterator[dict[str, Any]]:
+        yield from self._release()
+        self._held = (call, fragment)
+
+    def _release(self) -> Iterator[dict[str, Any]]:
+        if self._held is not None:
+            yield from super()._arguments(*self._held)
+            self._held = None
+
+    def _end(self, finish_reason: str) -> Iterator[dict[str, Any]]:
+        if self._held is None:
+            yield from super()._end(finish_reason)
+            return
+        (call, fragment), self._held = self._held, None
+        function = {"name": call["function"]["name"], "arguments": fragment}
+        yield self.chunk({"tool_calls": [{**call, "function": function}]}, finish_reason)
+
+
+class OllamaRenderer(ChatRenderer):
+    """As Ollama: a call is told when it is whole."""
+
+    fingerprint = "fp_ollama"
+    thinking = "reasoning"
+
+    def _announce(self, call: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        del call
+        return iter(())
+
+    def _arguments(self, call: dict[str, Any], fragment: str) -> Iterator[dict[str, Any]]:
+        call.setdefault("written", []).append(fragment)
+        return iter(())
+
+    def _end_call(self, call: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        arguments = "".join(call.pop("written", ["{}"]))
+        if _is_object(arguments):
+            function = {"name": call["function"]["name"], "arguments": arguments}
+            yield self.chunk(
+                {"role": "assistant", "content": "", "tool_calls": [{**call, "index": 0, "function": function}]}
+            )
+        else:
+            yield self.chunk({"role": "assistant", "content": arguments})
+
+
+def completion(events: Iterable[WireEvent]) -> bytes:
+    """A whole reply, for a request that is not streamed."""
+    assembler = MessageAssembler()
+    for event in events:
+        assembler.feed(event)
+    said = assembler.message
+    content = said.get("content", [])
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": "".join(block["text"] for block in content if block.get("type") == "text") or None,
+        "refusal": None,
+    }
+    calls = [_whole_call(block) for block in content if block.get("type") == "tool_use"]
+    if calls:
+        message["tool_calls"] = calls
+    reason = _FINISH_REASONS.get(said.get("stop_reason") or "", "stop")
+    renderer = ChatRenderer(wants_usage=False)
+    renderer.begin(said)
+    return _dump(
+        {
+            **renderer.chunk({}),
+            "object": "chat.completion",
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
+            "usage": _usage(said.get("usage") or {}),
+        }
+    )
+
+
+def encode_chunk(chunk: Mapping[str, Any]) -> bytes:
+    """A chunk as a server-sent event."""
+    return b"data: " + _dump(chunk) + b"\n\n"
+
+
+def encode_error(error: Mapping[str, Any]) -> bytes:
+    """An error of the Messages API in the form of OpenAI's."""
+    return _dump({"error": {"message": error.get("message"), "type": error.get("type"), "param": None, "code": None}})
+
+
+def _whole_call(block: Mapping[str, Any]) -> dict[str, Any]:
+    input: Any = block.get("input")
+    wrapped = input.get("INVALID_JSON") if isinstance(input, Mapping) and len(input) == 1 else None
+    arguments = wrapped if isinstance(wrapped, str) else json.dumps(input)  # the text itself, as OpenAI has it
+    return {
+        "id": block.get("id"),
+        "type": "function",
+        "function": {"name": block.get("name"), "arguments": arguments},
+    }
+
+
+def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
+    sent, written = int(usage.get("input_tokens") or 0), int(usage.get("output_tokens") or 0)
+    return {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
