@@ -227,7 +227,10 @@ def test_calls_without_arguments_keep_their_place() -> None:
 @pytest.mark.parametrize("raw", ['{"city": Oslo}', "[1]", '{"a": 1} and more', '{"a": 1}{"b": 2}', "null"])
 def test_arguments_that_are_no_object(raw: str) -> None:
     """They are invalid, not cut and not mended, and the next call is not drawn in."""
-    pieces = ({"index": 0, "id": "a", "name": "f", "arguments": raw}, {"index": 1, "id": "b", "name": "g", "arguments": "{}"})
+    pieces = (
+        {"index": 0, "id": "a", "name": "f", "arguments": raw},
+        {"index": 1, "id": "b", "name": "g", "arguments": "{}"},
+    )
     assert read(*pieces).outcomes == [Outcome.INVALID, Outcome.VALID]
 
 
@@ -345,9 +348,7 @@ def test_calls_that_are_written_by_turns(data: st.DataObject, wanted: list[tuple
 
 
 @given(st.lists(st.tuples(names, objects), max_size=4), st.booleans(), st.booleans())
-def test_whole_calls_need_neither_index_nor_id(
-    wanted: list[tuple[str, str]], has_index: bool, has_id: bool
-) -> None:
+def test_whole_calls_need_neither_index_nor_id(wanted: list[tuple[str, str]], has_index: bool, has_id: bool) -> None:
     """As from the servers that tell a call when it is whole."""
     pieces: list[Piece] = [
         {"name": name, "arguments": raw}

@@ -1,0 +1,112 @@
+"""OpenAI's client: a loop that reads a reply and then runs its calls, and the same with calls that begin early."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from openai import AsyncOpenAI
+from openai.lib.streaming.chat import ChatCompletionStreamState
+
+from eagerstream import EarlyCalls, ItemStream, tool
+from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
+
+from ..served import served
+from . import TOOL_S, Course, main, scenario
+
+QUESTION: list[Any] = [{"role": "user", "content": "Write about the weather."}]
+
+
+def tools_of(course: Course) -> list[Any]:
+    """The same work for both sides."""
+
+    @tool
+    async def get_weather(city: str) -> str:
+        """Weather in a city."""
+        course.note("effect")
+        await asyncio.sleep(TOOL_S)
+        return f"{city}: 15 degrees"
+
+    @tool
+    async def write(lines: ItemStream[str]) -> str:
+        """Write lines."""
+        async for _ in lines:
+            course.note("line")
+        return "written"
+
+    return [get_weather, write]
+
+
+async def alone(client: AsyncOpenAI, course: Course) -> None:
+    """The client's own state puts the reply together, then the calls run beside one another."""
+
+    async def get_weather(city: str) -> str:
+        course.note("effect")
+        await asyncio.sleep(TOOL_S)
+        return f"{city}: 15 degrees"
+
+    async def write(lines: list[str]) -> str:
+        for _ in lines:
+            course.note("line")
+        return "written"
+
+    functions: dict[str, Callable[..., Awaitable[str]]] = {"get_weather": get_weather, "write": write}
+    schemas: Any = [to_openai(tool) for tool in tools_of(course)]
+    messages = list(QUESTION)
+    while True:
+        state: ChatCompletionStreamState[Any] = ChatCompletionStreamState()
+        async for chunk in await client.chat.completions.create(
+            model="m", messages=messages, tools=schemas, stream=True
+        ):
+            state.handle_chunk(chunk)
+        message = state.get_final_completion().choices[0].message
+        calls = message.tool_calls or []
+        if not calls:
+            break
+        course.note("last byte")
+        results = await asyncio.gather(
+            *(functions[call.function.name](**json.loads(call.function.arguments)) for call in calls)
+        )
+        course.note("results")
+        messages.append(
+            message.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True, exclude={"parsed"})
+        )
+        messages += [
+            {"role": "tool", "tool_call_id": call.id, "content": result}
+            for call, result in zip(calls, results, strict=True)
+        ]
+    course.note("end")
+
+
+async def early(client: AsyncOpenAI, course: Course) -> None:
+    """Each call begins at its own end, the one over the array inside its arguments."""
+    tools = tools_of(course)
+    schemas: Any = [to_openai(tool) for tool in tools]
+    messages = list(QUESTION)
+    while messages[-1]["role"] != "assistant":
+        async with EarlyCalls(tools) as calls:
+            chunks = ChatChunks(calls.feed)
+            async for chunk in await client.chat.completions.create(
+                model="m", messages=messages, tools=schemas, stream=True
+            ):
+                chunks.feed(chunk)
+            chunks.close()
+            course.note("last byte")
+            messages += to_messages(await calls.finish(), chunks.text)
+            course.note("results")
+    course.note("end")
+
+
+def sides(url: str) -> tuple[AsyncOpenAI, Any, Any]:
+    """Both of them with one client, which is the caller's to close."""
+    client = AsyncOpenAI(base_url=f"{url}/v1", api_key="any")
+    return client, partial(alone, client), partial(early, client)
+
+
+if __name__ == "__main__":
+    with served(scenario) as url:
+        _, *both = sides(url)
+        main("openai", *both, repeats=3)

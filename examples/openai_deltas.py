@@ -1,0 +1,61 @@
+"""An agent loop with the client of OpenAI, against any server of its protocol: tools begin while the reply is written.
+
+Needs OPENAI_API_KEY, and OPENAI_BASE_URL for vLLM, Ollama and others. Usage: python openai_deltas.py [MODEL]
+"""
+
+import sys
+from typing import Any
+
+import anyio
+from openai import AsyncOpenAI
+
+from eagerstream import EarlyCalls, ItemStream, ToolCall, tool
+from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
+from eagerstream.redaction import printable
+
+
+@tool
+async def get_weather(city: str) -> str:
+    """Current weather in a city."""
+    return f"{city}: 15 degrees"
+
+
+@tool
+async def write_poem(lines: ItemStream[str]) -> str:
+    """Show a poem to the user.
+
+    Args:
+        lines: The lines of the poem.
+    """
+    async for line in lines:  # each as soon as it is finished
+        print(f"    {printable(line)}")
+    return "shown"
+
+
+def tell_start(call: ToolCall) -> None:
+    print(f"--- {call.name} begins, its input is {call.input.outcome or 'still being written'}")
+
+
+async def main(model: str) -> None:
+    tools = [get_weather, write_poem]
+    messages: list[Any] = [
+        {"role": "user", "content": "A poem about the weather of today in Oslo and in Lima, please."}
+    ]
+    async with AsyncOpenAI() as client:
+        for _ in range(10):
+            async with EarlyCalls(tools, on_start=tell_start) as calls:
+                chunks = ChatChunks(calls.feed)
+                functions: Any = [to_openai(tool) for tool in tools]
+                async for chunk in await client.chat.completions.create(
+                    model=model, messages=messages, tools=functions, stream=True
+                ):
+                    chunks.feed(chunk)
+                chunks.close()
+                messages += to_messages(await calls.finish(), chunks.text)
+            if messages[-1]["role"] == "assistant":
+                break
+    print(printable(str(messages[-1]["content"])))
+
+
+if __name__ == "__main__":
+    anyio.run(main, sys.argv[1] if len(sys.argv) > 1 else "gpt-5-mini")
