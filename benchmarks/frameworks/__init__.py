@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -72,10 +73,11 @@ HEAD = """\
 | --- | --- | --- | --- |"""
 
 
-def main(name: str, alone: Side, early: Side, *, repeats: int) -> None:
+def main(name: str, sides: Callable[[], AbstractAsyncContextManager[tuple[Side, Side]]], *, repeats: int) -> None:
     """Measure, and print the table of one framework."""
 
     async def measure() -> tuple[list[Course], list[Course]]:
-        return await compare(alone, early, repeats=repeats)
+        async with sides() as (alone, early):
+            return await compare(alone, early, repeats=repeats)
 
     print(f"{HEAD}\n{row(name, anyio.run(measure))}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -100,13 +101,13 @@ async def early(client: AsyncOpenAI, course: Course) -> None:
     course.note("end")
 
 
-def sides(url: str) -> tuple[AsyncOpenAI, Any, Any]:
-    """Both of them with one client, which is the caller's to close."""
-    client = AsyncOpenAI(base_url=f"{url}/v1", api_key="any")
-    return client, partial(alone, client), partial(early, client)
+@asynccontextmanager
+async def sides(url: str) -> AsyncIterator[tuple[Any, Any]]:
+    """Both of them, with one client."""
+    async with AsyncOpenAI(base_url=f"{url}/v1", api_key="any") as client:
+        yield partial(alone, client), partial(early, client)
 
 
 if __name__ == "__main__":
     with served(scenario) as url:
-        _, *both = sides(url)
-        main("openai", *both, repeats=3)
+        main("openai", partial(sides, url), repeats=3)

@@ -15,8 +15,7 @@ from eagerstream.replay import ReplayServer
 async def test_the_first_effect_comes_before_the_last_byte() -> None:
     """With us; alone it comes after it. Both do the same work."""
     with ReplayServer(scenario(tokens_per_second=400, lines=10)) as server:
-        client, alone, early = sides(server.base_url)
-        async with client:
+        async with sides(server.base_url) as (alone, early):
             courses = await compare(alone, early, repeats=1)
     (alone_course,), (early_course,) = courses
     assert alone_course.place("last byte") < alone_course.place("effect")

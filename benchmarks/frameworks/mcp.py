@@ -1,0 +1,114 @@
+"""MCP tools: the anthropic package's own tool runner with its MCP helpers, and a run of ours with early calls.
+
+The server is a program of its own, over stdio. Its tool over an array takes it whole, as MCP has it: what is won is
+that calls begin before the reply ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+from anthropic import AsyncAnthropic
+from anthropic.lib.tools.mcp import async_mcp_tool
+from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver import Context, MCPServer
+
+import eagerstream
+from eagerstream import MessageStop
+from eagerstream.integrations.mcp import mcp_tools
+
+from ..served import served
+from . import TOOL_S, Course, main, scenario
+
+REQUEST: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 4096,
+    "messages": [{"role": "user", "content": "Write about the weather."}],
+}
+CALLS = 4
+
+server = MCPServer("benchmark")
+
+
+@server.tool(structured_output=False)
+async def get_weather(city: str, context: Context) -> str:
+    """Weather in a city."""
+    await context.report_progress(1)
+    await anyio.sleep(TOOL_S)
+    return f"{city}: 15 degrees"
+
+
+@server.tool(structured_output=False)
+async def write(lines: list[str], context: Context) -> str:
+    """Write lines."""
+    await context.report_progress(1)
+    return f"wrote {len(lines)} lines"
+
+
+class _Noted:
+    """The session, with notes of when a call is sent and when the last result is there."""
+
+    def __init__(self, session: Any, course: Course) -> None:
+        self.session = session.session  # which lists the tools
+        self._client = session
+        self._course = course
+        self._answered = 0
+
+    async def call_tool(self, name: str, arguments: Any, **options: Any) -> Any:
+        self._course.note("effect")
+        result = await self._client.call_tool(name, arguments, **options)
+        self._answered += 1
+        if self._answered == CALLS:
+            self._course.note("results")
+        return result
+
+
+async def alone(client: AsyncAnthropic, session: Any, course: Course) -> None:
+    """`tool_runner`, streamed; it runs the calls when a message is whole."""
+    noted: Any = _Noted(session, course)
+    listed = (await session.session.list_tools()).tools
+    course.started_s = Course().started_s
+    runner = client.beta.messages.tool_runner(
+        tools=[async_mcp_tool(tool, noted) for tool in listed], stream=True, **REQUEST
+    )
+    async for stream in runner:
+        async for _ in stream:
+            pass
+        if (await stream.get_final_message()).stop_reason == "tool_use":
+            course.note("last byte")
+    course.note("end")
+
+
+async def early(client: AsyncAnthropic, session: Any, course: Course) -> None:
+    """A run, whose calls begin each at the end of its input."""
+    tools = await mcp_tools(_Noted(session, course))
+    course.started_s = Course().started_s
+    async with eagerstream.run(client, tools=tools, **REQUEST) as run:
+        async for event in run:
+            if isinstance(event, MessageStop) and not any(name == "last byte" for name, _ in course.events):
+                course.note("last byte")
+    course.note("end")
+
+
+@asynccontextmanager
+async def sides(url: str) -> AsyncIterator[tuple[Any, Any]]:
+    """Both of them, with one client and one session."""
+    arguments = ["-m", "benchmarks.frameworks.mcp", "--serve"]
+    env = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    program = StdioServerParameters(command=sys.executable, args=arguments, env=env)
+    async with Client(program) as session, AsyncAnthropic(base_url=url, api_key="any") as client:
+        yield partial(alone, client, session), partial(early, client, session)
+
+
+if __name__ == "__main__":
+    if "--serve" in sys.argv:
+        server.run()
+    else:
+        with served(scenario) as url:
+            main("mcp (tool_runner of anthropic)", partial(sides, url), repeats=3)

@@ -1,0 +1,214 @@
+"""The tools of MCP servers, run as early as others (extra `mcp`).
+
+::
+
+    async with Client(StdioServerParameters(command="my-server")) as client:
+        async with eagerstream.run(..., tools=await mcp_tools(client)) as run:
+            ...
+
+The anthropic package's helpers for MCP (`async_mcp_tool`) are taken as tools too. What is added here: all pages of the
+list, names that the API takes, inputs that are checked before they are sent, progress as `ToolProgress`, structured
+content as `ToolResponse.data`, hints as `idempotent`, and results of every kind: what the API has no block for is told
+of in words instead of failing the call.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Unpack
+
+import anyio
+
+from ..errors import MissingExtraError, ProtocolError, UsageError
+from ..tools.call import ToolCall
+from ..tools.content import block_of_bytes, document_text, is_content_block, media_type_of, text_block
+from ..tools.definition import Tool
+from ..tools.options import IN_DEFINITION, ToolOptions
+from ..tools.response import ToolErrorCode, ToolResponse
+from ..wire.events import Block
+
+MAX_TOOLS: Final = 1_000
+"""Tools of one server; a list that goes on is taken for one without an end."""
+
+_MAX_NAME_CHARS: Final = 64
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGEST_CHARS: Final = 8
+
+
+async def mcp_tools(
+    session: Any,
+    *,
+    prefix: str = "",
+    only: Collection[str] | None = None,
+    list_timeout_s: float = 60.0,
+    **options: Unpack[ToolOptions],
+) -> list[Tool]:
+    """The tools of a connected MCP server, in its order.
+
+    The list is what it is now: where the server says that it has changed, ask again and use the new one for the next
+    run. A call of a tool that is gone is answered with what the server says to it. What cancels a call, its run or a
+    time limit, cancels the request at the server too.
+
+    Args:
+        session: `mcp.Client` or `mcp.ClientSession`; open for as long as the tools are used. A `Client` also answers
+            what a server asks back during a call.
+        prefix: Goes before each name, where several servers are used.
+        only: The server's names of the tools to take; all where it is None.
+        list_timeout_s: Seconds that the list may take.
+        options: For each of the tools, as for `@tool`. `idempotent` comes from the server's hints where it is not
+            given: say False where the server is not to be trusted.
+
+    Raises:
+        MissingExtraError: The package mcp is not installed.
+        UsageError: A tool cannot be one, for its schema or its options; or the server has none of a name in `only`.
+        ProtocolError: The server's list does not end.
+        TimeoutError: It took too long.
+        mcp.MCPError: The server refused, or is gone.
+    """
+    with anyio.fail_after(list_timeout_s):
+        listed = await _listed(getattr(session, "session", session))
+    if only is not None:
+        if missing := sorted(set(only) - {tool.name for tool in listed}):
+            raise UsageError(f"the MCP server has no tool {', '.join(map(repr, missing))}")
+        listed = [tool for tool in listed if tool.name in only]
+    for name in ("name", "description", "definition"):
+        if name in options:
+            raise UsageError(f"{name} is the server's to say")
+    names = _api_names([prefix + tool.name for tool in listed])
+    return [_tool(session, tool, name, options) for tool, name in zip(listed, names, strict=True)]
+
+
+async def _listed(session: Any) -> list[Any]:
+    """Every page of the list."""
+    try:
+        from mcp.types import PaginatedRequestParams
+    except ImportError as error:
+        raise MissingExtraError("mcp", "mcp") from error
+    tools: list[Any] = []
+    cursor: str | None = None
+    seen: set[str] = set()
+    while True:
+        page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor is not None else None)
+        tools += page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            return tools
+        if cursor in seen or len(tools) > MAX_TOOLS or not page.tools:
+            raise ProtocolError(f"the list of the MCP server's tools does not end: {len(tools)} so far")
+        seen.add(cursor)
+
+
+def _api_names(names: list[str]) -> list[str]:
+    """Names that the API takes, each once; MCP allows others, with dots and slashes for example."""
+    mended = [_NOT_IN_NAMES.sub("_", name) for name in names]
+    for number, (name, given) in enumerate(zip(mended, names, strict=True)):
+        if len(name) > _MAX_NAME_CHARS or not name or (name != given and mended.count(name) > 1):
+            digest = hashlib.sha256(given.encode()).hexdigest()[:_DIGEST_CHARS]
+            mended[number] = f"{name[: _MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+    return mended
+
+
+def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
+    """One of the server's tools."""
+    hints = listed.annotations
+    options: dict[str, Any] = {"idempotent": bool(hints and (hints.read_only_hint or hints.idempotent_hint)), **given}
+    title = listed.title or (hints and hints.title) or ""
+    definition: dict[str, Any] = {"name": name, "input_schema": listed.input_schema}
+    if description := listed.description or title:
+        definition["description"] = description
+    for field in IN_DEFINITION:
+        if (value := options.pop(field, None)) is not None:
+            definition[field] = value
+
+    async def call_tool(input: dict[str, Any], call: ToolCall | None) -> ToolResponse:
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            if call is not None:
+                await call.progress({"progress": progress, "total": total, "message": message})
+
+        try:
+            result = await session.call_tool(listed.name, input, progress_callback=tell)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream):
+            return ToolResponse.error(ToolErrorCode.NETWORK_ERROR, "the connection to the MCP server is gone")
+        except Exception as error:
+            return _refused(error)
+        return to_response(result)
+
+    return Tool(call_tool, definition=definition, **options)
+
+
+# --- what comes back --------------------------------------------------------------------------------------------------
+
+
+def to_response(result: Any) -> ToolResponse:
+    """The result of an MCP tool (`CallToolResult`) as a response.
+
+    Structured content is its data (`{"output": ...}` where it is no object), and its text where there is nothing else.
+    """
+    structured = result.structured_content
+    data = structured if isinstance(structured, Mapping) else {} if structured is None else {"output": structured}
+    blocks = [_block(content) for content in result.content]
+    if not blocks and structured is not None:
+        blocks = [text_block(json.dumps(structured, ensure_ascii=False))]
+    is_text = all(block["type"] == "text" for block in blocks)
+    text = "\n".join(block["text"] for block in blocks) if is_text else ""
+    content = [] if is_text else blocks
+    if result.is_error:
+        said = text or "\n".join(str(block.get("text", "")) for block in blocks).strip()
+        media = [block for block in content if block["type"] != "text"]
+        return ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, said, data=data, content=media)
+    return ToolResponse.success(text, data, content=content)
+
+
+def _block(content: Any) -> Block:
+    """A block of the API's; where it has none, what there is, in words."""
+    match content.type:
+        case "text":
+            return text_block(content.text)
+        case "image" | "audio":
+            return _of_bytes(content.data, content.mime_type, f"{content.type} {content.mime_type}")
+        case "resource_link":
+            said = [content.name, content.title, content.mime_type, content.description]
+            return text_block(f"[resource {content.uri}: {', '.join(part for part in said if part)}]")
+        case "resource":
+            resource = content.resource
+            if (text := getattr(resource, "text", None)) is not None:
+                return document_text(text, title=str(resource.uri))
+            return _of_bytes(resource.blob, resource.mime_type or "", f"resource {resource.uri} {resource.mime_type}")
+        case kind:
+            return text_block(f"[content of the type {kind}]")
+
+
+def _of_bytes(encoded: str, media_type: str, what: str) -> Block:
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        return text_block(f"[{what}, which is not base64]")
+    if media_type.startswith("text/"):
+        return document_text(data.decode(errors="replace"), title=what)
+    # By its bytes and not by its word: a server may take a PNG for a JPEG, and the API refuses that.
+    block = block_of_bytes(data) if media_type_of(data) else None
+    return block if block is not None and is_content_block(block) else text_block(f"[{what}, {len(data)} bytes]")
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+_CODES: Final = {
+    -32000: ToolErrorCode.NETWORK_ERROR,  # the connection is closed
+    -32001: ToolErrorCode.TIMEOUT,
+    -32601: ToolErrorCode.NOT_FOUND,
+    -32602: ToolErrorCode.INVALID_PARAM,
+}
+"""Of JSON-RPC and of MCP, what they mean here."""
+
+
+def _refused(error: Exception) -> ToolResponse:
+    """An error of the protocol, in the server's words; anything else stays an exception."""
+    from mcp import MCPError
+
+    if not isinstance(error, MCPError):
+        raise error
+    return ToolResponse.error(_CODES.get(error.code, ToolErrorCode.EXECUTION_ERROR), error.message)
