@@ -15,7 +15,7 @@ from eagerstream import ToolProgress, ToolStart, ToolStop
 from eagerstream.integrations.mcp import mcp_tools
 from eagerstream.redaction import printable
 
-server = MCPServer("weather")
+server = MCPServer("weather", log_level="WARNING")
 
 
 @server.tool()

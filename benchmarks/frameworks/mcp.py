@@ -69,13 +69,17 @@ class _Noted:
         return result
 
 
-async def alone(client: AsyncAnthropic, session: Any, course: Course) -> None:
-    """`tool_runner`, streamed; it runs the calls when a message is whole."""
+async def alone(client: AsyncAnthropic, session: Any, course: Course, *, eagerly: bool = False) -> None:
+    """`tool_runner`, streamed; it runs the calls when a message is whole, unless it is told otherwise."""
     noted: Any = _Noted(session, course)
     listed = (await session.session.list_tools()).tools
     course.started_s = Course().started_s
     runner = client.beta.messages.tool_runner(
-        tools=[async_mcp_tool(tool, noted) for tool in listed], stream=True, **REQUEST
+        tools=[async_mcp_tool(tool, noted) for tool in listed],
+        stream=True,
+        thread=False,
+        run_tools_eagerly=eagerly,
+        **REQUEST,
     )
     async for stream in runner:
         async for _ in stream:
@@ -97,13 +101,13 @@ async def early(client: AsyncAnthropic, session: Any, course: Course) -> None:
 
 
 @asynccontextmanager
-async def sides(url: str) -> AsyncIterator[tuple[Any, Any]]:
+async def sides(url: str, *, eagerly: bool = False) -> AsyncIterator[tuple[Any, Any]]:
     """Both of them, with one client and one session."""
     arguments = ["-m", "benchmarks.frameworks.mcp", "--serve"]
     env = {"PYTHONPATH": os.pathsep.join(sys.path)}
     program = StdioServerParameters(command=sys.executable, args=arguments, env=env)
     async with Client(program) as session, AsyncAnthropic(base_url=url, api_key="any") as client:
-        yield partial(alone, client, session), partial(early, client, session)
+        yield partial(alone, client, session, eagerly=eagerly), partial(early, client, session)
 
 
 if __name__ == "__main__":
@@ -112,3 +116,4 @@ if __name__ == "__main__":
     else:
         with served(scenario) as url:
             main("mcp (tool_runner of anthropic)", partial(sides, url), repeats=3)
+            main("mcp (the same, run_tools_eagerly)", partial(sides, url, eagerly=True), repeats=3)
