@@ -22,11 +22,7 @@ async def get_weather(city: str) -> str:
 
 @tool
 async def write_poem(lines: ItemStream[str]) -> str:
-    """Show a poem to the user.
-
-    Args:
-        lines: The lines of the poem.
-    """
+    """Show a poem to the user."""
     async for line in lines:  # each as soon as it is finished
         print(f"    {printable(line)}")
     return "shown"

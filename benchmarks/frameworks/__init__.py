@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -73,11 +72,10 @@ HEAD = """\
 | --- | --- | --- | --- |"""
 
 
-def main(name: str, sides: Callable[[], AbstractAsyncContextManager[tuple[Side, Side]]], *, repeats: int) -> None:
+def main(name: str, alone: Side, early: Side, *, repeats: int) -> None:
     """Measure, and print the table of one framework."""
 
     async def measure() -> tuple[list[Course], list[Course]]:
-        async with sides() as (alone, early):
-            return await compare(alone, early, repeats=repeats)
+        return await compare(alone, early, repeats=repeats)
 
     print(f"{HEAD}\n{row(name, anyio.run(measure))}")

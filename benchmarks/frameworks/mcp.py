@@ -24,7 +24,7 @@ from eagerstream import MessageStop
 from eagerstream.integrations.mcp import mcp_tools
 
 from ..served import served
-from . import TOOL_S, Course, main, scenario
+from . import HEAD, TOOL_S, Course, compare, row, scenario
 
 REQUEST: dict[str, Any] = {
     "model": "m",
@@ -33,7 +33,7 @@ REQUEST: dict[str, Any] = {
 }
 CALLS = 4
 
-server = MCPServer("benchmark")
+server = MCPServer("benchmark", log_level="WARNING")
 
 
 @server.tool(structured_output=False)
@@ -110,10 +110,17 @@ async def sides(url: str, *, eagerly: bool = False) -> AsyncIterator[tuple[Any, 
         yield partial(alone, client, session, eagerly=eagerly), partial(early, client, session)
 
 
+async def main(url: str) -> None:
+    """Measure, and print the table."""
+    print(HEAD)
+    for eagerly, name in ((False, "mcp, tool_runner of anthropic"), (True, "mcp, the same with run_tools_eagerly")):
+        async with sides(url, eagerly=eagerly) as both:
+            print(row(name, await compare(*both, repeats=3)))
+
+
 if __name__ == "__main__":
     if "--serve" in sys.argv:
         server.run()
     else:
-        with served(scenario) as url:
-            main("mcp (tool_runner of anthropic)", partial(sides, url), repeats=3)
-            main("mcp (the same, run_tools_eagerly)", partial(sides, url, eagerly=True), repeats=3)
+        with served(scenario) as address:
+            anyio.run(main, address)

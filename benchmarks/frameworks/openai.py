@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import anyio
 from openai import AsyncOpenAI
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
@@ -16,7 +17,7 @@ from eagerstream import EarlyCalls, ItemStream, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
 
 from ..served import served
-from . import TOOL_S, Course, main, scenario
+from . import HEAD, TOOL_S, Course, compare, row, scenario
 
 QUESTION: list[Any] = [{"role": "user", "content": "Write about the weather."}]
 
@@ -108,6 +109,12 @@ async def sides(url: str) -> AsyncIterator[tuple[Any, Any]]:
         yield partial(alone, client), partial(early, client)
 
 
+async def main(url: str) -> None:
+    """Measure, and print the table."""
+    async with sides(url) as both:
+        print(f"{HEAD}\n{row('openai', await compare(*both, repeats=3))}")
+
+
 if __name__ == "__main__":
-    with served(scenario) as url:
-        main("openai", partial(sides, url), repeats=3)
+    with served(scenario) as address:
+        anyio.run(main, address)

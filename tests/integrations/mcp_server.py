@@ -25,7 +25,7 @@ from mcp.types import (
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 PDF = base64.b64encode(b"%PDF-1.7").decode()
 
-server = MCPServer("tests")
+server = MCPServer("tests", log_level="WARNING")
 
 
 @server.tool()
