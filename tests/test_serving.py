@@ -64,6 +64,23 @@ def test_a_long_answer_is_no_idle_connection() -> None:
         assert b"said" in _rest(connection)
 
 
+def test_a_connection_is_idle_from_the_end_of_its_answer() -> None:
+    """One that has just been answered at length is about to ask again: cut then, its next request is lost."""
+    ended_at: list[float] = []
+
+    async def say_slowly(write: Write) -> None:
+        await anyio.sleep(0.5)  # two bounds and a half
+        await write(b"said")
+        ended_at.append(time.monotonic())
+
+    server = ThreadedServer(lambda: EventStream(say_slowly), name="test server", host="127.0.0.1", port=0, idle_s=0.2)
+    with server, ExitStack() as stack:
+        connection = _connect(server, stack)
+        connection.send(REQUEST)
+        assert b"said" in _rest(connection)
+        assert time.monotonic() - ended_at[0] >= 0.2
+
+
 def test_too_many_connections_are_cut() -> None:
     """They would take all files that the program may open; those that are there go on."""
     with _server(max_connections=3) as server, ExitStack() as stack:

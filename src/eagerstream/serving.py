@@ -59,7 +59,7 @@ class ThreadedServer:
         host: Where to listen.
         port: 0 takes a free one.
         max_connections: More at a time are cut: they take the program's files. None for any number.
-        idle_s: A connection without a whole request for so long is cut; up to twice as long where it had others.
+        idle_s: A connection without a whole request for so long is cut; counted from its last answer, where it had one.
         date_header: Each response gets a `Date`; False where the application has one to pass on.
 
     Raises:
@@ -249,7 +249,8 @@ def _make_server(
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self.app_state = {**self.app_state, TRANSPORT_STATE: transport}  # shown to the application, per connection
-            self._idle = self.loop.call_later(idle_s, self._cut_idle, None)
+            self._idle_since = self.loop.time()
+            self._idle = self.loop.call_later(idle_s, self._cut_idle)
             if max_connections is not None and len(self.connections) > max_connections:
                 transport.abort()
 
@@ -257,12 +258,17 @@ def _make_server(
             self._idle.cancel()
             super().connection_lost(exc)
 
-        def _cut_idle(self, last: object) -> None:
-            cycle = self.cycle  # of the newest request
-            if cycle is last and getattr(cycle, "response_complete", True):  # None before the first
+        def on_response_complete(self) -> None:
+            self._idle_since = self.loop.time()
+            super().on_response_complete()
+
+        def _cut_idle(self) -> None:
+            is_idle = getattr(self.cycle, "response_complete", True)  # of the newest request; None before the first
+            left_s = self._idle_since + idle_s - self.loop.time() if is_idle else idle_s
+            if left_s <= 0:
                 self.transport.abort()
             else:
-                self._idle = self.loop.call_later(idle_s, self._cut_idle, cycle)
+                self._idle = self.loop.call_later(left_s, self._cut_idle)
 
     class Server(uvicorn.Server):
         """Stops within a moment; uvicorn's own looks ten times a second, plays each reply to its end, and sleeps."""
