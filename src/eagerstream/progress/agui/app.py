@@ -13,10 +13,10 @@ from ...errors import EagerStreamError, MissingExtraError
 from ...run import Run
 from ..driven import drive
 from ..hub import Hub
+from ..public_error import public_error
 from ..request_body import BadBody, read_json
 from ..sse import EventStream, Write, encode_json
 from .encoder import AGUIEncoder, Event
-from .fields import public_error
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput

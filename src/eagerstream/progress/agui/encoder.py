@@ -8,9 +8,10 @@ from typing import Any, Final, TypeAlias
 
 from ...tools.results import NOT_RUN
 from ...wire.server_tools import is_error_result
+from ..public_error import public_error
 from ..record import Fault, Record
 from .content import MAX_EVENT_CHARS, Pieces, to_parts
-from .fields import METADATA_KEY, bounded, omission, public_error, token_usage, with_metadata
+from .fields import METADATA_KEY, bounded, omission, token_usage, with_metadata
 from .rebuilt import Call, Conversation, Message
 from .state import StateMirror
 

@@ -6,9 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ... import errors
-from ...redaction import redact_text, without_middle
-from ..record import Fault
 from .content import MAX_EVENT_CHARS
 
 METADATA_KEY: Final = "eagerstream"
@@ -32,14 +29,6 @@ def bounded(value: Any) -> Any:
     """`value`, or in its place that it was too large for an event."""
     chars = len(json.dumps(value))
     return value if chars <= MAX_EVENT_CHARS else {"leftOut": f"{chars:,} characters"}
-
-
-def public_error(error: Fault) -> Fault:
-    """An error for the client: our own in their words, without secrets; of any other only what it is."""
-    known = getattr(errors, error["type"], None)
-    if isinstance(known, type) and issubclass(known, errors.EagerStreamError):
-        return {"type": error["type"], "text": without_middle(redact_text(error["text"]), 2_000)}
-    return {"type": error["type"], "text": "The run failed."}
 
 
 def token_usage(usage: Mapping[str, Any], model: str | None) -> dict[str, Any]:
