@@ -35,7 +35,10 @@ async def add(a: int, b: int) -> int:
 
 
 @server.tool(
-    name="files/read.all", title="Read all files", annotations=ToolAnnotations(read_only_hint=True), structured_output=False
+    name="files/read.all",
+    title="Read all files",
+    annotations=ToolAnnotations(read_only_hint=True),
+    structured_output=False,
 )
 async def read_all() -> str:
     return "all"
