@@ -1,0 +1,256 @@
+"""Many runs on a cluster, in virtual time: gateway processes that hold them, and workers that run their tools.
+
+A run is turn after turn: a request, the time to the first byte, a reply whose events cost the event loop of its gateway
+CPU as they come, then the turn's calls, all at once. Each call costs that loop CPU, too, and takes a place on a worker
+of its kind for as long as its tool runs. A loop is one server, a pool of workers has as many as calls fit on it. All
+runs go on without a pause: N at once stay N at once.
+
+Replies are taken in by the second: what arrives in one is one piece of work for the loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from .queueing import Process, Simulation, Station, Use, erlang_c, mean_wait_s, percentile, staffed
+
+SLICE_S = 1.0
+"""The grain in which replies are taken in; shorter ones change no figure by more than a hundredth."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What was measured: seconds of CPU of a gateway's process, and bytes."""
+
+    event_s: float
+    turn_s: float
+    call_s: float
+    worker_call_s: float
+    run_bytes: int
+    gateway_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of tool, and of worker.
+
+    Attributes:
+        share: Of all calls.
+        mean_s: Of its time, which is lognormal.
+        sigma: Of the logarithm of its time: 1 means that one call in forty takes more than four times the mean.
+        per_worker: Calls that one worker runs at once.
+    """
+
+    name: str
+    share: float
+    mean_s: float
+    sigma: float
+    per_worker: int
+
+    def draw_s(self, random: Random) -> float:
+        """How long one call takes."""
+        return random.lognormvariate(math.log(self.mean_s) - self.sigma**2 / 2, self.sigma)
+
+    @property
+    def cv2(self) -> float:
+        """The squared coefficient of variation of its time."""
+        return math.exp(self.sigma**2) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What runs do; times in seconds.
+
+    Attributes:
+        events: Of replies; each turn draws one.
+        events_per_s: At which a reply comes.
+        first_byte_s: Mean time to the first byte, lognormal with a sigma of 0.5.
+        calls: Chances of 0, 1, 2 ... calls in a turn.
+    """
+
+    events: Sequence[int]
+    kinds: Sequence[Kind]
+    events_per_s: float = 25.0
+    first_byte_s: float = 1.0
+    calls: Sequence[float] = (0.2, 0.5, 0.2, 0.1)
+
+    @property
+    def mean_events(self) -> float:
+        """Of a turn."""
+        return sum(self.events) / len(self.events)
+
+    @property
+    def mean_calls(self) -> float:
+        """Of a turn."""
+        return sum(number * chance for number, chance in enumerate(self.calls))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """How many of each: processes that hold runs, and by the kind's name, processes that run tools."""
+
+    gateways: int
+    workers: dict[str, int]
+
+
+@dataclass
+class Seen:
+    """What came out of a simulation.
+
+    Attributes:
+        turns: That ended.
+        loop_use: The share of the time in which the busiest gateway's loop worked.
+        worker_use: By kind, the share of places that were taken.
+        waits_s: By kind, how long calls waited for a worker.
+        slowdowns: By turn, its time over the time that it would have taken alone.
+        alone_s: The mean of the latter.
+    """
+
+    span_s: float
+    turns: int = 0
+    loop_use: float = 0.0
+    worker_use: dict[str, float] = field(default_factory=dict)
+    waits_s: dict[str, list[float]] = field(default_factory=dict)
+    slowdowns: list[float] = field(default_factory=list)
+    turn_s: float = 0.0
+    alone_s: float = 0.0
+
+    @property
+    def turns_per_s(self) -> float:
+        """Throughput."""
+        return self.turns / self.span_s
+
+    def waited(self, name: str) -> float:
+        """The share of calls of a kind that found no free worker."""
+        waits = self.waits_s[name]
+        return sum(wait > 0 for wait in waits) / len(waits) if waits else 0.0
+
+    def slowdown(self, percent: float) -> float:
+        """A percentile of the slowdowns."""
+        return percentile(self.slowdowns, percent)
+
+
+class _World:
+    def __init__(self, work: Work, costs: Costs, cluster: Cluster, seed: int) -> None:
+        self.work, self.costs = work, costs
+        self.random = Random(seed)
+        self.simulation = Simulation()
+        self.loops = [Station(1) for _ in range(cluster.gateways)]
+        self.pools = {kind.name: Station(cluster.workers[kind.name] * kind.per_worker) for kind in work.kinds}
+        self.seen: Seen | None = None
+
+    def run(self, loop: Station) -> Process:
+        """One run, without end."""
+        yield self.random.uniform(0, self.work.first_byte_s + self.work.mean_events / self.work.events_per_s)
+        while True:
+            begun_s = self.simulation.now_s
+            alone_s = yield from self._turn(loop)
+            took_s = self.simulation.now_s - begun_s
+            if self.seen is not None:
+                self.seen.turns += 1
+                self.seen.turn_s += took_s
+                self.seen.alone_s += alone_s
+                self.seen.slowdowns.append(took_s / alone_s)
+
+    def _turn(self, loop: Station) -> Generator[Any, Any, float]:
+        """One turn; how long it would have taken alone."""
+        work, costs, random = self.work, self.costs, self.random
+        yield loop.use(costs.turn_s)
+        first_byte_s = random.lognormvariate(math.log(work.first_byte_s) - 0.125, 0.5)
+        yield first_byte_s
+        alone_s = costs.turn_s + first_byte_s
+        arrived_s, alone_arrived_s = self.simulation.now_s, alone_s
+        left = float(random.choice(work.events))
+        while left > 0:
+            events = min(left, work.events_per_s * SLICE_S)
+            left -= events
+            arrived_s += events / work.events_per_s
+            alone_arrived_s += events / work.events_per_s
+            if arrived_s > self.simulation.now_s:
+                yield arrived_s - self.simulation.now_s
+            yield loop.use(events * costs.event_s)
+            alone_s = max(alone_s, alone_arrived_s) + events * costs.event_s
+        (number,) = random.choices(range(len(work.calls)), work.calls)
+        kinds = random.choices(work.kinds, [kind.share for kind in work.kinds], k=number)
+        tools_s = [kind.draw_s(random) + costs.worker_call_s for kind in kinds]
+        yield [self._call(loop, self.pools[kind.name], tool_s) for kind, tool_s in zip(kinds, tools_s, strict=True)]
+        return alone_s + (max(tools_s) + costs.call_s if tools_s else 0.0)
+
+    def _call(self, loop: Station, pool: Station, tool_s: float) -> Generator[Use, Any, None]:
+        yield loop.use(self.costs.call_s / 2)  # there
+        yield pool.use(tool_s)
+        yield loop.use(self.costs.call_s / 2)  # and back
+
+
+def simulate(runs: int, work: Work, costs: Costs, cluster: Cluster, *, span_s: float, seed: int = 1) -> Seen:
+    """So many runs at once, looked at for `span_s` once they have been at it as long."""
+    world = _World(work, costs, cluster, seed)
+    for number in range(runs):
+        world.simulation.start(world.run(world.loops[number % len(world.loops)]))
+    world.simulation.run(span_s)
+    stations = [*world.loops, *world.pools.values()]
+    for station in stations:
+        station.forget()
+    world.seen = seen = Seen(span_s)
+    world.simulation.run(2 * span_s)
+    seen.loop_use = min(1.0, max(loop.busy_s for loop in world.loops) / span_s)
+    for name, pool in world.pools.items():
+        seen.worker_use[name] = min(1.0, pool.busy_s / span_s / pool.servers)
+        seen.waits_s[name] = pool.waits_s
+    seen.turn_s /= max(1, seen.turns)
+    seen.alone_s /= max(1, seen.turns)
+    return seen
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The same by formulas: the operational laws (Little, utilisation), and M/G/c for the wait for a worker.
+
+    Attributes:
+        cycle_s: Mean time of a turn that never waits: by Little's law, runs / cycle_s turns end in a second.
+        loop_s: Seconds of a gateway's loop in a turn.
+        places_s: By kind, seconds of a worker's place in a turn.
+        gateway_knee: Runs that one gateway holds before its loop is busy all the time.
+    """
+
+    cycle_s: float
+    loop_s: float
+    places_s: dict[str, float]
+
+    @property
+    def gateway_knee(self) -> float:
+        return self.cycle_s / self.loop_s
+
+    @classmethod
+    def of(cls, work: Work, costs: Costs, *, alone_s: float) -> Paper:
+        """For this work; `alone_s` is the mean of a turn alone, which has a maximum over calls in it and no closed form."""
+        loop_s = costs.turn_s + work.mean_events * costs.event_s + work.mean_calls * costs.call_s
+        places_s = {
+            kind.name: work.mean_calls * kind.share * (kind.mean_s + costs.worker_call_s) for kind in work.kinds
+        }
+        return cls(alone_s, loop_s, places_s)
+
+    def turns_per_s(self, runs: int, cluster: Cluster, kinds: Sequence[Kind]) -> float:
+        """The upper bound: what the runs ask for, or what the first station that is busy all the time gives."""
+        places = [self.places_s[kind.name] / (cluster.workers[kind.name] * kind.per_worker) for kind in kinds]
+        return min(runs / self.cycle_s, cluster.gateways / self.loop_s, *(1 / each for each in places))
+
+    def load(self, runs: int, kind: Kind) -> float:
+        """Places of a kind that are taken on average, where nothing waits for long."""
+        return runs / self.cycle_s * self.places_s[kind.name]
+
+    def workers(self, runs: int, kind: Kind, slack: float = 2.0) -> int:
+        """By square-root staffing."""
+        return math.ceil(staffed(self.load(runs, kind), slack) / kind.per_worker)
+
+    def waited(self, runs: int, kind: Kind, workers: int) -> float:
+        """The share of calls that find no free worker."""
+        return erlang_c(workers * kind.per_worker, self.load(runs, kind))
+
+    def wait_s(self, runs: int, kind: Kind, workers: int) -> float:
+        """Their mean wait, over all calls."""
+        return mean_wait_s(workers * kind.per_worker, self.load(runs, kind), kind.mean_s, service_cv2=kind.cv2)
