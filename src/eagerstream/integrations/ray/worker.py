@@ -1,0 +1,126 @@
+"""`Worker`: one actor, from its start to its end, as the pool sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .actor import ToolWorker
+from .line import RayLine, reason_of
+
+
+class Worker:
+    """An actor, and the lines of the calls that it has.
+
+    Attributes:
+        actor: Ray's handle of it.
+        pid: Of its process, on its machine; None before it is ready.
+        lost: Why there is nothing more to be had of it; None while it lives.
+        was_ended: It was killed from here.
+    """
+
+    def __init__(self) -> None:
+        self.actor: Any = None
+        self.pid: int | None = None
+        self.lost: str | None = None
+        self.was_ended = False
+        self._lines: set[RayLine] = set()
+        self._left_alone = asyncio.Event()
+        self._unused = asyncio.Event()
+
+    async def run(
+        self, options: Mapping[str, Any], preload: Sequence[bytes], timeout_s: float, on_ready: Callable[[Worker], object]
+    ) -> None:
+        """Have Ray start the actor, and stay until it is gone, or is not to be used any more; cancelling this ends it.
+
+        It is gone unless `lost` is None: then other calls still run there, and `drain` waits for them.
+        """
+        try:
+            # In a thread: the first of its kind waits for the cluster, which takes in the class.
+            self.actor = await asyncio.shield(asyncio.to_thread(_start, dict(options)))
+            async with asyncio.timeout(timeout_s):
+                self.pid = await self.actor.ready.remote(preload)
+            on_ready(self)
+            await self._end()
+        except TimeoutError:
+            self.lost = f"Ray had no place for it within {timeout_s:g} seconds: {_asked_and_there(options)}"
+        except Exception as error:  # of Ray, or of what the worker imports
+            self.lost = reason_of(error)
+        except BaseException:
+            self.kill()
+            raise
+        if self.lost is not None:
+            self.kill()
+
+    def open(self, reference: bytes) -> RayLine:
+        """A line for a call."""
+        line = RayLine(self, reference)
+        self._lines.add(line)
+        return line
+
+    def close(self, line: RayLine) -> bool:
+        """The call is over; False where the worker is not to get another one: it is to be killed, see `drain`."""
+        self._lines.discard(line)
+        if line.is_stuck:
+            self._left_alone.set()
+        if not self._lines:
+            self._unused.set()
+        return not self._left_alone.is_set()
+
+    async def drain(self) -> None:
+        """Wait until the calls that it has are over, each bounded by its time limit, and end the actor."""
+        try:
+            if self._lines:
+                self._unused.clear()
+                await self._unused.wait()
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the actor at once."""
+        if self.actor is not None and not self.was_ended:
+            import ray
+
+            self.was_ended = self.lost is None
+            self.lost = self.lost or "it was ended"
+            try:
+                ray.kill(self.actor)
+            except Exception:  # it is gone already, or the connection is
+                pass
+
+    async def _end(self) -> None:
+        """Wait until it is gone, or is to be left alone."""
+        gone = asyncio.ensure_future(_gone(self.actor))
+        left_alone = asyncio.ensure_future(self._left_alone.wait())
+        try:
+            await asyncio.wait((gone, left_alone), return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                self.lost = gone.result()
+        finally:
+            gone.cancel()
+            left_alone.cancel()
+
+
+async def _gone(actor: Any) -> str:
+    try:
+        await actor.forever.remote()
+    except Exception as error:
+        return reason_of(error)
+    return "it ended"
+
+
+def _start(options: dict[str, Any]) -> Any:
+    import ray
+
+    return ray.remote(ToolWorker).options(**options).remote()
+
+
+def _asked_and_there(options: Mapping[str, Any]) -> str:
+    import ray
+
+    names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+    asked = {names[name]: options[name] for name in names if options.get(name)} | dict(options.get("resources") or {})
+    there = ray.cluster_resources()
+    of = ", ".join(f"{name} {amount:g} of {there.get(name, 0):g}" for name, amount in asked.items())
+    return f"each worker needs of all that the cluster has: {of or 'nothing'}"
