@@ -67,15 +67,24 @@ async def hold_again(path: str) -> str:
     return await _hold(path)
 
 
-@tool(idempotent=True)
-async def copy_again(path: str, lines: ItemStream[str]) -> AsyncGenerator[str, None]:
-    """As `copy_lines`; it may be done twice."""
+async def _copy(path: str, lines: ItemStream[str]) -> AsyncGenerator[str, None]:
+    """Each line as progress, and then all of them; a note of how it went."""
     note(path, f"began {os.getpid()}")
     seen = []
-    async for line in lines:
-        seen.append(line)
-        yield line
+    try:
+        async for line in lines:
+            seen.append(line)
+            yield line
+    except BaseException as error:
+        note(path, type(error).__name__)
+        raise
+    finally:
+        note(path, "finally")
     yield "+".join(seen)
+
+
+copy_once = tool(_copy, name="copy_once")
+copy_again = tool(_copy, name="copy_again", idempotent=True)
 
 
 @tool(timeout_s=0.3)

@@ -196,7 +196,8 @@ class RayPool:
             else:
                 failures += 1
                 self._failed_starts += 1
-                start.fail(worker.lost)
+                if not worker.died or failures >= _MAX_FAILED_STARTS:  # a node may be lost at just this time
+                    start.fail(worker.lost)
                 if self._failed_starts >= _MAX_FAILED_STARTS and not self._queue.workers:
                     self._queue.give_up(WorkerLost(f"no worker can be started: {worker.lost}"))
                 await anyio.sleep(min(_FIRST_DELAY_S * 2**failures, _MAX_DELAY_S))

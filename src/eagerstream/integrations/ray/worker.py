@@ -18,6 +18,7 @@ class Worker:
         pid: Of its process, on its machine; None before it is ready.
         lost: Why there is nothing more to be had of it; None while it lives.
         was_ended: It was killed from here.
+        died: It was lost as a process or a node is, and not for what it was asked to do.
     """
 
     def __init__(self) -> None:
@@ -25,6 +26,7 @@ class Worker:
         self.pid: int | None = None
         self.lost: str | None = None
         self.was_ended = False
+        self.died = False
         self._lines: set[RayLine] = set()
         self._left_alone = asyncio.Event()
         self._unused = asyncio.Event()
@@ -46,7 +48,7 @@ class Worker:
         except TimeoutError:
             self.lost = f"Ray had no place for it within {timeout_s:g} seconds: {_asked_and_there(options)}"
         except Exception as error:  # of Ray, or of what the worker imports
-            self.lost = reason_of(error)
+            self.lost, self.died = reason_of(error), _is_death(error)
         except BaseException:
             self.kill()
             raise
@@ -108,6 +110,12 @@ async def _gone(actor: Any) -> str:
     except Exception as error:
         return reason_of(error)
     return "it ended"
+
+
+def _is_death(error: Exception) -> bool:
+    from ray.exceptions import RayActorError
+
+    return isinstance(error, RayActorError)
 
 
 def _start(options: dict[str, Any]) -> Any:

@@ -1,0 +1,43 @@
+"""What every executor keeps is kept on a Ray cluster, too: the suite of `tests/workers`, with actors as workers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from eagerstream.integrations.ray import RayExecutor, RayPool
+from eagerstream.tools import Executor
+from tests.integrations.ray_cluster import ray_cluster
+from tests.workers import test_conformance
+from tests.workers.places import MakeExecutor
+
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+
+_TOO_QUICK = "test_runs_share_it"
+"""Its inputs are written within 50 ms, before which its tools have to begin; `test_ray` has whole runs."""
+globals().update(
+    {name: test for name, test in vars(test_conformance).items() if name.startswith("test_") and name != _TOO_QUICK}
+)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"  # Ray knows no other
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with ray_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+async def make(cluster: Any, anyio_backend: str) -> AsyncIterator[MakeExecutor]:
+    async with RayPool(workers=2, calls_per_worker=4) as pool:
+
+        def make(tools: Any, **options: Any) -> Executor:
+            return RayExecutor(tools, pool=pool, **options)
+
+        yield make
