@@ -1,0 +1,58 @@
+"""A run whose tools run on a Ray cluster: the input reaches a worker while it is written, progress comes back.
+
+    ANTHROPIC_API_KEY=... python remote_tools.py [ADDRESS]
+
+ADDRESS is a cluster's, "auto" for the one that this machine is part of; without it, one is started here, and ended.
+"""
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import AsyncGenerator
+
+import anthropic
+
+import eagerstream
+from eagerstream import ItemStream, TextDelta, ToolProgress
+from eagerstream.integrations.ray import RayExecutor, RayPool
+from eagerstream.redaction import printable
+
+
+@eagerstream.tool(idempotent=True)
+async def sign_lines(lines: ItemStream[str]) -> AsyncGenerator[str, None]:
+    """Sign a text line by line.
+
+    Args:
+        lines: The lines of the text.
+    """
+    number, signed = 0, hashlib.sha256()
+    async for line in lines:  # each as soon as the model has written it
+        number += 1
+        signed.update(line.encode())
+        yield f"line {number}"
+    yield f"{number} lines, {signed.hexdigest()[:8]}"  # the last value is the result
+
+
+async def main(address: str | None) -> None:
+    tools = [sign_lines]
+    async with RayPool(workers=2, address=address) as pool, anthropic.AsyncAnthropic() as client:
+        async with eagerstream.run(
+            client,
+            model="claude-opus-4-7",
+            max_tokens=4096,
+            max_turns=10,
+            tools=tools,
+            executor=RayExecutor(tools, pool=pool),
+            messages=[{"role": "user", "content": "Write a haiku, and sign it."}],
+        ) as run:
+            async for event in run:
+                match event:
+                    case TextDelta():
+                        print(printable(event.text), end="", flush=True)
+                    case ToolProgress():
+                        print(printable(f"[{event.value}]"), flush=True)
+        print(f"\n{run.result.status}, {pool.stats}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:2] or [None]))
