@@ -34,6 +34,7 @@ BENCHMARKS = (
     "memory",
     "blocking",
     "startup",
+    "growth",
     "guard",
 )
 """Modules, each with `main(console, *, quick)`, in the order in which they run."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from .queueing import Process, Simulation, Station, Use, erlang_c, mean_wait_s, percentile, staffed
+from .queueing import Process, Simulation, Station, Use, finite_wait, percentile, staffed
 
 SLICE_S = 1.0
 """The grain in which replies are taken in; shorter ones change no figure by more than a hundredth."""
@@ -54,11 +54,6 @@ class Kind:
     def draw_s(self, random: Random) -> float:
         """How long one call takes."""
         return random.lognormvariate(math.log(self.mean_s) - self.sigma**2 / 2, self.sigma)
-
-    @property
-    def cv2(self) -> float:
-        """The squared coefficient of variation of its time."""
-        return math.exp(self.sigma**2) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,18 +203,20 @@ def simulate(runs: int, work: Work, costs: Costs, cluster: Cluster, *, span_s: f
 
 @dataclass(frozen=True)
 class Paper:
-    """The same by formulas: the operational laws (Little, utilisation), and M/G/c for the wait for a worker.
+    """The same by formulas: the operational laws (Little's, utilisation), and Erlang's for a finite source.
 
     Attributes:
         cycle_s: Mean time of a turn that never waits: by Little's law, runs / cycle_s turns end in a second.
         loop_s: Seconds of a gateway's loop in a turn.
         places_s: By kind, seconds of a worker's place in a turn.
+        service_s: By kind, those of a call.
         gateway_knee: Runs that one gateway holds before its loop is busy all the time.
     """
 
     cycle_s: float
     loop_s: float
     places_s: dict[str, float]
+    service_s: dict[str, float]
 
     @property
     def gateway_knee(self) -> float:
@@ -227,30 +224,27 @@ class Paper:
 
     @classmethod
     def of(cls, work: Work, costs: Costs, *, alone_s: float) -> Paper:
-        """For this work; `alone_s` is the mean of a turn alone, which has a maximum over calls in it and no closed form."""
+        """For this work; `alone_s` is the mean of a turn alone, which has no closed form: its calls run at once."""
         loop_s = costs.turn_s + work.mean_events * costs.event_s + work.mean_calls * costs.call_s
-        places_s = {
-            kind.name: work.mean_calls * kind.share * (kind.mean_s + costs.worker_call_s) for kind in work.kinds
-        }
-        return cls(alone_s, loop_s, places_s)
+        service_s = {kind.name: kind.mean_s + costs.worker_call_s for kind in work.kinds}
+        places_s = {kind.name: work.mean_calls * kind.share * service_s[kind.name] for kind in work.kinds}
+        return cls(alone_s, loop_s, places_s, service_s)
 
     def turns_per_s(self, runs: int, cluster: Cluster, kinds: Sequence[Kind]) -> float:
         """The upper bound: what the runs ask for, or what the first station that is busy all the time gives."""
         places = [self.places_s[kind.name] / (cluster.workers[kind.name] * kind.per_worker) for kind in kinds]
         return min(runs / self.cycle_s, cluster.gateways / self.loop_s, *(1 / each for each in places))
 
-    def load(self, runs: int, kind: Kind) -> float:
-        """Places of a kind that are taken on average, where nothing waits for long."""
-        return runs / self.cycle_s * self.places_s[kind.name]
+    def load(self, turns_per_s: float, kind: Kind) -> float:
+        """Places of a kind that are taken on average at so many turns a second: Little's law."""
+        return turns_per_s * self.places_s[kind.name]
 
     def workers(self, runs: int, kind: Kind, slack: float = 2.0) -> int:
-        """By square-root staffing."""
-        return math.ceil(staffed(self.load(runs, kind), slack) / kind.per_worker)
+        """By square-root staffing, for runs that wait for nothing."""
+        return math.ceil(staffed(self.load(runs / self.cycle_s, kind), slack) / kind.per_worker)
 
-    def waited(self, runs: int, kind: Kind, workers: int) -> float:
-        """The share of calls that find no free worker."""
-        return erlang_c(workers * kind.per_worker, self.load(runs, kind))
-
-    def wait_s(self, runs: int, kind: Kind, workers: int) -> float:
-        """Their mean wait, over all calls."""
-        return mean_wait_s(workers * kind.per_worker, self.load(runs, kind), kind.mean_s, service_cv2=kind.cv2)
+    def waited(self, runs: int, turns_per_s: float, kind: Kind, workers: int) -> float:
+        """The share of calls that find no free worker, where each run has one call of the kind at a time."""
+        calls_per_s = turns_per_s * self.places_s[kind.name] / self.service_s[kind.name]
+        service_s = self.service_s[kind.name]
+        return finite_wait(runs, workers * kind.per_worker, max(runs / calls_per_s - service_s, 1e-6), service_s)

@@ -1,7 +1,7 @@
 """Queues in virtual time, and the closed formulas that a simulation of them has to agree with.
 
-A process is a generator. What it yields is what it waits for: a number of seconds, the use of a station (it is sent back
-how long it waited there for its turn), or other processes, all of which are to end.
+A process is a generator. What it yields is what it waits for: a number of seconds, the use of a station (it is sent
+back how long it waited there for its turn), or other processes, all of which are to end.
 """
 
 from __future__ import annotations
@@ -133,8 +133,24 @@ def erlang_c(servers: int, load: float) -> float:
     return blocked / (1 - load / servers * (1 - blocked))
 
 
+def finite_wait(customers: int, servers: int, think_s: float, service_s: float) -> float:
+    """The share of visits that have to wait where the same customers come again and again, `think_s` after each visit.
+
+    The machine repair model: Erlang's formula for a finite source. Who comes sees the others, as if it were not there.
+    """
+    others, ratio = customers - 1, service_s / think_s
+    logarithm = 0.0
+    terms: list[float] = []
+    for there in range(others + 1):  # each state's weight against the first one's, in logarithms: they are huge
+        terms.append(logarithm)
+        logarithm += math.log(max(others - there, 1) * ratio / min(there + 1, servers))
+    largest = max(terms)
+    weights = [math.exp(term - largest) for term in terms]
+    return sum(weights[servers:]) / sum(weights)
+
+
 def mean_wait_s(servers: int, load: float, service_s: float, *, service_cv2: float = 1.0) -> float:
-    """The mean wait in M/M/c; with another spread of service than the exponential one (cv² = 1), by Allen and Cunneen."""
+    """The mean wait in M/M/c; with another spread of service than the exponential (cv² = 1), by Allen and Cunneen."""
     if load >= servers:
         return math.inf
     return erlang_c(servers, load) * service_s / (servers - load) * (1 + service_cv2) / 2

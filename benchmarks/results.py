@@ -14,7 +14,7 @@ from rich.text import Text
 
 from .targets import Row
 
-OPTIONAL = ("botocore", "httpx2", "numpy", "opentelemetry")
+OPTIONAL = ("botocore", "httpx2", "numpy", "opentelemetry", "ray")
 """Packages that some benchmarks cannot run without, and the others can."""
 
 

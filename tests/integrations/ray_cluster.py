@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-NODE: Final = {"num_cpus": 4, "object_store_memory": 100 * 1024 * 1024, "include_dashboard": False}
+NODE: Final[dict[str, Any]] = {"num_cpus": 4, "object_store_memory": 100 * 1024 * 1024, "include_dashboard": False}
 
 
 @contextmanager
@@ -27,8 +28,8 @@ def ray_cluster() -> Iterator[Any]:
         cluster = Cluster(initialize_head=True, head_node_args=NODE)
         try:
             cluster.add_node(**NODE, resources={"gpu_box": 1})
-            ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
             yield cluster
         finally:
             ray.shutdown()
-            cluster.shutdown()
+            cluster.shutdown()  # type: ignore[no-untyped-call]

@@ -45,7 +45,7 @@ async def copy_lines(lines: ItemStream[str]) -> AsyncGenerator[str, None]:
 async def _hold(path: str) -> str:
     note(path, f"began {os.getpid()}")
     try:
-        while not Path(f"{path}.go").exists():
+        while not await anyio.Path(f"{path}.go").exists():  # noqa: ASYNC110  # another process makes it
             await anyio.sleep(0.02)
     except BaseException as error:
         note(path, type(error).__name__)

@@ -75,9 +75,15 @@ class Written:
 
 
 async def until(is_so: Callable[[], object]) -> None:
+    """Wait for what another process does."""
     with anyio.fail_after(30):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110  # nobody tells of it
             await anyio.sleep(0.01)
+
+
+def let_go(path: Path) -> None:
+    """End the call that holds there."""
+    Path(f"{path}.go").touch()
 
 
 def words(path: Path) -> list[str]:
@@ -145,7 +151,7 @@ async def test_an_input_reaches_a_remote_tool_item_by_item(pool: RayPool) -> Non
         lines.write('{"lines": [')
         for number, line in enumerate(("one", "two", "three")):
             lines.write(f'"{line}",' if line != "three" else f'"{line}"')
-            await until(lambda number=number: len(lines.progress) > number)
+            await until(lambda: len(lines.progress) > number)  # noqa: B023  # called here, and no later
             assert lines.progress[-1] == line
         lines.write("]}")
         lines.end()
@@ -209,7 +215,7 @@ async def test_a_worker_that_is_killed_in_mid_call(pool: RayPool, tmp_path: Path
         assert pid_in(again) == other
         await until(lambda: pool.stats.restarted == 1)
         os.kill(other, signal.SIGKILL)
-        Path(f"{again}.go").touch()  # it has no second chance: that was used
+        let_go(again)  # it has no second chance: that was used
     assert len(starts) == 1
     for call in calls:
         assert call.call.is_error
@@ -270,7 +276,7 @@ async def test_what_does_not_end_is_ended_with_its_worker(cluster: Any, tmp_path
             echo = Written("echo", '{"text": "x"}')
             await execute(executor, echo)  # by another worker: this one takes no more
             assert is_alive(pid_in(stuck))
-            Path(f"{held}.go").touch()
+            let_go(held)
         assert beside.said == f"ran in {pid_in(stuck)}"
         await until(lambda: not is_alive(pid_in(stuck)))
         assert pool.stats.lost == 0
@@ -293,9 +299,9 @@ async def test_runs_share_a_pool_fairly(cluster: Any, tmp_path: Path) -> None:
             tasks.start_soon(one, greedy, Written("echo", '{"text": "x"}', id=f"greedy {number}"))
         tasks.start_soon(one, modest, Written("echo", '{"text": "x"}', id="modest"))
         await until(lambda: pool.stats.waiting == 21 and words(tmp_path / "first") and words(tmp_path / "second"))
-        Path(tmp_path / "first.go").touch()
+        let_go(tmp_path / "first")
         await until(lambda: len(over) == 22)
-        Path(tmp_path / "second.go").touch()
+        let_go(tmp_path / "second")
     assert over[:3] == ["first", "modest", "greedy 0"]
 
 
@@ -362,7 +368,7 @@ async def test_a_program_that_is_killed_takes_its_actors_along(cluster: Any) -> 
     """Nothing of a pool outlives its program on a cluster that goes on."""
     env = {**os.environ, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as `ray_cluster` does it for this process
     command = [sys.executable, "-c", _DRIVER, cluster.address]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as driver:
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as driver:  # noqa: ASYNC220  # told when ready
         assert driver.stdout
         pid = int(await anyio.to_thread.run_sync(driver.stdout.readline))
         assert is_alive(pid)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 from collections import deque
 from collections.abc import Iterable
 
 from ...tools.definition import Tool
 from ...tools.response import ToolErrorCode, error_text
-from ...workers.crossing import error_as_bytes
+from ...workers.crossing import dumps, error_as_bytes, loads
 from ...workers.host import serve
 from ...workers.messages import Cancelled, Ended, FromWorker, Progress, Refused, ToWorker
 from ...workers.references import tool_of
@@ -47,7 +46,7 @@ class ToolWorker:
     async def begin(self, key: str, reference: bytes, message: bytes) -> bytes:
         """Take on a call, and give what `hear` gives."""
         call = self._call(key)
-        call.take(0, pickle.loads(message))  # noqa: S301  # from the process that started this one
+        call.take(0, loads(message))
         call.task = asyncio.create_task(self._serve(call, reference))
         return await self.hear(key)
 
@@ -55,7 +54,7 @@ class ToolWorker:
         """Take message `number` of a call."""
         if key not in self._calls:  # it comes before the call's beginning, or after its end
             asyncio.get_running_loop().call_later(_UNKNOWN_S, self._forget_unbegun, key)
-        self._call(key).take(number, pickle.loads(message))  # noqa: S301  # as above
+        self._call(key).take(number, loads(message))
 
     async def hear(self, key: str) -> bytes:
         """What a call has said since it was asked last, as a pickled list; waits until there is something."""
@@ -63,7 +62,7 @@ class ToolWorker:
         said = await call.said()
         if isinstance(said[-1], Refused | Ended | Cancelled):
             del self._calls[key]
-        return pickle.dumps(said)
+        return dumps(said)
 
     def _call(self, key: str) -> _HostedCall:
         return self._calls.setdefault(key, _HostedCall())

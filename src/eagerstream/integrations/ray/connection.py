@@ -41,7 +41,8 @@ class Connection:
             Exception: As `ray.init` raises.
         """
         with anyio.CancelScope(shield=True):
-            return await asyncio.to_thread(self._enter, dict(options), dict(needs))
+            made = await asyncio.to_thread(self._enter, dict(options), dict(needs))
+        return bool(made)
 
     async def leave(self) -> None:
         """The last one out ends a connection that was made here, and with it a cluster of our own."""

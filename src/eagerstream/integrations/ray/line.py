@@ -9,12 +9,12 @@ it is, so that a reader who is slow slows down the progress of one call.
 from __future__ import annotations
 
 import asyncio
-import pickle
 from collections import deque
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ...errors import WorkerLost
+from ...workers.crossing import dumps, loads
 from ...workers.messages import Begin, Cancelled, Ended, FromWorker, Refused, ToWorker
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class RayLine:
         """See `Line.send`."""
         if self._worker.lost is not None:
             raise WorkerLost(self._worker.lost, may_have_begun=not self._knows_state)
-        pickled = pickle.dumps(message)
+        pickled = dumps(message)
         number, self._sent = self._sent, self._sent + 1
         if isinstance(message, Begin):
             self._knows_state, self.is_stuck = False, True
@@ -60,7 +60,7 @@ class RayLine:
         while not self._heard:
             if self._fetched is None:
                 self._fetched = self._worker.actor.hear.remote(self._key)
-            said: list[FromWorker] = pickle.loads(await self._done(self._fetched))  # noqa: S301  # of our own worker
+            said: list[FromWorker] = loads(await self._done(self._fetched))
             self._fetched = None
             self._knows_state = True
             self._heard.extend(said)

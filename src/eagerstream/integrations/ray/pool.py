@@ -86,7 +86,8 @@ class RayPool:
             if not amount >= 0:
                 raise UsageError(f"a worker needs none or some of {name}, not {amount!r}")
         self._count = workers
-        self._connect = {"address": address, "runtime_env": runtime_env}
+        self._address = address
+        self._runtime_env = None if runtime_env is None else dict(runtime_env)
         self._options: dict[str, Any] = {
             "num_cpus": num_cpus,
             "num_gpus": num_gpus,
@@ -136,11 +137,10 @@ class RayPool:
             raise UsageError("Ray needs asyncio: this runs on another event loop") from None
         if self._tasks is not None:
             raise UsageError("a pool is entered once")
-        options = {name: value for name, value in self._connect.items() if value is not None}
         needs = {name: amount * self._count for name, amount in self._needs.items()}
-        made = await CONNECTION.enter(options, needs)
-        if not made and "runtime_env" in options:
-            self._options["runtime_env"] = dict(options["runtime_env"])
+        made = await CONNECTION.enter({"address": self._address, "runtime_env": self._runtime_env}, needs)
+        if not made and self._runtime_env is not None:
+            self._options["runtime_env"] = self._runtime_env
         starts = [_Start() for _ in range(self._count)]
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()

@@ -43,4 +43,5 @@ def reference_to(tool: Tool) -> bytes:
 def _pickled(value: object) -> bytes:
     from ray import cloudpickle
 
-    return bytes(cloudpickle.dumps(value))
+    dumps: Callable[[object], bytes] = cloudpickle.dumps
+    return dumps(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from .actor import ToolWorker
 from .line import RayLine, reason_of
@@ -32,7 +32,11 @@ class Worker:
         self._unused = asyncio.Event()
 
     async def run(
-        self, options: Mapping[str, Any], preload: Sequence[bytes], timeout_s: float, on_ready: Callable[[Worker], object]
+        self,
+        options: Mapping[str, Any],
+        preload: Sequence[bytes],
+        timeout_s: float,
+        on_ready: Callable[[Worker], object],
     ) -> None:
         """Have Ray start the actor, and stay until it is gone, or is not to be used any more; cancelling this ends it.
 
@@ -129,6 +133,6 @@ def _asked_and_there(options: Mapping[str, Any]) -> str:
 
     names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
     asked = {names[name]: options[name] for name in names if options.get(name)} | dict(options.get("resources") or {})
-    there = ray.cluster_resources()
+    there: dict[str, float] = cast("Any", ray).cluster_resources()
     of = ", ".join(f"{name} {amount:g} of {there.get(name, 0):g}" for name, amount in asked.items())
     return f"each worker needs of all that the cluster has: {of or 'nothing'}"
