@@ -290,10 +290,10 @@ def _verdict(console: Console, work: Work, measured: Measured, paper: Paper, fig
     rate = 1_000 / paper.cycle_s
     places = ", ".join(f"{paper.load(rate, kind):.0f} {kind.name} calls" for kind in work.kinds)
     console.print(
-        f"1,000 runs ask for {rate:.0f} requests/s ({rate * 60:,.0f} a minute), {rate * work.mean_events:,.0f} events/s "
-        f"and {rate * work.mean_calls:.0f} calls/s, {1_000 * costs.run_bytes / 1e6:,.0f} MB in the gateways, a socket "
+        f"1,000 runs ask for {rate:.0f} requests/s ({rate * 60:,.0f} a minute), {rate * work.mean_events:,.0f} events/s"
+        f" and {rate * work.mean_calls:.0f} calls/s, {1_000 * costs.run_bytes / 1e6:,.0f} MB in the gateways, a socket "
         f"each, and places for {places}. Of calls alone a loop hands on {1 / costs.call_s:,.0f}/s by its CPU; "
-        f"{measured.calls_per_s:,.0f}/s were seen, with the worker on the same {os.cpu_count()} processors."
+        f"{measured.calls_per_s:,.0f}/s were seen, the worker on the same {os.cpu_count()} processors."
     )
     console.print(
         "With gateways and workers added, the next limits are outside: requests and tokens a minute of the API; "

@@ -16,7 +16,7 @@ from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-AGENT, PROGRESS, LATENCY, WATCH, OLD_ADDITION, NEW_ADDITION, OLD_WEATHER, NEW_WEATHER = re.findall(
+AGENT, PROGRESS, LATENCY, WATCH, PRIMES, OLD_ADDITION, NEW_ADDITION, OLD_WEATHER, NEW_WEATHER = re.findall(
     r"```python\n(.*?)```", README, re.DOTALL
 )
 POEM = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["one line", "and another"]})
@@ -72,6 +72,28 @@ def test_a_run_that_is_watched(tmp_path: Path) -> None:
     assert "get_weather" in output
     records = load_records(tmp_path / "weather.jsonl")
     assert records[-1]["type"] == "run_stop"
+
+
+@pytest.mark.slow
+def test_tools_in_worker_processes(tmp_path: Path) -> None:
+    """The program is a file, which the workers import."""
+    file = tmp_path / "primes.py"
+    file.write_text(PRIMES, encoding="utf-8")
+    with ReplayServer(
+        Scenario(reply(tool_use("count_primes", {"below": 100})), reply(text("There are 25.")))
+    ) as server:
+        done = subprocess.run(
+            [sys.executable, file],
+            env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+        result = server.requests[1].body["messages"][-1]["content"][0]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "There are 25." in done.stdout
+    assert result["content"] == "25"
 
 
 @pytest.mark.parametrize("program", [OLD_ADDITION, NEW_ADDITION], ids=["old", "new"])

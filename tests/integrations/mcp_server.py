@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -49,11 +48,12 @@ async def slow(path: str, context: Context) -> str:
     """Tell of progress, then wait for long; what happens is written into a file."""
     for step in range(1, 4):
         await context.report_progress(step, 3, f"step {step}")
-    Path(path).write_text("begun")
+    await anyio.Path(path).write_text("begun")
     try:
         await anyio.sleep(60)
     except anyio.get_cancelled_exc_class():
-        Path(path).write_text("cancelled")
+        with anyio.CancelScope(shield=True):
+            await anyio.Path(path).write_text("cancelled")
         raise
     return "done"
 

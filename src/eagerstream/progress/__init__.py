@@ -7,10 +7,11 @@ alike. Those that need an extra are in modules of their own:
 - `eagerstream.progress.terminal`: `terminal_progress`, for a terminal or a pipe (extra `cli`);
 - `eagerstream.progress.web`: `serve` and `web_app`, for a browser (extra `web`);
 - `eagerstream.progress.agui`: `agui_app`, for frontends that speak AG-UI (extra `agui`);
-- `eagerstream.progress.vercel`: `vercel_app`, for `useChat` of the Vercel AI SDK (extra `web`).
+- `eagerstream.progress.vercel`: `vercel_app`, for `useChat` of the Vercel AI SDK (extra `web`);
+- `eagerstream.progress.gateway`: `gateway_app`, for clients of your own, with a bound on the runs held (extra `web`).
 
-What does reach a run: what a person decides about a call (`Hub.approve`), and, with the last two, the client that began
-the run and leaves, or stops it.
+What does reach a run: what a person decides about a call (`Hub.approve`), and, with the last three, the client that
+began the run and leaves, or stops it.
 """
 
 from ..observing import FeedEnd, Observer
