@@ -329,6 +329,52 @@ async def test_what_a_peer_does_wrong() -> None:
         assert await calls.finish() == []
 
 
+async def test_an_id_twice_while_tools_run() -> None:
+    """The second one is told of once, whatever comes of it afterwards; leaving ends the tools that run."""
+    begun, ended = anyio.Event(), anyio.Event()
+
+    @tool
+    async def reads(lines: ItemStream[str]) -> str:
+        """Read."""
+        try:
+            begun.set()
+            return str([line async for line in lines])
+        finally:
+            ended.set()
+
+    with pytest.raises(ProtocolError, match="two calls have the id"):
+        async with EarlyCalls([reads]) as calls:
+            feed(calls, message_start(), tool_start(0, "reads"), input_delta(0, '{"lines": ["a"'))
+            await begun.wait()
+            feed(calls, tool_start(1, "reads", id="toolu_0"), input_delta(1, '{"lines": ["b"'))
+    assert ended.is_set()
+
+
+async def test_an_end_that_is_told_to_who_raises() -> None:
+    """What a callback raises when the calls are left comes out, and no tool is left behind."""
+    begun, ended = anyio.Event(), anyio.Event()
+
+    @tool
+    async def waits() -> str:
+        """Wait."""
+        try:
+            begun.set()
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return "never"
+
+    def raises(call: ToolCall) -> None:
+        if not call.ran:
+            raise ValueError("by the callback")
+
+    with pytest.raises(ValueError, match="by the callback"):
+        async with EarlyCalls([waits], on_stop=raises) as calls:
+            feed(calls, message_start(), *called(0, "waits"), tool_start(1, "waits"), input_delta(1, "{"))
+            await begun.wait()
+    assert ended.is_set()
+
+
 async def test_what_the_caller_does_wrong() -> None:
     """It is told at once."""
     with pytest.raises(UsageError, match="enter the calls first"):

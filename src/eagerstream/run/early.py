@@ -87,6 +87,7 @@ class EarlyCalls:
         self._running: dict[ToolCall, anyio.CancelScope] = {}
         self._by_id: dict[str, ToolCall] = {}
         self._stopped: set[ToolCall] = set()  # whose end was told
+        self._doubles: set[GrowingInput] = set()  # whose id is another's: that was told
         self._number = 0
         self._has_begun = False
         self._stop_reason: str | None = None
@@ -105,14 +106,16 @@ class EarlyCalls:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         assert self._tasks is not None
-        if not self._has_ended:
-            self._end_reply(broken=True)
-        self._tasks.cancel_scope.cancel()
-        if isinstance(error, anyio.get_cancelled_exc_class()):
-            return await self._tasks.__aexit__(kind, error, traceback)
-        # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
-        await self._tasks.__aexit__(None, None, None)
-        return False
+        try:
+            if not self._has_ended:
+                self._end_reply(broken=True)
+        finally:  # whatever it raises: no tool is left behind
+            self._tasks.cancel_scope.cancel()
+            is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+            # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
+            seen = (kind, error, traceback) if is_cancelled else (None, None, None)
+            swallows = await self._tasks.__aexit__(*seen)
+        return swallows if is_cancelled else False
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -178,6 +181,7 @@ class EarlyCalls:
         self._number += 1
         self._stop_reason = None
         self._stopped.clear()
+        self._doubles.clear()
         self._by_id = {id: call for id, call in self._by_id.items() if call in self._running}
         self._turn = Turn(self._number, executor=self._executor, limits=self._limits)
         self._starts = CallStarts(self.tools, call_of=self._turn.call_of, add=partial(self._add, self._turn))
@@ -235,7 +239,10 @@ class EarlyCalls:
         if not is_whole_call(input.block):
             _log.warning("a call without an id or a name is left out: it could not be answered")
             return None
+        if input in self._doubles:
+            return None
         if any(call.id == input.id for call in turn.calls):
+            self._doubles.add(input)
             raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
         call = self._by_id[input.id] = turn.add(input)
         tool = self.tools.find(input.block)
