@@ -173,6 +173,24 @@ async def test_killed_from_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("dies", [True, False])
+async def test_a_forked_process_that_outlives_its_worker(tmp_path: Path, *, dies: bool) -> None:
+    """It holds the pipes open; the worker's end shows all the same, and does not take the whole grace."""
+    log = tmp_path / "log"
+    try:
+        with anyio.fail_after(20):
+            async with _pool(cancel_grace_s=30) as pool:
+                executor = ProcessExecutor([tools.leaves_a_process], pool=pool)
+                call = await answered(executor, a_call("leaves_a_process", log=str(log), dies=dies))
+                assert call.is_error == dies
+    finally:
+        for line in log.read_text().splitlines():
+            os.kill(int(line), signal.SIGKILL)
+        await anyio.sleep(0.05)  # the event loop sees the end of the pipe
+
+
+@pytest.mark.slow
 async def test_time_limit_ends_a_plain_function(tmp_path: Path) -> None:
     """A `def` that takes too long ends with its process; the next call has another one."""
     log = tmp_path / "log"

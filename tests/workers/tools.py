@@ -340,6 +340,19 @@ async def dies_reading(log: str, lines: ItemStream[str], call: ToolCall) -> str:
 
 
 @tool
+def leaves_a_process(log: str, dies: bool) -> str:
+    """Fork a process that lives on, with all that the worker has open."""
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    note(log, str(child))
+    if dies:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "left"
+
+
+@tool
 async def ignores_cancellation(log: str) -> str:
     """Does not end when it is asked to."""
     note(log, f"{os.getpid()}")

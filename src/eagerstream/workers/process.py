@@ -24,7 +24,10 @@ from .messages import Cancelled, Ended, FromWorker, Progress, Refused, Started, 
 _MAX_WAITING: Final = 16
 """Values of progress that wait on a line: of more, the newest takes the place of the one before."""
 _LAST_WORDS_S: Final = 1.0
-"""For the exit code of a process whose output has ended."""
+"""For the exit code of a process whose output has ended, and for the output of one that has ended."""
+_FIRST_LOOK_S: Final = 0.01
+_LOOK_S: Final = 0.5
+"""How often it is looked whether a process has ended whose output has not; less at first."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class WorkerProcess:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, process)
                 tasks.start_soon(self._limit_start, process)
+                tasks.start_soon(_cancel_after, process, tasks.cancel_scope)
                 await self._read(process, on_ready)
                 tasks.cancel_scope.cancel()
             with anyio.move_on_after(_LAST_WORDS_S):
@@ -198,12 +202,10 @@ class WorkerProcess:
             assert process.stdout is not None
             with anyio.move_on_after(self._setup.cancel_grace_s):
                 await process.stdin.aclose()
-                try:
-                    async for _ in process.stdout:  # it may have something to say, and wait for a reader
-                        pass
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    pass
-                await process.wait()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_read_to_the_end, process.stdout)
+                    await _exit_of(process)
+                    tasks.cancel_scope.cancel()
         if process.returncode is None:
             process.kill()
         await process.aclose()
@@ -259,6 +261,33 @@ class ProcessLine:
         """The worker will not say anything more."""
         self._lost = reason
         self._change.set()
+
+
+async def _exit_of(process: anyio.abc.Process) -> None:
+    """Wait for the end of a process.
+
+    What a tool has forked holds the pipes open for as long as it lives: neither their end tells of the end of the
+    worker then, nor does `process.wait`, which waits for theirs on asyncio.
+    """
+    delay_s = _FIRST_LOOK_S
+    while process.returncode is None:
+        await anyio.sleep(delay_s)
+        delay_s = min(2 * delay_s, _LOOK_S)
+
+
+async def _cancel_after(process: anyio.abc.Process, scope: anyio.CancelScope) -> None:
+    await _exit_of(process)
+    await anyio.sleep(_LAST_WORDS_S)
+    scope.cancel()
+
+
+async def _read_to_the_end(output: anyio.abc.ByteReceiveStream) -> None:
+    """Read what nobody wants any more: it may have something to say, and wait for a reader."""
+    try:
+        async for _ in output:
+            pass
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass
 
 
 def _command() -> list[str]:
