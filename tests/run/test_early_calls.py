@@ -364,13 +364,18 @@ async def test_an_end_that_is_told_to_who_raises() -> None:
             ended.set()
         return "never"
 
+    @tool(start="message")
+    async def later() -> str:
+        """Never begin."""
+        return "never"
+
     def raises(call: ToolCall) -> None:
         if not call.ran:
             raise ValueError("by the callback")
 
     with pytest.raises(ValueError, match="by the callback"):
-        async with EarlyCalls([waits], on_stop=raises) as calls:
-            feed(calls, message_start(), *called(0, "waits"), tool_start(1, "waits"), input_delta(1, "{"))
+        async with EarlyCalls([waits, later], on_stop=raises) as calls:
+            feed(calls, message_start(), *called(0, "waits"), *called(1, "later"))
             await begun.wait()
     assert ended.is_set()
 
