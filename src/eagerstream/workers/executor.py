@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -43,6 +44,9 @@ _LARGE: Final = 256 * 1024
 """From so many characters or bytes on, a thread makes one text of an input, and a response of what came."""
 _MAX_SENT_ELSEWHERE: Final = 3
 """Workers that may die of a call before its tool begins."""
+_BEGIN_S: Final = 60.0
+"""For a worker that has a whole input, to import the tool, check the input and call it: at least this, or as long as
+the tool may run."""
 
 
 class RemoteExecutor(InProcessExecutor):
@@ -124,7 +128,8 @@ class RemoteExecutor(InProcessExecutor):
             return await super()._invoke(tool, arguments, call, begin)
         retries, elsewhere = self._retries, _MAX_SENT_ELSEWHERE
         while True:
-            visit = _Visit(workers, tool, call, begin, self._cancel_grace_s)
+            begin_s = max(self._timeout_s(tool), _BEGIN_S)
+            visit = _Visit(workers, tool, call, begin, begin_s=begin_s, cancel_grace_s=self._cancel_grace_s)
             try:
                 return await visit.run(owner=self)
             except WorkerLost as error:
@@ -146,12 +151,20 @@ class _Visit:
     """A call at one worker."""
 
     def __init__(
-        self, workers: Workers, tool: Tool, call: ToolCall, begin: Callable[[], object], cancel_grace_s: float
+        self,
+        workers: Workers,
+        tool: Tool,
+        call: ToolCall,
+        begin: Callable[[], object],
+        *,
+        begin_s: float,
+        cancel_grace_s: float,
     ) -> None:
         self._workers = workers
         self._tool = tool
         self._call = call
         self._begin = begin
+        self._begin_s = begin_s
         self._cancel_grace_s = cancel_grace_s
         self.is_through = False
         """There was a worker."""
@@ -161,25 +174,35 @@ class _Visit:
         """How much of the input has been sent."""
         self._is_interrupted = False
         """It was told that nothing more of the input is wanted."""
+        self._unbegun = anyio.CancelScope()
+        """Around all that is said; its time is over where the worker has the whole input, and says nothing."""
+        self._last_word: LastWord | None = None
 
     async def run(self, owner: object) -> Invoked:
         """What came of the call.
 
         Raises:
             WorkerLost: The worker was lost before it had said so.
+            TimeoutError: It had the whole input, and did not call the tool.
         """
         async with self._workers.line(self._call, self._tool, owner) as line:
             self.is_through = True
             first = await self._first()
             try:
-                await line.send(first)
-                last = await self._last(line, is_growing=first.whole is None)
+                with self._unbegun:
+                    if first.whole is not None:
+                        self._limit_begin()
+                    await line.send(first)
+                    await self._last(line, is_growing=first.whole is None)
             except anyio.get_cancelled_exc_class():
-                late = await self._cancelled(line)
-                if not isinstance(late, Ended):
+                # What was said already counts. So does what a tool says that does not let itself be cancelled, as in
+                # this process.
+                self._last_word = self._last_word or await self._cancelled(line)
+                if not isinstance(self._last_word, Ended):
                     raise
-                last = late  # it did not let itself be cancelled: what it says counts, as in this process
-            return await self._invoked(last)
+            if self._last_word is None:
+                raise TimeoutError(f"the worker did not call the tool within {self._begin_s:g} seconds")
+            return await self._invoked(self._last_word)
 
     async def _first(self) -> Begin:
         call, input = self._call, self._call.input
@@ -198,26 +221,28 @@ class _Visit:
         input = self._call.input
         return " " if input.chars > self._call.limits.max_input_chars else ""
 
-    async def _last(self, line: Line, *, is_growing: bool) -> LastWord:
-        last: LastWord | None = None
-        lost: WorkerLost | None = None
+    def _limit_begin(self) -> None:
+        if not self.began:
+            self._unbegun.deadline = anyio.current_time() + self._begin_s
+
+    async def _last(self, line: Line, *, is_growing: bool) -> None:
+        faults: list[Exception] = []  # raised outside: no group of exceptions is to be made of them
         async with anyio.create_task_group() as tasks:
             if is_growing:
-                tasks.start_soon(self._forward, line)
+                tasks.start_soon(self._forward, line, faults, tasks.cancel_scope)
             try:
-                last = await self._listen(line)
-            except WorkerLost as error:
-                lost = error  # raised outside: no group of exceptions is to be made of it
+                self._last_word = await self._listen(line)
+            except Exception as error:
+                faults.append(error)
             tasks.cancel_scope.cancel()
-        if lost is not None:
-            raise lost
-        assert last is not None
-        return last
+        if self._last_word is None and faults:
+            raise faults[0]
 
     async def _listen(self, line: Line) -> LastWord:
         """Take in what the worker says, up to its last word."""
         while True:
             message = await line.receive()
+            self._unbegun.deadline = math.inf
             match message:
                 case Started():
                     self.began = True
@@ -228,7 +253,7 @@ class _Visit:
                 case Refused() | Ended() | Cancelled():
                     return message
 
-    async def _forward(self, line: Line) -> None:
+    async def _forward(self, line: Line, faults: list[Exception], scope: anyio.CancelScope) -> None:
         """Send what comes of the input, as it comes: what comes while something is sent, is sent together."""
         input = self._call.input
         try:
@@ -244,10 +269,14 @@ class _Visit:
                 elif whole is None:
                     await input.changed()
                 if whole is not None:
+                    self._limit_begin()
                     await line.send(End(whole))
                     return
         except WorkerLost:
             return  # who listens is told of it, too
+        except Exception as error:  # a message that is too large
+            faults.append(error)
+            scope.cancel()
 
     async def _cancelled(self, line: Line) -> LastWord | None:
         """Have the tool cancelled, and wait for its cleanup; None where it takes too long."""
