@@ -201,8 +201,9 @@ async def test_errors(make: MakeExecutor, used: Tool, kind: str, anyio_backend_n
     assert call.response is not None
     assert expected.response is not None
     assert call.response.code == expected.response.code
-    assert call.error is not None
-    assert kind in ("needs two", "lock", "local", "group") or type(call.error) is type(expected.error)
+    assert isinstance(call.error, BaseException)
+    changes = ("needs two", "lock", "local", "group", "becomes text", "exits")
+    assert kind in changes or type(call.error) is type(expected.error)
 
 
 @pytest.mark.parametrize("kind", tools.RESPONSES)

@@ -240,7 +240,23 @@ class HasALock(Exception):
         self.lock = _Lock()
 
 
+class BecomesText(Exception):
+    """Is pickled as something else."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, ("not an exception",)
+
+
+class ExitsWhenPickled(Exception):
+    """Takes the process along."""
+
+    def __reduce__(self) -> str:
+        raise SystemExit(4)
+
+
 ERRORS: dict[str, Any] = {
+    "becomes text": lambda: BecomesText("odd"),
+    "exits": lambda: ExitsWhenPickled("odd"),
     "plain": lambda: ValueError("not that"),
     "no message": RuntimeError,
     "key": lambda: KeyError("name"),

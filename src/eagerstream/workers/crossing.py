@@ -73,7 +73,8 @@ def error_as_bytes(error: BaseException) -> bytes:
     with suppress(Exception):
         error.add_note(f"In the worker:\n{without_middle(told, _MAX_NOTE_CHARS)}")
     pickled = pickled_or_none(error)
-    return dumps(RemoteError(error_text(error))) if pickled is None else pickled
+    is_itself = pickled is not None and type(loads(pickled)) is type(error)  # `__reduce__` may make anything of it
+    return pickled if pickled is not None and is_itself else dumps(RemoteError(error_text(error)))
 
 
 def value_from(pickled: bytes) -> Any:
@@ -96,9 +97,10 @@ def response_from(pickled: bytes) -> ToolResponse:
 def error_from(pickled: bytes) -> BaseException:
     """What `error_as_bytes` was given, or what stands for it."""
     try:
-        return cast("BaseException", loads(pickled))
+        found = loads(pickled)
     except Exception as error:
         return RemoteError(f"an exception that cannot be read here: {error_text(error)}")
+    return found if isinstance(found, BaseException) else RemoteError(str(found))
 
 
 def pickled_or_none(value: Any) -> bytes | None:
@@ -106,6 +108,6 @@ def pickled_or_none(value: Any) -> bytes | None:
     try:
         pickled = dumps(value)
         loads(pickled)
-    except Exception:
+    except (Exception, SystemExit):  # any code may run in here
         return None
     return pickled
