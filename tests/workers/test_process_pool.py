@@ -21,6 +21,7 @@ from eagerstream import UsageError, tool
 from eagerstream.errors import WorkerLost
 from eagerstream.tools import Tool, ToolCall
 from eagerstream.workers import ProcessExecutor, ProcessPool
+from eagerstream.workers.process import WorkerProcess
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content, lines_of
 
@@ -491,3 +492,41 @@ def test_a_program_that_is_killed(tmp_path: Path) -> None:
             return int(pid)
 
         assert not _lives(anyio.run(watch))
+
+
+@pytest.mark.slow
+def test_a_program_that_is_no_file() -> None:
+    """Its own tools are refused before anything runs: a worker could not import them."""
+    program = """
+        from eagerstream import tool
+        from eagerstream.workers import ProcessExecutor, ProcessPool
+
+        @tool
+        def here() -> str:
+            "Stand in no file."
+            return ""
+
+        ProcessExecutor([here], pool=ProcessPool(1))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=50, check=False)
+    assert "UsageError: here is made in a program that is no file" in done.stderr
+
+
+async def test_a_worker_that_is_ready_as_the_pool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that comes after that is answered: it does not wait for a worker that is gone."""
+    pool = ProcessPool(1)
+
+    async def run(worker: WorkerProcess, on_ready: Callable[[WorkerProcess], object]) -> None:
+        try:
+            on_ready(worker)
+            await anyio.sleep_forever()
+        finally:
+            on_ready(worker)
+
+    monkeypatch.setattr(WorkerProcess, "run", run)
+    async with pool:
+        pass
+    call = await answered(ProcessExecutor([tools.double], pool=pool), a_call("double", n=1))
+    assert content(call) == "WorkerLost: the pool was left"

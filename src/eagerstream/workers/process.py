@@ -293,7 +293,11 @@ async def _read_to_the_end(output: anyio.abc.ByteReceiveStream) -> None:
 def _command() -> list[str]:
     """A fresh interpreter that finds what this one finds."""
     executable = os.fsdecode(multiprocessing.spawn.get_executable())
-    program = "import sys; sys.path[:] = sys.argv[1:]; from eagerstream.workers.worker import main; main()"
+    # Ctrl-C is not the worker's, from its first moment: see `worker.main`.
+    program = (
+        "import signal; signal.signal(signal.SIGINT, lambda *_: None); "
+        "import sys; sys.path[:] = sys.argv[1:]; from eagerstream.workers.worker import main; main()"
+    )
     return [executable, "-P", "-c", program, *sys.path]
 
 

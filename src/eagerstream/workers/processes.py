@@ -159,11 +159,14 @@ class ProcessPool:
         assert self._tasks is not None
         self._queue.give_up(WorkerLost("the pool was left"))
         self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+        try:
+            await self._tasks.__aexit__(None, None, None)
+        finally:  # once more: a worker may have become ready in this moment
+            self._queue.give_up(WorkerLost("the pool was left"))
 
     async def _keep(self, setup: Setup, start: _Start) -> None:
         """Have a worker, and another one in its place when it is gone."""
-        failures = 0
+        delay_s = _FIRST_DELAY_S
         while True:
             worker = WorkerProcess(setup, start_timeout_s=self._start_timeout_s)
             self._workers.add(worker)
@@ -179,15 +182,15 @@ class ProcessPool:
                 self._workers.discard(worker)
                 self._queue.remove(worker)
             if worker.was_ready:
-                failures = 0
+                delay_s = _FIRST_DELAY_S
                 self._lost += not worker.was_ended
             else:
-                failures += 1
                 self._failed_starts += 1
                 start.fail(worker.lost)
                 if self._failed_starts >= _MAX_FAILED_STARTS and not self._queue.workers:
                     self._queue.give_up(WorkerLost(f"no worker process can be started: {worker.lost}"))
-                await anyio.sleep(min(_FIRST_DELAY_S * 2**failures, _MAX_DELAY_S))
+                await anyio.sleep(delay_s)
+                delay_s = min(2 * delay_s, _MAX_DELAY_S)
             self._restarted += 1
 
     def fault_of(self, tool: Tool) -> str | None:
@@ -196,6 +199,8 @@ class ProcessPool:
             self._reference_to(tool)
         except ValueError as error:
             return str(error)
+        if not _is_main_importable() and getattr(tool.__wrapped__, "__module__", None) == "__main__":
+            return "is made in a program that is no file: another process cannot import it"
         return None
 
     def _reference_to(self, tool: Tool) -> bytes:
@@ -257,6 +262,12 @@ def _preloaded(each: str | ModuleType | Tool) -> str | bytes:
         except ValueError as error:
             raise UsageError(f"{each.name} {error}") from None
     return each.__name__ if isinstance(each, ModuleType) else each
+
+
+def _is_main_importable() -> bool:
+    """False of what was typed, or came by `python -c`."""
+    main = sys.modules["__main__"]
+    return getattr(main, "__spec__", None) is not None or getattr(main, "__file__", None) is not None
 
 
 def _main() -> dict[str, Any]:
