@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from eagerstream.errors import ToolError
@@ -113,3 +114,26 @@ async def test_a_line_that_fails() -> None:
 
     call = await answered(RemoteExecutor([tools.double], pool=_Scripted(receive)), a_call("double", n=1))
     assert content(call) == "OSError: the line is bad"
+
+
+async def test_cancelled_before_it_is_known_that_the_tool_has_begun() -> None:
+    """A tool that is to finish once it has begun does so: the worker knows whether it has."""
+    scope = anyio.CancelScope()
+    said: list[FromWorker] = [Started(), Ended(response_as_bytes(ToolResponse.success("finished")))]
+
+    async def receive() -> FromWorker:
+        if not scope.cancel_called:
+            scope.cancel()
+            await _nothing()
+        if len(said) == 1:
+            await anyio.lowlevel.checkpoint()  # it is shielded by now
+        return said.pop(0)
+
+    pool = _Scripted(receive)
+    executor = RemoteExecutor([tools.finishes], pool=pool)
+    written = a_call("finishes", log="", gate="")
+    with anyio.fail_after(10), scope:
+        executor.admit(written.call)
+        await executor.execute(written.call)
+    assert pool.told[-1] == Cancel(unless_begun=True)
+    assert content(written.call) == "finished"

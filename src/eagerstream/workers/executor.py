@@ -177,6 +177,9 @@ class _Visit:
         self._unbegun = anyio.CancelScope()
         """Around all that is said; its time is over where the worker has the whole input, and says nothing."""
         self._last_word: LastWord | None = None
+        self._is_all_sent = False
+        self._is_kept = False
+        """It was cancelled too late for a tool that is to finish once it has begun."""
 
     async def run(self, owner: object) -> Invoked:
         """What came of the call.
@@ -198,6 +201,8 @@ class _Visit:
                 # What was said already counts. So does what a tool says that does not let itself be cancelled, as in
                 # this process.
                 self._last_word = self._last_word or await self._cancelled(line)
+                if self._last_word is None and self._is_kept:
+                    await self._finish(line)
                 if not isinstance(self._last_word, Ended):
                     raise
             if self._last_word is None:
@@ -214,6 +219,7 @@ class _Visit:
         if whole is not None:
             text += self._overflow()
         self._is_interrupted = input.interrupted is not None
+        self._is_all_sent = whole is not None
         return Begin(dict(call.block), input.index, call.turn, call.limits, text, whole, input.interrupted)
 
     def _overflow(self) -> str:
@@ -238,8 +244,17 @@ class _Visit:
         if self._last_word is None and faults:
             raise faults[0]
 
-    async def _listen(self, line: Line) -> LastWord:
-        """Take in what the worker says, up to its last word."""
+    async def _finish(self, line: Line) -> None:
+        """Wait for a tool that had begun before the worker heard of the cancellation: it is shielded from it now."""
+        try:
+            await self._last(line, is_growing=not self._is_all_sent)
+        except anyio.get_cancelled_exc_class():
+            self._last_word = self._last_word or await self._cancelled(line)
+            if not isinstance(self._last_word, Ended):
+                raise
+
+    async def _listen(self, line: Line, *, until_begun: bool = False) -> LastWord | None:
+        """Take in what the worker says, up to its last word; None where it is only waited for the beginning."""
         while True:
             message = await line.receive()
             self._unbegun.deadline = math.inf
@@ -248,6 +263,8 @@ class _Visit:
                     self.began = True
                     if not self._call.ran:
                         self._begin()
+                    if until_begun:
+                        return None
                 case Progress(value):
                     self._call.report(value_from(value))
                 case Refused() | Ended() | Cancelled():
@@ -270,6 +287,7 @@ class _Visit:
                     await input.changed()
                 if whole is not None:
                     self._limit_begin()
+                    self._is_all_sent = True
                     await line.send(End(whole))
                     return
         except WorkerLost:
@@ -280,10 +298,13 @@ class _Visit:
 
     async def _cancelled(self, line: Line) -> LastWord | None:
         """Have the tool cancelled, and wait for its cleanup; None where it takes too long."""
+        is_kept = self._tool.on_cancel == "finish" and not self.began
         try:
             with anyio.move_on_after(self._cancel_grace_s, shield=True):
-                await line.send(Cancel())
-                return await self._listen(line)
+                await line.send(Cancel(unless_begun=is_kept))
+                last = await self._listen(line, until_begun=is_kept)
+                self._is_kept = last is None
+                return last
         except WorkerLost:
             pass
         return None

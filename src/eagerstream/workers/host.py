@@ -140,9 +140,10 @@ class _Hosted:
                     self._input.end(whole=whole)
                 case Interrupt(reason):
                     self._input.growing.interrupt(reason)
-                case Cancel():
-                    self._running.cancel()
-                    return
+                case Cancel(unless_begun):
+                    if not (unless_begun and self._call.ran):
+                        self._running.cancel()
+                        return
                 case Begin():
                     raise AssertionError("a call begins once")
 

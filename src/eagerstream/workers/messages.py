@@ -64,7 +64,13 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancel the tool; `Ended` or `Cancelled` follows."""
+    """Cancel the tool; `Ended` or `Cancelled` follows.
+
+    Attributes:
+        unless_begun: Nothing, where the tool has been called already.
+    """
+
+    unless_begun: bool = False
 
 
 ToWorker: TypeAlias = Begin | More | End | Interrupt | Cancel
