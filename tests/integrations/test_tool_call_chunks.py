@@ -22,10 +22,10 @@ WEATHER = [("weather", OSLO), ("weather", LIMA)]
 class Reader:
     """Pieces into inputs, in the order of their blocks."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, whole_names: bool = False, **options: Any) -> None:
         self.events: list[Any] = []
         self.accumulator = InputAccumulator()
-        self.chunks = ToolCallChunks(self._feed, **options)
+        self.chunks = ToolCallChunks(self._feed, whole_names=whole_names, **options)
 
     def _feed(self, event: Any) -> list[Any]:
         events = self.accumulator.feed(event)
@@ -186,6 +186,18 @@ def test_what_servers_do(server: str, reason: str) -> None:
     assert not reader.accumulator.violations
 
 
+@pytest.mark.parametrize("server", sorted(set(SERVERS) - {"the name in parts"}))
+def test_names_that_are_whole(server: str) -> None:
+    """A call is told of with its name, and all else is the same."""
+    reader = Reader(whole_names=True)
+    for piece in SERVERS[server]:
+        reader.read(piece)
+        seen = SERVERS[server][: 1 + SERVERS[server].index(piece)]
+        assert bool(reader.inputs) is any(before.get("name") for before in seen)
+    assert reader.end().calls == WEATHER
+    assert reader.outcomes == [Outcome.VALID] * 2
+
+
 @pytest.mark.parametrize("server", sorted(set(SERVERS) - {"by turns", "no index, by turns"}))
 def test_a_call_ends_when_the_next_one_begins(server: str) -> None:
     """It need not wait for the end of the reply: it may run while the next one is being written."""
@@ -254,6 +266,18 @@ def test_more_of_a_call_that_has_ended() -> None:
     reader = read(*SERVERS["openai"], {"index": 0, "arguments": "more"})
     assert reader.calls == WEATHER
     assert len(reader.accumulator.violations) == 1
+
+
+def test_a_peer_that_says_where_a_call_ends() -> None:
+    """It is settled then and there; what is not open is left alone."""
+    reader = Reader().read(SERVERS["openai"][0], {"index": 0, "arguments": OSLO})
+    assert reader.settled == []
+    reader.chunks.stop(3)
+    reader.chunks.stop(0)
+    assert reader.settled == [OSLO]
+    count = len(reader.events)
+    reader.chunks.stop(0)
+    assert len(reader.end().events) == count
 
 
 def test_after_the_end_nothing_counts() -> None:

@@ -76,18 +76,24 @@ class _Call(Generic[InputT]):
 class ToolCallChunks(Generic[InputT]):
     """Reads the pieces of one reply.
 
-    A piece without an index belongs to the call of its id, or else to the newest one. A call begins with its first
-    arguments, or when the next one begins, since its name may not be whole before.
+    A piece without an index belongs to the call of its id, or else to the newest one.
 
     Args:
         feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
+        whole_names: A name comes in one piece, and a call begins with it. Where it may come in parts, a call begins
+            with its first arguments, or when the next one begins.
         limits: `max_blocks` bounds the calls, `max_input_chars` the arguments of a call that has no name yet.
     """
 
     def __init__(
-        self, feed: Callable[[Mapping[str, Any]], list[InputEvent[InputT]]], *, limits: Limits = DEFAULT_LIMITS
+        self,
+        feed: Callable[[Mapping[str, Any]], list[InputEvent[InputT]]],
+        *,
+        whole_names: bool = True,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._feed = feed
+        self._whole_names = whole_names
         self._limits = limits
         self._calls: dict[int, _Call[InputT]] = {}  # the newest of each index
         self._open: list[_Call[InputT]] = []  # those that have not ended, in order
@@ -138,6 +144,7 @@ class ToolCallChunks(Generic[InputT]):
             call.extra.update(extra or {})
         if text:
             self._keep(call, text)
+        if text or (call.number is None and self._whole_names):
             events += self._write(call)
         return events
 

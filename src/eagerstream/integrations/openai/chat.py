@@ -37,7 +37,7 @@ class ChatChunks(Generic[InputT]):
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.finish_reason: str | None = None
-        self._calls = ToolCallChunks(feed, limits=limits)
+        self._calls = ToolCallChunks(feed, whole_names=False, limits=limits)
         self._choice = choice
         self._texts: list[str] = []
 
