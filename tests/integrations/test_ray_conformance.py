@@ -15,11 +15,7 @@ from tests.workers.places import MakeExecutor
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
-_TOO_QUICK = "test_runs_share_it"
-"""Its inputs are written within 50 ms, before which its tools have to begin; `test_ray` has whole runs."""
-globals().update(
-    {name: test for name, test in vars(test_conformance).items() if name.startswith("test_") and name != _TOO_QUICK}
-)
+globals().update({name: test for name, test in vars(test_conformance).items() if name.startswith("test_")})
 
 
 @pytest.fixture(scope="module")

@@ -46,8 +46,8 @@ class RayPool:
         num_cpus: Processors that Ray sets aside for each worker; 0 for tools that only wait.
         num_gpus: As `num_cpus`.
         resources: What else each worker needs of its node, as Ray knows it: `{"gpu_box": 1}`.
-        address: The cluster, where the program has not connected to one: `"auto"`, `"host:port"`, `"ray://..."`, or
-            `"local"`, a new one on this machine. `RAY_ADDRESS` by default, and `"local"` without that.
+        address: The cluster, where the program has not connected to one: `"auto"`, `"host:port"`, or `"local"`, a
+            new one on this machine. `RAY_ADDRESS` by default, and `"local"` without that.
         runtime_env: What Ray brings to each worker; to the whole program where this pool connects.
         preload: Tools that each worker imports before it takes calls. One that is not among them is imported at its
             first call.

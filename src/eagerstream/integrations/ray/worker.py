@@ -50,7 +50,8 @@ class Worker:
             on_ready(self)
             await self._end()
         except TimeoutError:
-            self.lost = f"Ray had no place for it within {timeout_s:g} seconds: {_asked_and_there(options)}"
+            asked = await asyncio.to_thread(_asked_and_there, options)
+            self.lost = f"Ray had no place for it within {timeout_s:g} seconds: {asked}"
         except Exception as error:  # of Ray, or of what the worker imports
             self.lost, self.died = reason_of(error), _is_death(error)
         except BaseException:
