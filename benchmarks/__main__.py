@@ -17,6 +17,7 @@ from . import machine, results
 
 BENCHMARKS = (
     "early_start",
+    "frameworks",
     "fault_matrix",
     "bedrock_frames",
     "bytes_to_events",

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any, Final
 
 import anyio
+from rich.console import Console
 
 from eagerstream.replay import Scenario, Timing, reply, text, tool_use
 
+MODULES: Final = ("langgraph", "pydantic_ai", "openai", "mcp", "claude_agent_sdk")
+_PATIENCE_S: Final = 300.0
 TOOL_S = 0.4
 TOKENS_PER_SECOND = 50
 LINES = [f"line {number} of a text that is written while it is read" for number in range(12)]
@@ -72,10 +78,24 @@ HEAD = """\
 | --- | --- | --- | --- |"""
 
 
-def main(name: str, alone: Side, early: Side, *, repeats: int) -> None:
+def measure(name: str, alone: Side, early: Side, *, repeats: int) -> None:
     """Measure, and print the table of one framework."""
 
-    async def measure() -> tuple[list[Course], list[Course]]:
+    async def both() -> tuple[list[Course], list[Course]]:
         return await compare(alone, early, repeats=repeats)
 
-    print(f"{HEAD}\n{row(name, anyio.run(measure))}")
+    print(f"{HEAD}\n{row(name, anyio.run(both))}")
+
+
+def main(console: Console, *, quick: bool) -> dict[str, Any]:
+    """Each framework in a process of its own: `python -m benchmarks.frameworks.NAME`."""
+    modules = MODULES[:1] if quick else MODULES
+    rows = []
+    for module in modules:
+        command = [sys.executable, "-m", f"{__name__}.{module}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{module}: {done.stderr[-2_000:]}")
+        rows += [line for line in done.stdout.splitlines() if line.startswith("| ") and line not in HEAD]
+    console.print("\n".join((HEAD, *rows)), highlight=False, soft_wrap=True)
+    return {"table": rows}

@@ -26,7 +26,7 @@ from eagerstream.integrations.claude_agent_sdk import EarlyTools
 from eagerstream.replay import Scenario, Timing, reply, text, tool_use
 
 from ..served import served
-from . import LINES, TOKENS_PER_SECOND, Course, main
+from . import LINES, TOKENS_PER_SECOND, Course, measure
 
 
 def scenario(tokens_per_second: float = TOKENS_PER_SECOND, lines: int = len(LINES)) -> Scenario:
@@ -112,4 +112,4 @@ def sides(url: str) -> tuple[Any, Any]:
 
 if __name__ == "__main__":
     with served(scenario) as url:
-        main("Claude Agent SDK", *sides(url), repeats=3)
+        measure("Claude Agent SDK", *sides(url), repeats=3)

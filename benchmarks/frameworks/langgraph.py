@@ -16,7 +16,7 @@ from eagerstream import ItemStream, tool
 from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
 
 from ..served import served
-from . import TOOL_S, Course, main, scenario
+from . import TOOL_S, Course, measure, scenario
 
 QUESTION: Any = {"messages": [("user", "Write about the weather.")]}
 
@@ -97,4 +97,4 @@ def sides(url: str) -> tuple[Any, Any]:
 
 if __name__ == "__main__":
     with served(scenario) as url:
-        main("LangGraph", *sides(url), repeats=5)
+        measure("LangGraph", *sides(url), repeats=5)

@@ -16,7 +16,7 @@ from eagerstream import ItemStream, tool
 from eagerstream.integrations.pydantic_ai import EarlyStart
 
 from ..served import served
-from . import TOOL_S, Course, main, scenario
+from . import TOOL_S, Course, measure, scenario
 
 
 async def _run(agent: Agent[None, str], course: Course, tool_s: float) -> None:
@@ -79,4 +79,4 @@ def sides(url: str, tool_s: float = TOOL_S) -> tuple[AsyncAnthropic, Any, Any]:
 if __name__ == "__main__":
     with served(scenario) as url:
         _, *both = sides(url)
-        main("pydantic-ai", *both, repeats=3)
+        measure("pydantic-ai", *both, repeats=3)
