@@ -367,6 +367,64 @@ async def test_a_call_that_was_rewritten_since_runs_as_it_was_rewritten() -> Non
     assert answers(result.all_messages())["call_0"] == "saw hill"
 
 
+@pytest.mark.parametrize("start", ["input", "message"])
+async def test_the_tool_of_a_call_that_was_rewritten_is_cancelled(start: Any) -> None:
+    """It does nothing more with the old arguments, and does not begin with them at the end of the reply."""
+    begun, gone = anyio.Event(), anyio.Event()
+    told: list[str] = []
+
+    async def look(at: str) -> str:
+        told.append(f"begun {at}")
+        begun.set()
+        if at == "sea":
+            try:
+                await anyio.sleep_forever()
+            finally:
+                told.append("cancelled sea")
+                gone.set()
+        return f"saw {at}"
+
+    async def after(ctx: Any, /, *, request_context: Any, response: ModelResponse) -> ModelResponse:
+        for part in response.parts:
+            if isinstance(part, ToolCallPart) and part.tool_name == "look":
+                part.args = '{"at": "hill"}'
+        return response
+
+    reply = [call(0, "look", '{"at": "sea"}'), NEXT, *([begun] if start == "input" else [])]
+    rest = [*([gone] if start == "input" else []), "Done."]
+    ours = eagerstream.tool(look, description="Look.", start=start)
+    agent = agent_of(model_of(reply, rest), ours=[ours], capabilities=[Hooks(after_model_request=after)])
+    result = await agent.run("Go.")
+    assert answers(result.all_messages())["call_0"] == "saw hill"
+    first = ["begun sea", "cancelled sea"] if start == "input" else []
+    assert sorted(told) == sorted([*first, "begun hill"])
+
+
+async def test_a_tool_that_is_hidden_from_the_model_does_not_begin() -> None:
+    """pydantic-ai answers that there is no such tool: nothing of it may have run."""
+    look = Look()
+
+    class Hiding(AbstractCapability[Any]):
+        async def prepare_tools(self, ctx: Any, tool_defs: Any) -> Any:
+            return [definition for definition in tool_defs if definition.name != "look"]
+
+    for whose in ({"ours": [look.ours]}, {"theirs": [look.theirs]}):
+        model = model_of([call(0, "look", '{"at": "sea"}'), NEXT, look.has_not_begun], ["Done."])
+        result = await agent_of(model, **whose, capabilities=[Hiding()]).run("Go.")
+        assert look.seen == []
+        assert "Unknown tool" in answers(result.all_messages())["call_0"]
+
+
+async def test_a_tool_that_an_override_takes_away_does_not_begin() -> None:
+    """`Agent.override` is what the run goes by."""
+    look = Look()
+    model = model_of([call(0, "look", '{"at": "sea"}'), NEXT, look.has_not_begun], ["Done."])
+    agent = agent_of(model, ours=[look.ours])
+    with agent.override(toolsets=[], tools=[]):
+        await agent.run("Go.")
+    assert look.seen == []
+
+
 async def test_output_tools_never_begin_early() -> None:
     """The run's result is validated by pydantic-ai alone."""
     made: list[int] = []

@@ -93,6 +93,34 @@ async def test_a_call_begins_at_the_end_of_its_input() -> None:
     ]
 
 
+async def test_a_call_is_cancelled() -> None:
+    """One that runs, one that is held to the end of its reply, and none; what has ended keeps its result."""
+    ran: list[str] = []
+
+    @tool
+    async def sleep() -> str:
+        ran.append("sleep")
+        await anyio.sleep_forever()
+        return "never"
+
+    @tool(start="message")
+    async def hold() -> str:
+        ran.append("hold")
+        return "held"
+
+    async with entered(sleep, hold, add) as calls:
+        feed(calls, message_start(), *called(0, "sleep"), *called(1, "hold"), *called(2, "add", '{"a": 1, "b": 2}'))
+        added = calls.get("toolu_2")
+        assert added is not None
+        await added.answered.wait()
+        for id in ("toolu_0", "toolu_1", "toolu_2", "toolu_3"):
+            calls.cancel(id)
+        feed(calls, *over())
+        done = await calls.finish()
+    assert ran == ["sleep"]
+    assert [call.is_error for call in done] == [True, True, False]
+
+
 async def test_a_streaming_tool_begins_inside_its_input() -> None:
     """Each item is handed on as it is finished."""
     got: list[int] = []

@@ -130,6 +130,19 @@ class EarlyCalls:
         """
         return self._by_id.get(id)
 
+    def cancel(self, id: str) -> None:
+        """Nobody wants the call of that id any more: it does not begin, or its tool is cancelled.
+
+        Nothing happens where it has ended, or where there is none.
+        """
+        call = self._by_id.get(id)
+        if call is None:
+            return
+        if not call.ran:
+            call.withdraw(NOT_RUN)
+        if call in self._running:
+            self._running[call].cancel()
+
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[GrowingInput]]:
         """Take in one wire event of a reply, and begin what may begin: the tool runs at the next `await`.
 

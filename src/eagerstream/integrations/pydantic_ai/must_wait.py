@@ -36,6 +36,11 @@ def must_wait(ctx: RunContext[Any], name: str) -> bool:
     return definition.kind != "function" or definition.sequential or not ctx.is_tool_available(definition)
 
 
+def is_offered(ctx: RunContext[Any], name: str) -> bool:
+    """The model was given the tool: nothing has hidden it from this step of the run."""
+    return ctx.tool_manager is not None and ctx.tool_manager.get_tool_def(name) is not None
+
+
 def is_guarded(around: AbstractToolset[Any], toolset: AbstractToolset[Any]) -> bool:
     """Something between the two looks at calls before the tools of `toolset` get them: an approval, or a user's own."""
     if isinstance(around, WrapperToolset):

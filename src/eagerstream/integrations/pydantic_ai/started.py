@@ -19,7 +19,7 @@ from ...growing import GrowingInput
 from ...run.early import EarlyCalls
 from ...tools.call import ToolCall
 from .content import returned_by
-from .must_wait import is_guarded, limits_calls, must_wait
+from .must_wait import is_guarded, is_offered, limits_calls, must_wait
 from .parts import StreamedParts
 from .toolset import EagerToolset
 
@@ -51,6 +51,7 @@ class StartedCalls:
         self._tasks: dict[str, asyncio.Task[Any]] = {}  # by id: of these, those of other tools that have begun
         self._running: set[asyncio.Task[Any]] = set()
         self._takes_own = False  # nothing stands between pydantic-ai and eagerstream's tools
+        self._is_offered = False  # the tool of the call that begins is one of those that the model was given
         self._is_entered = False
 
     async def __aenter__(self) -> None:
@@ -86,6 +87,7 @@ class StartedCalls:
         match event:
             case PartStartEvent(part=ToolCallPart() as part):
                 self._waits = self._waits or must_wait(ctx, part.tool_name)
+                self._is_offered = is_offered(ctx, part.tool_name)
             case PartEndEvent(part=ToolCallPart() as part) if part.tool_call_id not in self._streamed:
                 self._streamed[part.tool_call_id] = _said(part)
                 if not self._waits and part.tool_name not in self._own and self._may_begin(ctx, part.tool_name):
@@ -117,7 +119,7 @@ class StartedCalls:
         return self._calls.get(id) if name in self._own else self._tasks.pop(id, None)
 
     def _takes(self, part: ToolCallPart) -> bool:
-        return part.tool_name in self._own and self._takes_own and not self._waits
+        return part.tool_name in self._own and self._takes_own and self._is_offered and not self._waits
 
     def _may_begin(self, ctx: RunContext[Any], name: str) -> bool:
         definition = None if ctx.tool_manager is None else ctx.tool_manager.get_tool_def(name)
@@ -138,6 +140,7 @@ class StartedCalls:
 
     def _drop(self, id: str) -> None:
         del self._streamed[id]
+        self._calls.cancel(id)
         if (task := self._tasks.pop(id, None)) is not None:
             task.cancel()
 
