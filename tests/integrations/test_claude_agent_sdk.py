@@ -199,6 +199,9 @@ async def test_what_is_not_allowed_outright_does_not_begin_early() -> None:
     for options in (
         ClaudeAgentOptions(hooks={"PreToolUse": [HookMatcher(hooks=[hook])]}),
         ClaudeAgentOptions(disallowed_tools=[WRITE]),
+        ClaudeAgentOptions(disallowed_tools=["mcp__eagerstream"]),
+        ClaudeAgentOptions(disallowed_tools=["mcp__eagerstream__*"]),
+        ClaudeAgentOptions(permission_mode="plan"),
     ):
         writer = Writer()
         said = [
@@ -209,6 +212,47 @@ async def test_what_is_not_allowed_outright_does_not_begin_early() -> None:
         ]
         await told(EarlyTools([writer.write]), said, options)
         assert writer.runs == 0
+
+
+async def test_what_some_options_forbid_begins_for_none() -> None:
+    """Later options do not allow what those of another query forbid."""
+    writer = Writer()
+    early = EarlyTools([writer.write])
+    early.options(ClaudeAgentOptions(disallowed_tools=[WRITE]))
+    said = [event(message_start()), event(start(0, WRITE, "toolu_w")), event(input_delta(0, json.dumps(POEM)))]
+    await told(early, said)
+    assert writer.runs == 0
+
+
+async def test_queries_beside_one_another() -> None:
+    """The end of one does nothing to what another one has begun."""
+    writer = Writer()
+    over = anyio.Event()
+    whole = json.dumps(POEM)
+    first = [
+        event(message_start()),
+        event(start(0, WRITE, "toolu_w")),
+        event(input_delta(0, whole[:-12])),
+        writer.begun,
+        over,
+        event(input_delta(0, whole[-12:])),
+        event(block_stop(0)),
+        called(1, POEM, "toolu_w"),
+    ]
+    transport = Spoken(HELLO, *first, RESULT)
+
+    async def follow(transport: Transport) -> None:
+        async for _ in early.follow(query(prompt=prompts(), options=options, transport=transport)):
+            pass
+
+    async with EarlyTools([writer.write]) as early, anyio.create_task_group() as tasks:
+        options = early.options(ClaudeAgentOptions())
+        tasks.start_soon(follow, transport)
+        await writer.begun.wait()
+        await follow(Spoken(HELLO, event(message_start()), RESULT))
+        over.set()
+    assert answer(transport, 1) == ("wrote 3 lines to poem.txt", False)
+    assert (writer.runs, writer.interrupted) == (1, 0)
 
 
 async def test_a_call_that_was_rewritten_runs_anew() -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -41,6 +42,12 @@ _MAX_CALLED: Final = 10_000
 
 
 def _tell_nobody(*_: object) -> None: ...
+
+
+def _names(rule: str, tool: str) -> bool:
+    """A rule is about a tool of an MCP server's: by its name, by its server's, or by a pattern."""
+    pattern = rule.partition("(")[0].strip()
+    return fnmatchcase(tool, pattern) or tool.startswith(f"{pattern}__")
 
 
 class _Replies:
@@ -124,8 +131,9 @@ class EarlyTools:
         self._tools = [found for tool in tools if (found := as_tool(tool, runs_elsewhere=True)) is not None]
         self._options: dict[str, Any] = {"limits": limits, "on_start": on_start, "on_progress": on_progress}
         self._options["on_stop"] = on_stop
-        self._begins: list[Any] = []  # the tools that may begin inside their input
-        self._replies: dict[tuple[str, str | None], _Replies] = {}
+        self._begins: list[Any] | None = None  # the tools that may begin inside their input; None before any options
+        self._replies: dict[tuple[int, str, str | None], _Replies] = {}  # by who follows, session and parent
+        self._followers = 0
         self._called: dict[str, None] = {}  # ids that have begun, or that Claude Code has called; the newest is last
         self._tasks: TaskGroup | None = None
 
@@ -143,11 +151,16 @@ class EarlyTools:
         if not isinstance(options.mcp_servers, dict):
             raise UsageError("options that name a file of MCP servers cannot be given another one")
         allowed = [*options.allowed_tools, *(name for name in self.allowed_tools if name not in options.allowed_tools)]
-        may_begin = not (options.hooks or {}).get("PreToolUse")
+        may_begin = not (options.hooks or {}).get("PreToolUse") and options.permission_mode != "plan"
+        # Nothing tells whose options a reply is under: what one of them forbids does not begin for any.
         self._begins = [
             tool
             for tool, name in zip(self._tools, self.allowed_tools, strict=True)
-            if may_begin and tool.is_streaming and tool.approve is None and name not in options.disallowed_tools
+            if may_begin
+            and tool.is_streaming
+            and tool.approve is None
+            and not any(_names(rule, name) for rule in options.disallowed_tools)
+            and (self._begins is None or tool in self._begins)
         ]
         return replace(
             options,
@@ -193,7 +206,8 @@ class EarlyTools:
         send, receive = anyio.create_memory_object_stream[Any](_MAX_WAITING)
         scope = anyio.CancelScope()
         failed: list[Exception] = []
-        self._tasks.start_soon(self._read, messages, send, scope, failed)
+        self._followers += 1
+        self._tasks.start_soon(self._read, self._followers, messages, send, scope, failed)
         try:
             async for message in receive:
                 yield message
@@ -205,6 +219,7 @@ class EarlyTools:
 
     async def _read(
         self,
+        follower: int,
         messages: AsyncIterable[Any],
         send: MemoryObjectSendStream[Any],
         scope: anyio.CancelScope,
@@ -213,37 +228,39 @@ class EarlyTools:
         try:
             with scope, send:
                 async for message in messages:
-                    await self._take(message)
+                    await self._take(follower, message)
                     await send.send(message)
         except Exception as error:
             failed.append(error)
         finally:
-            for replies in self._replies.values():
-                replies.over.set()
-            self._replies.clear()
+            self._end(lambda key: key[0] == follower)
             if (aclose := getattr(messages, "aclose", None)) is not None:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(10):
                     await aclose()
 
-    async def _take(self, message: object) -> None:
+    async def _take(self, follower: int, message: object) -> None:
         assert self._tasks is not None
         match message:
             case StreamEvent(session_id=session, parent_tool_use_id=parent, event=event) if self._begins:
-                replies = self._replies.get((session, parent))
+                key = follower, session, parent
+                replies = self._replies.get(key)
                 if replies is None:
-                    replies = self._replies[session, parent] = await self._tasks.start(self._serve)
+                    replies = self._replies[key] = await self._tasks.start(self._serve)
                 replies.feed(event, self._called)
                 while len(self._called) > _MAX_CALLED:
                     del self._called[next(iter(self._called))]
             case ResultMessage(session_id=session):
-                for key in [key for key in self._replies if key[0] == session]:
-                    self._replies.pop(key).over.set()
+                self._end(lambda key: key[:2] == (follower, session))
             case _:
                 pass
 
+    def _end(self, is_over: Callable[[tuple[int, str, str | None]], bool]) -> None:
+        for key in list(filter(is_over, self._replies)):
+            self._replies.pop(key).over.set()
+
     async def _serve(self, *, task_status: Any) -> None:
         over = anyio.Event()
-        async with EarlyCalls(self._begins, executor=self._executor, **self._options) as calls:
+        async with EarlyCalls(self._begins or (), executor=self._executor, **self._options) as calls:
             task_status.started(_Replies(calls, f"mcp__{self.name}__", over))
             await over.wait()
 
