@@ -9,7 +9,8 @@ import anyio
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import InjectedToolCallId, tool as langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -134,6 +135,64 @@ async def test_an_input_that_is_not_json() -> None:
     assert [block["input"] for block in second[1]["content"]] == [{"a": 1, "b": 2}, {"INVALID_JSON": '{"a": 1, b}'}]
     assert second[2]["content"][1]["is_error"] is True
     assert second[2]["content"][1]["content"] == '{"INVALID_JSON": "{\\"a\\": 1, b}"}'
+
+
+async def test_an_input_that_is_not_json_in_standard_content() -> None:
+    """In the form of `output_version="v1"`, too, the model gets its own words back."""
+    with ReplayServer(Scenario(reply(ADD, tool_use("add", '{"a": 1, b}')), DONE)) as server:
+        await answers(graph_of(EarlyToolsNode(chat_model(server, output_version="v1"), [add])))
+    said = server.requests[1].body["messages"][1]["content"]
+    assert [block["input"] for block in said] == [{"a": 1, "b": 2}, {"INVALID_JSON": '{"a": 1, b}'}]
+
+
+async def test_a_reply_without_ids() -> None:
+    """Of a server that gives none: the message has those under which its calls ran, once each."""
+    ran: list[int] = []
+
+    @langchain_tool
+    def count(number: int) -> int:
+        """Count."""
+        ran.append(number)
+        return number
+
+    async def say(messages: Any) -> AsyncIterator[AIMessageChunk]:
+        if isinstance(messages[-1], ToolMessage):
+            yield AIMessageChunk(content="Done.")
+            return
+        for number in (0, 1):
+            piece = tool_call_chunk(name="count", args=f'{{"number": {number}}}', index=number)
+            yield AIMessageChunk(content="", tool_call_chunks=[piece])
+        yield AIMessageChunk(content="", response_metadata={"finish_reason": "tool_calls"})
+
+    said, *counted, done = await answers(graph_of(EarlyToolsNode(RunnableLambda(say), [count])))
+    assert isinstance(said, AIMessage)
+    assert ran == [0, 1]
+    assert [message.tool_call_id for message in counted if isinstance(message, ToolMessage)] == [
+        call["id"] for call in said.tool_calls
+    ]
+    assert done.content == "Done."
+
+
+async def test_a_hand_over_to_the_parent_graph() -> None:
+    """A tool that answers its own call there does not have the reply in its state yet: it goes along."""
+
+    @langchain_tool
+    def hand_over(
+        state: Annotated[dict[str, Any], InjectedState], tool_call_id: Annotated[str, InjectedToolCallId]
+    ) -> Command[Any]:
+        """Hand over."""
+        answer = ToolMessage("Handed over.", tool_call_id=tool_call_id)
+        return Command(goto="other", graph=Command.PARENT, update={"messages": [*state["messages"], answer]})
+
+    with ReplayServer(Scenario(reply(ADD, tool_use("hand_over", {})), DONE)) as server:
+        graph: Any = StateGraph(MessagesState)
+        graph.add_node("first", agent(server, [add, hand_over]))
+        graph.add_node("other", EarlyToolsNode(chat_model(server), []))
+        graph.add_edge(START, "first")
+        said, added, handed, done = await answers(graph.compile())
+    assert isinstance(said, AIMessage)
+    assert [message.content for message in (added, handed)] == ["3", "Handed over."]
+    assert done.text == "Done."
 
 
 async def test_a_reply_cut_by_max_tokens() -> None:
@@ -405,15 +464,17 @@ async def test_a_reply_that_breaks_off_after_tools_have_begun(kind: FaultKind) -
     assert list(blocks[1]["input"]) == ["INVALID_JSON"]
 
 
-async def test_a_reply_that_breaks_off_in_a_call_that_has_not_begun() -> None:
+@pytest.mark.parametrize(("version", "kind"), [("v0", "tool_use"), ("v1", "tool_call")])
+async def test_a_reply_that_breaks_off_in_a_call_that_has_not_begun(version: str, kind: str) -> None:
     """That call is left out, as if it had never been written."""
     calls = reply(text("First."), tool_use("note", {"line": "a"}), text("Then."), tool_use("note", {"line": "b" * 99}))
     faults = Faults({0: [Fault(FaultKind.CLOSE, after_events=18)]})
     with ReplayServer(Scenario(calls, DONE), faults=faults) as server:
-        said, noted, done = await answers(agent(server, [note]))
+        said, noted, done = await answers(graph_of(EarlyToolsNode(chat_model(server, output_version=version), [note])))
     assert isinstance(said, AIMessage)
-    assert [block["type"] for block in said.content] == ["text", "tool_use"]  # type: ignore[index]
+    assert [block["type"] for block in said.content] == ["text", kind]  # type: ignore[index]
     assert (said.invalid_tool_calls, noted.content, done.text) == ([], "noted a", "Done.")
+    assert server.requests[1].body["messages"][1]["content"][1]["input"] == {"line": "a"}
 
 
 async def test_a_reply_that_breaks_off_before_anything_has_run() -> None:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
+from langgraph.types import Command
 
 from ...tools.call import ToolCall
 from ...tools.response import ToolResponse
 from ...wire import Outcome
 from ...wire.events import Block
+
+_STANDARD_CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call")
+"""Calls in content of LangChain's standard form (`output_version="v1"`)."""
+
+_CALLS: Final = ("tool_use", *_STANDARD_CALLS)
 
 
 def tool_message(call: ToolCall) -> ToolMessage:
@@ -63,6 +70,59 @@ def _api_block(block: Mapping[str, Any]) -> Block:
             return {"type": "text", "text": json.dumps(block, ensure_ascii=False, default=str)}
 
 
+def identified(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
+    """The reply with an id for each call: of a server that gives none, those under which the calls were run."""
+    known = {call["id"] for call in (*message.tool_calls, *message.invalid_tool_calls)}
+    given = [call for call in calls if call.id not in known]
+    if not given:
+        return message
+
+    def named(told: Sequence[Any]) -> list[Any]:
+        return [told_call if told_call["id"] else {**told_call, "id": take(told_call["name"])} for told_call in told]
+
+    def take(name: str | None) -> str | None:
+        found = next((call for call in given if call.name == name), None)
+        if found is None:
+            return None
+        given.remove(found)
+        return found.id
+
+    update = {"tool_calls": named(message.tool_calls), "invalid_tool_calls": named(message.invalid_tool_calls)}
+    return message.model_copy(update=update)
+
+
+def handed_over(command: Command[Any], answers: Sequence[BaseMessage], messages_key: str) -> Command[Any]:
+    """A command for the parent graph, whose update answers a call of this reply, with the reply before the answer.
+
+    The tool made it of a state that does not have the reply yet, and the state of this graph ends with it.
+
+    Args:
+        command: What a tool returned.
+        answers: The reply, and the answers to its other calls.
+        messages_key: Where the states have the messages.
+    """
+    reply, *_ = answers
+    update = command.update
+    if command.graph != Command.PARENT or not isinstance(reply, AIMessage) or not isinstance(update, Mapping):
+        return command
+    told = update.get(messages_key)
+    ids = {call["id"] for call in reply.tool_calls}
+    if not isinstance(told, list) or any(_calls_of(message) & ids for message in told):
+        return command
+    place = next((place for place, message in enumerate(told) if _answered_by(message) in ids), None)
+    if place is None:
+        return command
+    return replace(command, update={**update, messages_key: [*told[:place], *answers, *told[place:]]})
+
+
+def _calls_of(message: object) -> set[str | None]:
+    return {call["id"] for call in message.tool_calls} if isinstance(message, AIMessage) else set()
+
+
+def _answered_by(message: object) -> str | None:
+    return message.tool_call_id if isinstance(message, ToolMessage) else None
+
+
 def sendable(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
     """The reply with each call as it turned out to be.
 
@@ -87,7 +147,14 @@ def sendable(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def _echoed(block: Mapping[str, Any], call: ToolCall) -> dict[str, Any]:
+    if block.get("type") in _STANDARD_CALLS:
+        kept = {name: value for name, value in block.items() if name not in ("error", "index")}
+        return {**kept, "type": "tool_call", "name": call.name, "args": _said(call)}
     return {**{name: value for name, value in block.items() if name != "partial_json"}, "input": call.input.wrapped}
+
+
+def _said(call: ToolCall) -> Mapping[str, Any]:
+    return call.input.value if call.input.value is not None else call.input.wrapped
 
 
 def cut(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
@@ -96,7 +163,15 @@ def cut(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
     content = message.content
     if not isinstance(content, str):
         last = max((place for place, block in enumerate(content) if _id_of(block) in ids), default=-1)
-        content = [block for block in content[: last + 1] if _kind_of(block) != "tool_use" or _id_of(block) in ids]
+        by_id = {call.id: call for call in calls}
+        # In standard content the pieces become a call only where the reply comes to its end.
+        content = [
+            _echoed(block, by_id[block["id"]])
+            if isinstance(block, dict) and block.get("type") == "tool_call_chunk" and block.get("id") in by_id
+            else block
+            for block in content[: last + 1]
+        ]
+        content = [block for block in content if _kind_of(block) not in _CALLS or _id_of(block) in ids]
     return message.model_copy(
         update={
             "content": content,

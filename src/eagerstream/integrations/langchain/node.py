@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Send
+from langgraph.types import Command, Send
 
 from ...errors import EagerStreamError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
@@ -29,7 +29,7 @@ from ...wire import Outcome
 from .chunks import ChunkReader, stop_reason
 from .conversion import EagerTool, as_langchain_tool, converted
 from .executors import SplitExecutor
-from .messages import cut, messages_of, response_of_message, sendable, tool_message
+from .messages import cut, handed_over, identified, messages_of, response_of_message, sendable, tool_message
 from .telling import Telling
 from .tracing import traced
 
@@ -66,7 +66,7 @@ class EarlyToolsNode:
     Args:
         model: A chat model, to which the tools are bound; or whatever yields the chunks of one that has been bound.
         tools: Ours, and LangChain's, which LangGraph's `ToolNode` runs: state, store and runtime are injected, and a
-            `Command` is carried out.
+            `Command` is carried out. The state that they see does not have the reply yet.
         later: LangChain's tools whose calls are left to the graph's `ToolNode`: the model sees them, and
             `early_tools_condition` goes there.
         messages_key: Where the state has the messages.
@@ -147,6 +147,7 @@ class EarlyToolsNode:
             answered = await calls.finish()
         first, *others = chunks
         message = cast("AIMessage", message_chunk_to_message(first + others if others else first))
+        message = identified(message, answered)
         if reader_error is not None:
             answered = [call for call in answered if call.ran or call.input.outcome is not Outcome.INCOMPLETE]
             message = cut(message, answered)
@@ -178,6 +179,8 @@ class EarlyToolsNode:
         if isinstance(state, list):
             return messages
         update = {self._messages_key: messages}
+        key = self._messages_key
+        commands = [handed_over(each, messages, key) if isinstance(each, Command) else each for each in commands]
         return [update, *commands] if commands else update
 
 
