@@ -107,6 +107,7 @@ def test_programs_of_anthropic_tools(program: str) -> None:
     assert message["content"] in ("It is 21.", [{"type": "text", "text": "It is 21."}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [OLD_WEATHER, NEW_WEATHER], ids=["old", "new"])
 def test_programs_of_helloagents(program: str) -> None:
     """The old one calls the tool itself, the new one lets the model: the response is the same."""

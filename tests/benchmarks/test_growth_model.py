@@ -24,6 +24,7 @@ def test_what_a_turn_takes_alone() -> None:
     assert paper.loop_s == pytest.approx(5e-3 + 50 * 1e-4 + 0.5 * 2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runs", "gateways", "workers"),
     [(50, 1, 20), (400, 1, 100), (400, 8, 10)],

@@ -188,6 +188,7 @@ async def test_unknown_tool(make: MakeExecutor) -> None:
     assert content(call) == "Error: Tool 'treble' not found. Available tools: double, halve"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", tools.ERRORS)
 @pytest.mark.parametrize("used", [tools.fails, tools.fails_in_thread])
 async def test_errors(make: MakeExecutor, used: Tool, kind: str, anyio_backend_name: str) -> None:
@@ -206,6 +207,7 @@ async def test_errors(make: MakeExecutor, used: Tool, kind: str, anyio_backend_n
     assert kind in changes or type(call.error) is type(expected.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", tools.RESPONSES)
 @pytest.mark.parametrize("used", [tools.returns, tools.returns_data])
 async def test_responses(make: MakeExecutor, used: Tool, kind: str) -> None:
