@@ -191,7 +191,7 @@ async def test_a_stream_that_dies_reaches_the_tool_that_reads_it(pool: RayPool, 
     with ReplayServer(Scenario(reply(call), reply(text("Well."))), faults=faults) as server:
         async with HTTPTransport(base_url=server.base_url, api_key="k") as transport:
             executor = RayExecutor(TOOLS, pool=pool)
-            limits = Limits(idle_timeout_s=1.0)
+            limits = Limits(idle_timeout_s=5.0)  # by then it has begun, on any machine
             async with eagerstream.run(transport, tools=TOOLS, executor=executor, limits=limits, **REQUEST) as run:
                 await run.finish()
     check_history(run.result.messages)
@@ -213,7 +213,7 @@ async def test_a_worker_that_is_killed_in_mid_call(pool: RayPool, tmp_path: Path
         os.kill(first, signal.SIGKILL)
         await until(lambda: len(words(again)) == 2)
         assert pid_in(again) == other
-        await until(lambda: pool.stats.restarted == 1)
+        await until(lambda: pool.stats.restarted == 1 and len(starts) == 1)  # a worker's word may be lost with it
         os.kill(other, signal.SIGKILL)
         let_go(again)  # it has no second chance: that was used
     assert len(starts) == 1

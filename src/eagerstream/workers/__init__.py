@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from ..errors import WorkerLost as WorkerLost
     from .executor import RemoteExecutor as RemoteExecutor
     from .line import HostLine as HostLine, Line as Line, Workers as Workers
-    from .processes import PoolStats as PoolStats, ProcessExecutor as ProcessExecutor, ProcessPool as ProcessPool
+    from .pool import Pool as Pool, PoolStats as PoolStats, PoolWorker as PoolWorker
+    from .processes import ProcessExecutor as ProcessExecutor, ProcessPool as ProcessPool
 
 _HOMES = {
     "HostLine": ".line",
     "Line": ".line",
-    "PoolStats": ".processes",
+    "Pool": ".pool",
+    "PoolStats": ".pool",
+    "PoolWorker": ".pool",
     "ProcessExecutor": ".processes",
     "ProcessPool": ".processes",
     "RemoteExecutor": ".executor",
@@ -35,7 +38,9 @@ _HOMES = {
 __all__ = [
     "HostLine",
     "Line",
+    "Pool",
     "PoolStats",
+    "PoolWorker",
     "ProcessExecutor",
     "ProcessPool",
     "RemoteExecutor",

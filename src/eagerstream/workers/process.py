@@ -43,7 +43,10 @@ class WorkerProcess:
         lost: Why there is nothing more to be had of it; None while it lives.
         was_ready: It has started.
         was_ended: It was told to end, or killed, from here.
+        may_start_again: See `PoolWorker`.
     """
+
+    may_start_again: Final = False
 
     def __init__(self, setup: Setup, *, start_timeout_s: float) -> None:
         self.lost: str | None = None
@@ -62,6 +65,11 @@ class WorkerProcess:
     def pid(self) -> int | None:
         """Of the process, where there is one."""
         return None if self._process is None else self._process.pid
+
+    @property
+    def has_died(self) -> bool:
+        """It ended by itself."""
+        return not self.was_ended
 
     async def run(self, on_ready: Callable[[WorkerProcess], object]) -> None:
         """Start the process, and serve its lines until it is gone; cancelling this ends it.
@@ -241,7 +249,8 @@ class ProcessLine:
         """See `Line.receive`."""
         while not self._received:
             if self._lost is not None:
-                raise WorkerLost(self._lost)
+                # What it said last is read where it died by itself; of one that was ended from here it may be lost.
+                raise WorkerLost(self._lost, may_have_begun=self._worker.was_ended and self.is_at_work)
             self._change = anyio.Event()
             await self._change.wait()
         return self._received.popleft()

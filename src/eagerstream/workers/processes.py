@@ -5,54 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Final, Self
-from weakref import WeakKeyDictionary
+from types import ModuleType
+from typing import Any, Self
 
-import anyio
-import anyio.abc
-
-from ..errors import UsageError, WorkerLost
-from ..tools.call import ToolCall
+from ..errors import UsageError
 from ..tools.definition import Tool
 from .executor import RemoteExecutor
-from .fair import FairQueue
 from .frames import Setup
-from .line import Line
+from .pool import Pool, check_counts, check_seconds
 from .process import WorkerProcess
 from .references import reference_to
 from .worker import check_not_preparing
 
-_FIRST_DELAY_S: Final = 0.1
-_MAX_DELAY_S: Final = 5.0
-_MAX_FAILED_STARTS: Final = 3
-"""In a row, and no worker is left: calls are answered with an error then, while further starts are tried."""
 
-
-@dataclass(frozen=True, slots=True)
-class PoolStats:
-    """How a pool is.
-
-    Attributes:
-        workers: Those that take calls.
-        busy: Those of them that have a call.
-        waiting: Calls that wait for a worker.
-        lost: Workers that died.
-        restarted: Workers that were started in the place of others.
-    """
-
-    workers: int
-    busy: int
-    waiting: int
-    lost: int
-    restarted: int
-
-
-class ProcessPool:
+class ProcessPool(Pool[WorkerProcess]):
     """Worker processes, shared by any number of executors and runs; an async context manager.
 
     Entering it returns when every worker is ready. Each is a fresh interpreter that imports the program's main module
@@ -86,140 +54,44 @@ class ProcessPool:
         start_timeout_s: float = 60.0,
         cancel_grace_s: float = 5.0,
     ) -> None:
-        workers = workers if workers is not None else os.cpu_count() or 1
-        for name, number in (
-            ("workers", workers),
-            ("calls_per_worker", calls_per_worker),
-            ("max_waiting", max_waiting),
-            ("max_message_bytes", max_message_bytes),
-        ):
-            if type(number) is not int or number < 1:
-                raise UsageError(f"{name} must be at least 1, not {number!r}")
-        for name, seconds in (("start_timeout_s", start_timeout_s), ("cancel_grace_s", cancel_grace_s)):
-            if not seconds > 0:
-                raise UsageError(f"{name} must be a positive number, not {seconds!r}")
-        self._count = workers
+        super().__init__(
+            workers=workers if workers is not None else os.cpu_count() or 1,
+            calls_per_worker=calls_per_worker,
+            max_waiting=max_waiting,
+            start_timeout_s=start_timeout_s,
+        )
+        check_counts(max_message_bytes=max_message_bytes)
+        check_seconds(cancel_grace_s=cancel_grace_s)
         self._preload = tuple(_preloaded(each) for each in preload)
         self._max_message_bytes = max_message_bytes
-        self._start_timeout_s = start_timeout_s
         self._cancel_grace_s = cancel_grace_s
-        self._queue: FairQueue[WorkerProcess] = FairQueue(calls_per_worker=calls_per_worker, max_waiting=max_waiting)
-        self._queue.give_up(WorkerLost("the pool is not entered"))
-        self._references: WeakKeyDictionary[Tool, bytes] = WeakKeyDictionary()
-        self._workers: set[WorkerProcess] = set()
-        self._failed_starts = 0
-        self._lost = 0
-        self._restarted = 0
-        self._tasks: anyio.abc.TaskGroup | None = None
-
-    @property
-    def stats(self) -> PoolStats:
-        """How the pool is now."""
-        queue = self._queue
-        return PoolStats(queue.workers, queue.busy, queue.waiting, self._lost, self._restarted)
-
-    @property
-    def pids(self) -> list[int]:
-        """The processes of the workers."""
-        return sorted(worker.pid for worker in self._workers if worker.pid is not None)
+        self._setup: Setup
 
     async def __aenter__(self) -> Self:
         """Start the workers.
 
         Raises:
             WorkerLost: One could not start: the text says why.
-            UsageError: The pool is entered already, or a worker imports the program.
+            UsageError: The pool was entered before, or a worker imports the program.
         """
         check_not_preparing()
-        if self._tasks is not None:
-            raise UsageError("a pool is entered once")
-        setup = Setup(_main(), _backend(), self._preload, self._max_message_bytes, self._cancel_grace_s)
-        starts = [_Start() for _ in range(self._count)]
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        try:
-            for start in starts:
-                self._tasks.start_soon(self._keep, setup, start)
-            for start in starts:
-                await start.over.wait()
-                if start.fault is not None:
-                    raise WorkerLost(f"a worker process could not be started: {start.fault}")
-        except BaseException:
-            await self._close()
-            raise
-        return self
+        return await super().__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Cancel what still runs, and end the workers."""
-        await self._close()
+    async def _prepare(self) -> None:
+        self._setup = Setup(_main(), _backend(), self._preload, self._max_message_bytes, self._cancel_grace_s)
 
-    async def _close(self) -> None:
-        assert self._tasks is not None
-        self._queue.give_up(WorkerLost("the pool was left"))
-        self._tasks.cancel_scope.cancel()
-        try:
-            await self._tasks.__aexit__(None, None, None)
-        finally:  # once more: a worker may have become ready in this moment
-            self._queue.give_up(WorkerLost("the pool was left"))
+    def _make(self) -> WorkerProcess:
+        return WorkerProcess(self._setup, start_timeout_s=self._start_timeout_s)
 
-    async def _keep(self, setup: Setup, start: _Start) -> None:
-        """Have a worker, and another one in its place when it is gone."""
-        delay_s = _FIRST_DELAY_S
-        while True:
-            worker = WorkerProcess(setup, start_timeout_s=self._start_timeout_s)
-            self._workers.add(worker)
-
-            def is_ready(worker: WorkerProcess) -> None:
-                self._failed_starts = 0
-                self._queue.add(worker)
-                start.over.set()
-
-            try:
-                await worker.run(is_ready)
-            finally:
-                self._workers.discard(worker)
-                self._queue.remove(worker)
-            if worker.was_ready:
-                delay_s = _FIRST_DELAY_S
-                self._lost += not worker.was_ended
-            else:
-                self._failed_starts += 1
-                start.fail(worker.lost)
-                if self._failed_starts >= _MAX_FAILED_STARTS and not self._queue.workers:
-                    self._queue.give_up(WorkerLost(f"no worker process can be started: {worker.lost}"))
-                await anyio.sleep(delay_s)
-                delay_s = min(2 * delay_s, _MAX_DELAY_S)
-            self._restarted += 1
+    def _refer_to(self, tool: Tool) -> bytes:
+        return reference_to(tool)
 
     def fault_of(self, tool: Tool) -> str | None:
         """See `Workers.fault_of`."""
-        try:
-            self._reference_to(tool)
-        except ValueError as error:
-            return str(error)
-        if not _is_main_importable() and getattr(tool.__wrapped__, "__module__", None) == "__main__":
+        fault = super().fault_of(tool)
+        if fault is None and not _is_main_importable() and getattr(tool.__wrapped__, "__module__", None) == "__main__":
             return "is made in a program that is no file: another process cannot import it"
-        return None
-
-    def _reference_to(self, tool: Tool) -> bytes:
-        if tool not in self._references:
-            self._references[tool] = reference_to(tool)
-        return self._references[tool]
-
-    @asynccontextmanager
-    async def line(self, _call: ToolCall, tool: Tool, owner: object, /) -> AsyncIterator[Line]:
-        """See `Workers.line`."""
-        reference = self._reference_to(tool)
-        worker = await self._queue.take(owner)
-        line = worker.open(reference)
-        try:
-            yield line
-        finally:
-            if not worker.close(line):
-                self._queue.remove(worker)
-            self._queue.give_back(owner, worker)
+        return fault
 
 
 class ProcessExecutor(RemoteExecutor):
@@ -231,19 +103,6 @@ class ProcessExecutor(RemoteExecutor):
     A tool can run there that another process can import, by its module and name, those of the main script included;
     and a method of an object that can be pickled, of which each worker has its own copy.
     """
-
-
-class _Start:
-    """The first start of a worker."""
-
-    def __init__(self) -> None:
-        self.over = anyio.Event()
-        self.fault: str | None = None
-
-    def fail(self, fault: str | None) -> None:
-        if not self.over.is_set():
-            self.fault = fault
-            self.over.set()
 
 
 def _backend() -> str:

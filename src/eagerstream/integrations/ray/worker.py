@@ -18,42 +18,49 @@ class Worker:
         pid: Of its process, on its machine; None before it is ready.
         lost: Why there is nothing more to be had of it; None while it lives.
         was_ended: It was killed from here.
-        died: It was lost as a process or a node is, and not for what it was asked to do.
+        may_start_again: It was lost as a process or a node is, and not for what it was asked to do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: Mapping[str, Any], preload: Sequence[bytes], *, start_timeout_s: float) -> None:
+        self._options = dict(options)
+        self._preload = preload
+        self._start_timeout_s = start_timeout_s
         self.actor: Any = None
         self.pid: int | None = None
         self.lost: str | None = None
         self.was_ended = False
-        self.died = False
+        self.may_start_again = False
         self._lines: set[RayLine] = set()
         self._left_alone = asyncio.Event()
         self._unused = asyncio.Event()
 
-    async def run(
-        self,
-        options: Mapping[str, Any],
-        preload: Sequence[bytes],
-        timeout_s: float,
-        on_ready: Callable[[Worker], object],
-    ) -> None:
+    @property
+    def was_ready(self) -> bool:
+        """It has started."""
+        return self.pid is not None
+
+    @property
+    def has_died(self) -> bool:
+        """It is gone, and was not left alone."""
+        return self.lost is not None
+
+    async def run(self, on_ready: Callable[[Worker], object]) -> None:
         """Have Ray start the actor, and stay until it is gone, or is not to be used any more; cancelling this ends it.
 
         It is gone unless `lost` is None: then other calls still run there, and `drain` waits for them.
         """
         try:
             # In a thread: the first of its kind waits for the cluster, which takes in the class.
-            self.actor = await asyncio.shield(asyncio.to_thread(_start, dict(options)))
-            async with asyncio.timeout(timeout_s):
-                self.pid = await self.actor.ready.remote(preload)
+            self.actor = await asyncio.shield(asyncio.to_thread(_start, self._options))
+            async with asyncio.timeout(self._start_timeout_s):
+                self.pid = await self.actor.ready.remote(self._preload)
             on_ready(self)
             await self._end()
         except TimeoutError:
-            asked = await asyncio.to_thread(_asked_and_there, options)
-            self.lost = f"Ray had no place for it within {timeout_s:g} seconds: {asked}"
+            asked = await asyncio.to_thread(_asked_and_there, self._options)
+            self.lost = f"Ray had no place for it within {self._start_timeout_s:g} seconds: {asked}"
         except Exception as error:  # of Ray, or of what the worker imports
-            self.lost, self.died = reason_of(error), _is_death(error)
+            self.lost, self.may_start_again = reason_of(error), _is_death(error)
         except BaseException:
             self.kill()
             raise
