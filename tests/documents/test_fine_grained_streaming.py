@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import anthropic
@@ -39,8 +39,15 @@ SLOWLY_S: Final = 20
 
 @contextmanager
 def api(monkeypatch: pytest.MonkeyPatch, *replies: Recording) -> Iterator[ReplayServer]:
-    """A double of the API, at the place where `anthropic.Anthropic()` looks for it."""
-    with ReplayServer(Scenario(*replies)) as server:
+    """A double of the API, at the place where `anthropic.Anthropic()` looks for it; the programs close no client."""
+    with ExitStack() as clients, ReplayServer(Scenario(*replies)) as server:
+
+        class Client(anthropic.Anthropic):
+            def __init__(self, **options: Any) -> None:
+                super().__init__(**options)
+                clients.callback(self.close)
+
+        monkeypatch.setattr(anthropic, "Anthropic", Client)
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
         yield server
