@@ -126,10 +126,20 @@ class Page:
         raise AssertionError(f"Tab does not reach {name}; it is at {self.focused()}")
 
     def click(self, selector: str) -> None:
-        """Scroll there, as somebody would who sees that the head of the page is over it, and click."""
-        element = self.one(selector)
-        self.run("arguments[0].scrollIntoView({block: 'center'})", element)
-        element.click()
+        """Scroll there, as somebody would who sees that the head of the page is over it, and click.
+
+        Again where the click went past it: on a page that grows, a thing can move between being aimed at and pressed.
+        """
+        hear = "window.wasHit = false; arguments[0].addEventListener('click', () => { window.wasHit = true }, {once: true})"
+
+        def hits() -> bool:
+            element = self.one(selector)
+            self.run(hear, element)
+            self.run("arguments[0].scrollIntoView({block: 'center'})", element)
+            element.click()
+            return bool(self.run("return window.wasHit"))
+
+        self.wait(hits)
 
     def is_too_wide(self) -> bool:
         return bool(self.run("return document.documentElement.scrollWidth > innerWidth"))
@@ -363,6 +373,30 @@ def test_everything_by_keyboard(page: Page, portal: BlockingPortal) -> None:
         assert "jinx" in json.dumps(api.exchanges[1].body["messages"])
         page.wait(lambda: "The run has ended: completed" in page.text("#announcer"))
         assert "Then not." not in page.text("#announcer"), "states are told, not each piece of text"
+
+
+def test_nothing_moves_between_press_and_release(page: Page) -> None:
+    """A button that is pressed while the page grows above it gets the click."""
+    log = made_log()
+    above, below = MadeCall(log, 2, "above"), MadeCall(log, 3, "below")
+    above.write('{"lines": [')
+    below.write('{"a": "b')
+    with serve(hub_of(log)) as server:
+        page.open(server.url)
+        button = f"{page.call('below')} .inspect"
+        title = page.driver.title
+        place = page.one(button).location
+        ActionChains(page.driver).click_and_hold(page.one(button)).perform()
+        above.write("1, 2, 3, 4, 5")
+        call_that_waits = MadeCall(log, 4, "asks")
+        call_that_waits.stop()
+        call_that_waits.add("approval_start")
+        page.wait(lambda: page.driver.title != title)  # it has come, and is told where nothing is pressed
+        page.run("return new Promise((resolve) => setTimeout(() => requestAnimationFrame(resolve), 300))")
+        assert page.one(button).location == place
+        ActionChains(page.driver).release().perform()
+        page.wait(lambda: page.text(f"{page.call('below')} .inspector pre") == below.raw)
+        page.wait(lambda: page.one(button).location != place)
 
 
 def test_a_decision_that_comes_too_late(page: Page) -> None:

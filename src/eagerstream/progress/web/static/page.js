@@ -177,11 +177,12 @@ main.addEventListener("focusin", (event) => {
 // --- drawing ----------------------------------------------------------------------------------------------------------
 
 let isWaiting = false;
+let isPressed = false; // between a press and its release nothing moves: the click would go to what has come there instead
 let drawnMs = 0;
 let tookMs = 0;
 
 function draw() {
-  if (isWaiting) return;
+  if (isWaiting || isPressed) return;
   isWaiting = true;
   // What takes long to draw is drawn less often: at most a third of the time.
   const delayMs = Math.max(0, Math.max(DRAW_MS, 3 * tookMs) - (performance.now() - drawnMs));
@@ -190,6 +191,7 @@ function draw() {
 
 function drawNow() {
   isWaiting = false;
+  if (isPressed) return;
   drawnMs = performance.now();
   drawRuns();
   drawTitle();
@@ -204,6 +206,18 @@ function drawNow() {
 setInterval(() => {
   if (shown !== null && !view.isOver && view.seq) draw();
 }, CLOCK_MS);
+
+addEventListener("pointerdown", (event) => {
+  isPressed = event.button === 0;
+});
+
+// The release, or whatever takes its place: a scroll by touch, a drag, a menu, another window.
+for (const name of ["pointerup", "pointercancel", "contextmenu", "blur"]) {
+  addEventListener(name, () => {
+    isPressed = false;
+    draw();
+  });
+}
 
 function drawEmpty() {
   return [h("div", { class: "empty", key: "empty" }, h("h1", null, "No run yet"),
