@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from eagerstream import UsageError, tool
@@ -87,6 +88,17 @@ async def test_a_pool_that_was_left() -> None:
         executor = ProcessExecutor([tools.double], pool=pool)
     call = await answered(executor, a_call("double", n=1))
     assert content(call) == "WorkerLost: the pool was left"
+
+
+@pytest.mark.slow
+async def test_another_event_loop() -> None:
+    """A pool belongs to one event loop: a call in another thread's is told so, and touches nothing."""
+    async with _pool() as pool:
+        executor = ProcessExecutor([tools.double], pool=pool)
+        call = await anyio.to_thread.run_sync(lambda: anyio.run(answered, executor, a_call("double", n=1)))
+        assert content(call).startswith("UsageError: a pool is used in the event loop that entered it")
+        assert not call.ran
+        assert content(await answered(executor, a_call("double", n=2))) == "4"
 
 
 @pytest.mark.slow

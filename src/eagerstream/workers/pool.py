@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -93,7 +94,7 @@ class Pool(ABC, Generic[W]):
     """Workers, shared by any number of executors and runs; an async context manager.
 
     Entering it returns when every worker is ready. A worker that is gone is replaced. Leaving it cancels what still
-    runs, and ends the workers. To be left by the task that entered it.
+    runs, and ends the workers. To be left by the task that entered it, and used in its event loop only.
 
     Args:
         workers: How many.
@@ -118,6 +119,8 @@ class Pool(ABC, Generic[W]):
         self._lost = 0
         self._restarted = 0
         self._tasks: anyio.abc.TaskGroup | None = None
+        self._thread: int | None = None
+        """Where its event loop runs."""
 
     @abstractmethod
     async def _prepare(self) -> None:
@@ -161,6 +164,7 @@ class Pool(ABC, Generic[W]):
         """
         if self._tasks is not None:
             raise UsageError("a pool is entered once")
+        self._thread = threading.get_ident()
         await self._prepare()
         starts = [_Start() for _ in range(self._count)]
         self._tasks = anyio.create_task_group()
@@ -240,7 +244,13 @@ class Pool(ABC, Generic[W]):
 
     @asynccontextmanager
     async def line(self, _call: ToolCall, tool: Tool, owner: object, /) -> AsyncIterator[Line]:
-        """See `Workers.line`."""
+        """See `Workers.line`.
+
+        Raises:
+            UsageError: The pool belongs to the event loop of another thread.
+        """
+        if self._thread not in (None, threading.get_ident()):
+            raise UsageError("a pool is used in the event loop that entered it: another thread needs its own")
         reference = self._reference_to(tool)
         worker = await self._queue.take(owner)
         line = worker.open(reference)
