@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "eagerstream",
     deadline=None,
-    max_examples=100 if os.environ.get("CI") else 50,
+    max_examples=100 if os.environ.get("CI") else 25,
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )

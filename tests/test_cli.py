@@ -56,6 +56,7 @@ def assert_one_line(done: subprocess.CompletedProcess[str], code: int, *words: s
         assert word in done.stderr
 
 
+@pytest.mark.slow
 def test_live_without_a_key() -> None:
     """The one thing that live use needs is named when it is missing."""
     assert_one_line(eagerstream("demo", "--live"), 2, "ANTHROPIC_API_KEY")
@@ -77,6 +78,7 @@ def test_a_port_in_use(taken_port: int) -> None:
     assert_one_line(eagerstream("serve", str(DATA / "text.sse"), "--port", str(taken_port)), 2, str(taken_port))
 
 
+@pytest.mark.slow
 def test_a_recording_that_does_not_parse(broken_recording: Path) -> None:
     """A recording is refused with the place where it is wrong."""
     assert_one_line(eagerstream("serve", str(broken_recording), "--port", "0"), 2, "broken.jsonl, line 2")
@@ -102,6 +104,7 @@ def test_what_cannot_be_carried_out(arguments: list[str]) -> None:
     assert_one_line(eagerstream(*arguments), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["serve"], ["demo", "--nonsense"], ["dance"], ["serve", "x.sse", "--port", "y"]])
 def test_a_wrong_command_line(arguments: list[str]) -> None:
     """The command line itself is checked by typer: usage, no traceback, the same exit code."""
@@ -110,6 +113,7 @@ def test_a_wrong_command_line(arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_serve_plays_until_interrupted() -> None:
     """The server prints where it is, for each platform, answers any client, and ends cleanly with Ctrl-C."""
     with subprocess.Popen(

@@ -189,6 +189,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), _VALUES, max_size=4), st.data())
 def test_fields_however_the_input_is_cut(value: dict[str, Any], data: st.DataObject) -> None:
     """Each value has its field, at the time of the fragment that has its last character, or what shows that it ended."""

@@ -281,6 +281,7 @@ def _shown_of(event: RunEvent) -> Iterator[str]:
         yield from map(shown, event.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["plain", "anthropic"])
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def _recordings() -> st.SearchStrategy[Recording]:
     )
 
 
+@pytest.mark.slow
 @given(recording=_recordings())
 def test_round_trip(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What is saved as it is comes back exactly, whatever the bytes, times, headers and note are."""

@@ -265,6 +265,7 @@ def test_redact_by_name_and_by_form() -> None:
     }
 
 
+@pytest.mark.slow
 def test_thousands_of_keys_that_become_the_same() -> None:
     """Each has a number of its own; looking for it from 1 on would take longer than a test may."""
     masked = redact({f"sk-ant-api03-{number:08}": number for number in range(20_000)})
@@ -272,6 +273,7 @@ def test_thousands_of_keys_that_become_the_same() -> None:
     assert list(masked)[:2] + list(masked)[-1:] == ["[redacted]", "[redacted] 2", "[redacted] 20000"]
 
 
+@pytest.mark.slow
 def test_redact_has_a_bound() -> None:
     """Neither a deep value nor one that contains itself ends in a recursion, or never."""
     deep: Any = "sk-ant-abc"

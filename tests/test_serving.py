@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import anyio
+import pytest
 
 from eagerstream.progress.sse import EventStream, Write
 from eagerstream.serving import ThreadedServer
@@ -50,6 +51,7 @@ def test_half_a_request_is_not_waited_for() -> None:
         assert time.monotonic() - began < 5  # uvicorn's own bound, for connections that have had a request
 
 
+@pytest.mark.slow
 def test_a_long_answer_is_no_idle_connection() -> None:
     """It goes on for as long as it takes."""
 
@@ -64,6 +66,7 @@ def test_a_long_answer_is_no_idle_connection() -> None:
         assert b"said" in _rest(connection)
 
 
+@pytest.mark.slow
 def test_a_connection_is_idle_from_the_end_of_its_answer() -> None:
     """One that has just been answered at length is about to ask again: cut then, its next request is lost."""
     ended_at: list[float] = []

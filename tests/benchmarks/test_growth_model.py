@@ -44,6 +44,7 @@ def test_turns_per_second(runs: int, gateways: int, workers: int) -> None:
     assert (seen.worker_use["tool"] > 0.95) == (workers == 10)
 
 
+@pytest.mark.slow
 def test_few_wait_for_a_worker_where_it_is_staffed_by_the_rule() -> None:
     """The square-root rule keeps waiting rare; Erlang's formula tells how rare, within some percent of all calls."""
     paper = _paper()

@@ -204,6 +204,7 @@ async def test_output_of_a_background_job(tmp_path: Path) -> None:
 # --- time, cancellation, the end ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_time_is_up(tmp_path: Path) -> None:
     """The trained-in words, and what was printed so far; all that ran is gone, in whatever process group."""
     async with shell(timeout_s=0.3, cwd=tmp_path) as bash:
@@ -310,6 +311,7 @@ async def test_closed_while_a_command_runs(tmp_path: Path) -> None:
         await assert_sane(bash)
 
 
+@pytest.mark.slow
 async def test_restarts_leave_nothing() -> None:
     """No process, no zombie, no descriptor, no thread that waits."""
     async with shell() as bash:
@@ -322,6 +324,7 @@ async def test_restarts_leave_nothing() -> None:
     await until(lambda: len(children()) < len(processes))
 
 
+@pytest.mark.slow
 async def test_the_tool_is_forgotten() -> None:
     """The shell goes with it."""
     bash = Bash()
@@ -332,6 +335,7 @@ async def test_the_tool_is_forgotten() -> None:
     await until(lambda: not is_running(pid))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_program_ends(tmp_path: Path) -> None:
     """The shell and its jobs go with it, whatever their process group."""
@@ -418,6 +422,7 @@ async def test_a_wrapper_whose_streams_come_late() -> None:
         await assert_sane(bash)
 
 
+@pytest.mark.slow
 async def test_a_wrapper_that_collects() -> None:
     """What comes behind the mark together with it belongs to the next command."""
     async with shell(argv=(sys.executable, "-c", _RELAY, "1000", "0.1")) as bash:
@@ -429,6 +434,7 @@ async def test_a_wrapper_that_collects() -> None:
 # --- in a run -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_in_a_run(caplog: pytest.LogCaptureFixture) -> None:
     """Two calls of a turn in order, progress while they run, an error as such; and none of it in a log."""
     caplog.set_level(logging.DEBUG, "eagerstream")

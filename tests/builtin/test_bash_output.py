@@ -55,6 +55,7 @@ def test_a_mark_in_pieces(pieces: list[bytes], mark: bytes) -> None:
     assert finder.rest == rest
 
 
+@pytest.mark.slow
 def test_memory_is_bounded() -> None:
     """However much comes, in pieces of any size."""
     output = Output(1_000)

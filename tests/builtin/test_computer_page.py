@@ -101,6 +101,7 @@ def action(name: str, input: dict[str, Any]) -> Scripted:
     return replace(call, block={**call.block, "toolset_name": "computer"})
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_session(page: ChromiumPage, our_site: Site) -> None:
     """Look, click, type, scroll, look: the page was changed, and the model sees it in the next screenshot."""

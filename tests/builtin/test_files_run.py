@@ -32,6 +32,7 @@ def edit(old: str, new: str, mtime_ms: int, *, id: str) -> Any:
     return tool_use("Edit", {"path": "a.py", "old_string": old, "new_string": new, "file_mtime_ms": mtime_ms}, id=id)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_read_edit_write(tmp_path: Path) -> None:
     """Read, three edits in one turn that all name the version that was read, and a file that is written as it comes."""

@@ -434,6 +434,7 @@ def swapping(world: World) -> Callable[[], None]:
     return step_and_mend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swaps", [500, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_a_folder_that_becomes_a_link_and_back(world: World, swaps: int) -> None:
     """Between any check and any use: what is opened is what was looked at, so nothing outside is read or written."""
@@ -459,6 +460,7 @@ def test_a_folder_that_becomes_a_link_and_back(world: World, swaps: int) -> None
     assert not any(SECRET.encode() in each for each in answers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swaps", [500, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_a_file_that_becomes_a_link_and_back(world: World, swaps: int) -> None:
     """The same with the file itself."""
@@ -615,6 +617,7 @@ def test_a_file_that_grows_while_it_is_read(world: World) -> None:
 # --- handles ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @needs_proc
 async def test_no_handle_is_left_open(world: World) -> None:

@@ -376,6 +376,7 @@ async def test_undo_is_of_ones_own_edits_only(tmp_path: Path, edits: int) -> Non
     assert (tmp_path / "a.txt").read_text() == "theirs"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_the_history_is_bounded(tmp_path: Path) -> None:
     """A long session does not keep everything that it ever replaced."""
@@ -388,6 +389,7 @@ async def test_the_history_is_bounded(tmp_path: Path) -> None:
     assert undone == 100
 
 
+@pytest.mark.slow
 @needs_proc
 def test_an_editor_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     """Its handle of the folder is closed with it."""

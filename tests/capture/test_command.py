@@ -60,6 +60,7 @@ def recording(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_command(tmp_path: Path) -> None:
     """It goes through the proxy, its output and its exit code are its own, and each reply is a line and a file."""
     out = tmp_path / "out"
@@ -95,6 +96,7 @@ def test_what_is_masked(option: str, tmp_path: Path) -> None:
     assert (b"Hello" in body) is (option == "--keep-secrets")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
 def test_nobody_reads_what_is_told(tmp_path: Path) -> None:
     """The command ends as it would without the recording, and the files are there."""
@@ -112,6 +114,7 @@ def test_nobody_reads_what_is_told(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["0001.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM cannot be handled there")
 def test_until_it_is_terminated(tmp_path: Path) -> None:
     """A service manager ends it so: a reply under way is kept as far as it came."""
@@ -132,6 +135,7 @@ def test_until_it_is_terminated(tmp_path: Path) -> None:
     assert Recording.load(tmp_path / "0001.jsonl").body in slow.body
 
 
+@pytest.mark.slow
 def test_until_ctrl_c(tmp_path: Path) -> None:
     """Any client that is pointed to the address is recorded; a summary comes at the end."""
     with ReplayServer(SAID) as server:
@@ -198,6 +202,7 @@ def test_ctrl_c_at_a_terminal_comes_once(tmp_path: Path) -> None:
     assert b"taken 1" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

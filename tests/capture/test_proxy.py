@@ -84,6 +84,7 @@ async def answer_to(client: Any, content: str) -> tuple[int, list[tuple[str, str
 # --- what passes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_byte_by_byte(tmp_path: Path) -> None:
     """Of every recording, and of errors: status, headers and bytes are those that the client gets directly."""
@@ -353,6 +354,7 @@ async def test_headers_and_chunks_at_once(tmp_path: Path) -> None:
             assert await anext(response.iter_bytes()) == ENDLESS.chunks[0].data
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_twenty_at_once(tmp_path: Path) -> None:
     """Each client gets its own reply, and files are in the order of the requests, whichever reply ends first."""
@@ -422,6 +424,7 @@ async def ending(client: Any) -> tuple[Any, ...]:
     return (got,)
 
 
+@pytest.mark.slow
 @left_by_the_client
 @pytest.mark.anyio
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
@@ -580,6 +583,7 @@ async def test_the_proxy_is_closed(tmp_path: Path, caplog: pytest.LogCaptureFixt
 # --- bounds -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_request_that_is_too_large(tmp_path: Path) -> None:
     """It is read to its end, since clients read no answer before that, and refused as the API refuses it."""
     with ReplayServer(SAID) as server, RecordingProxy(server.base_url, tmp_path) as proxy:

@@ -175,6 +175,7 @@ async def test_cancelling_reaches_the_server(kind: str, tmp_path: Path) -> None:
         assert not call.is_error
 
 
+@pytest.mark.slow
 @each_kind
 async def test_a_time_limit_reaches_the_server(kind: str, tmp_path: Path) -> None:
     """A call that takes too long is answered as such, and cancelled where it runs."""

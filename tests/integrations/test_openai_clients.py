@@ -75,6 +75,7 @@ async def asked(client: AsyncOpenAI, messages: list[Any], **options: Any) -> Any
     )
 
 
+@pytest.mark.slow
 @each_dialect
 @pytest.mark.parametrize("wants_usage", [True, False])
 async def test_the_client_of_openai(dialect: ChatDialect, wants_usage: bool) -> None:

@@ -160,6 +160,7 @@ async def test_refused(collected: Collected) -> None:
     assert "Secret words" not in "".join(span.to_json() for span in ours)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("way", ["left", "raised", "run.cancel", "cancelled"])
 async def test_given_up(way: str, collected: Collected) -> None:

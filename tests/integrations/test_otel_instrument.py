@@ -130,6 +130,7 @@ async def test_an_sdk_that_is_set_up_later(collected: Collected, monkeypatch: py
     assert collected.open == 0
 
 
+@pytest.mark.slow
 def test_runs_in_threads(collected: Collected) -> None:
     """Each is traced from the first one on, also those that begin while another makes the instruments."""
     at_once = threading.Barrier(6)

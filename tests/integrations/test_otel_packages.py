@@ -29,6 +29,7 @@ def _python(script: str, *command: str, **environment: str) -> subprocess.Comple
     return done
 
 
+@pytest.mark.slow
 def test_it_is_imported_on_demand() -> None:
     """A program that traces nothing loads nothing of OpenTelemetry: not for runs, nor for streams."""
     script = "import sys, eagerstream\neagerstream.run\neagerstream.stream\neagerstream.Recording\n"

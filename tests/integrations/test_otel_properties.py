@@ -83,6 +83,7 @@ async def check(script: Script, *, compares: bool) -> None:
         assert plain.run.result.messages == seen.run.result.messages
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(script=SCRIPTS)
 def test_any_run(script: Script) -> None:

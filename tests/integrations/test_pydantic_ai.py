@@ -195,6 +195,7 @@ async def test_invalid_json(early: bool) -> None:
         assert results(server) == [("wrote 4 lines to poem.txt" if early else "wrote 3 lines to poem.txt", False)]
 
 
+@pytest.mark.slow
 async def test_mistakes_are_counted_and_failures_are_not() -> None:
     """Arguments that do not fit use up the tool's retries, as with pydantic-ai's own tools; its failures do not."""
 

@@ -19,6 +19,7 @@ from eagerstream.workers.messages import Begin, Cancel, Cancelled, End, Ended, F
 from tests.integrations import ray_tools
 
 
+@pytest.mark.slow
 def test_importing_it_imports_no_ray() -> None:
     """Ray takes most of a second; a pool imports it, in a thread, when it is entered."""
     program = "import sys, eagerstream.integrations.ray; sys.exit('ray' in sys.modules)"
@@ -66,6 +67,7 @@ def _begin(name: str, text: str) -> bytes:
     return pickle.dumps(Begin(block, 0, 1, DEFAULT_LIMITS, text, whole=None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
 def test_messages_out_of_their_order(order: tuple[int, ...]) -> None:
     """Ray may bring what an async actor is told in any order, even before its call's beginning."""

@@ -336,6 +336,7 @@ def cut(draw: st.DrawFn, raw: str) -> list[str]:
     return [str(piece) for piece in cut_at(raw, places)] if raw else [""]
 
 
+@pytest.mark.slow
 @given(st.data(), calls())
 def test_any_cutting_gives_the_same_inputs(data: st.DataObject, wanted: list[tuple[str, str]]) -> None:
     """Whatever pieces the arguments come in, with the metadata once or on each of them."""
@@ -356,6 +357,7 @@ def test_any_cutting_gives_the_same_inputs(data: st.DataObject, wanted: list[tup
     assert [input.id for input in reader.inputs] == [f"call_{index}" for index in range(len(wanted))]
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(st.tuples(names, objects), min_size=1, max_size=4))
 def test_calls_that_are_written_by_turns(data: st.DataObject, wanted: list[tuple[str, str]]) -> None:
     """Each piece finds its call, in whatever order they come."""
@@ -371,6 +373,7 @@ def test_calls_that_are_written_by_turns(data: st.DataObject, wanted: list[tuple
     assert reader.outcomes == [Outcome.VALID] * len(wanted)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(names, objects), max_size=4), st.booleans(), st.booleans())
 def test_whole_calls_need_neither_index_nor_id(wanted: list[tuple[str, str]], has_index: bool, has_id: bool) -> None:
     """As from the servers that tell a call when it is whole."""

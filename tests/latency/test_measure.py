@@ -30,6 +30,7 @@ from tests.latency.lab import SETTINGS, conditions, large_source, poem_cases
 DATA = Path(__file__).parent.parent / "data"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_eager_beside_buffered() -> None:
     """Every run is told, in order, with every metric and all that is behind it."""

@@ -77,6 +77,7 @@ def _paths(latency: LatencyData, end_s: float) -> dict[tuple[str, str], list[tup
     return found
 
 
+@pytest.mark.slow
 def test_bars_lie_where_their_times_are(real_run: LatencyData) -> None:
     """Of a run on a socket: each block, each tool, each arrival and field of the input, each mark of the request."""
     paths = _paths(real_run, 2.0)

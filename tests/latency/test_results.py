@@ -63,6 +63,7 @@ def test_what_runs_come_to(results: Results) -> None:
         assert comparison["ratio"]["median"] == pytest.approx(0.2, abs=0.02)
 
 
+@pytest.mark.slow
 def test_runs_that_fail() -> None:
     """They stay in the results and count in no figure, nor does the run that was their pair."""
     found = made_results(failed=(1, 4))
@@ -209,6 +210,7 @@ def test_no_verdict_in_words() -> None:
 # --- comparing --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compared_with_another_day(results: Results) -> None:
     """A case that became slower is told, one that did not is not."""
     compared = compare(results, made_results(buffered_s=15.0, eager_s=4.0, seed=2))
@@ -268,6 +270,7 @@ def test_broken_tools_are_told() -> None:
     assert ended_text(case) == "1 of 6 with calls that were answered with an error"
 
 
+@pytest.mark.slow
 def test_compared_with_something_else(results: Results) -> None:
     """What else is different is told: it may be the cause."""
     other = made_results(seed=2)

@@ -123,6 +123,7 @@ def test_no_verdict_of_few_values() -> None:
     assert [least_n(confidence) for confidence in (0.5, 0.95, 0.99)] == [5, 5, 8]
 
 
+@pytest.mark.slow
 def test_wrong_verdicts_are_rare() -> None:
     """Where there is no difference, five pairs give a verdict about as rarely as they should: 1 in 16."""
     random_ = random.Random(8)

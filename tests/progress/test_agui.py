@@ -515,6 +515,7 @@ def _check_partials(raw: str, cuts: Sequence[int], batches: int) -> None:
 _CUTS = st.lists(st.integers(0, 300), max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(_documents(_KEYS), _CUTS, st.integers(1, 4))
 def test_each_patch_gives_a_partial(document: Any, cuts: list[int], batches: int) -> None:

@@ -197,6 +197,7 @@ WIDE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 5, 20, 40, 80, 200])
 @pytest.mark.parametrize("height", [1, 2, 3, 5, 8, 12, 24])
 def test_any_size(width: int, height: int) -> None:

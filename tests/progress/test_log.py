@@ -290,6 +290,7 @@ async def test_empty_containers_take_room() -> None:
     }
 
 
+@pytest.mark.slow
 @given(documents, st.lists(st.integers(0, 100), max_size=9), st.lists(st.integers(1, 4), min_size=1))
 def test_merging_changes_nothing(text: str, places: list[int], sizes: list[int]) -> None:
     """However records are batched, and merged once or twice, they tell the same of a run."""

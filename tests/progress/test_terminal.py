@@ -315,6 +315,7 @@ async def test_falling_behind(is_pipe: bool) -> None:
         assert "tool  waiting  515 B" in terminal.frames[-1]  # nobody ran it
 
 
+@pytest.mark.slow
 async def test_a_hub_lets_runs_go() -> None:
     """A program may go on for ever: what the hub has forgotten is not shown any more."""
     hub, terminal = Hub(max_runs=2), Terminal()
@@ -327,6 +328,7 @@ async def test_a_hub_lets_runs_go() -> None:
     assert [f"run {number}" in terminal.frames[-1] for number in range(3)] == [False, True, True]
 
 
+@pytest.mark.slow
 async def test_a_narrowed_terminal() -> None:
     """What it has broken into two rows is taken away as well; `test_in_tmux.py` looks at the result."""
     terminal = Terminal()
@@ -474,6 +476,7 @@ async def _soon(is_so: Callable[[], bool]) -> bool:
     return False
 
 
+@pytest.mark.slow
 async def test_a_terminal_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on beside it, to its end and its history; only the last frame is waited for, for a moment.
 
@@ -530,6 +533,7 @@ def in_jumping_time(main: Callable[[], Any], drawings: Drawings, monkeypatch: py
     anyio.run(main, backend="trio", backend_options={"clock": clock})
 
 
+@pytest.mark.slow
 def test_never_more_than_ten_redraws_a_second(drawings: Drawings, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many records come, evenly or all at once; and not many fewer, or it would not look alive."""
 

@@ -481,6 +481,7 @@ def test_hostile_ids(id: str) -> None:
     assert sent_back(read(story))[1]["content"][0]["id"] == "call_run1_1"
 
 
+@pytest.mark.slow
 @given(
     st.recursive(st.text(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)), st.data()
 )
@@ -503,6 +504,7 @@ def _depth(value: Any) -> int:
 # --- any run ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(stories(), st.sampled_from([5, 6, 7]), st.sampled_from([(), ("book",)]))
 @settings(max_examples=100)
 def test_any_run_makes_a_stream(story: Story, sdk: int, static_tools: tuple[str, ...]) -> None:

@@ -101,6 +101,7 @@ def test_the_demo_begins_by_itself() -> None:
         assert process.wait(timeout=10) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_saved_run_is_replayed(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a speed it comes in its own time; on the command's own event loop. A run that is given twice is there twice."""

@@ -144,6 +144,7 @@ def test_about(client: httpx.Client) -> None:
     assert response.text.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_chunks_keep_their_times() -> None:
     """No byte arrives before it is due, and each chunk goes out by itself instead of waiting for the next."""
     times = (0.05, 0.15, 0.4, 0.4)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.recording import Chunk, Recording
@@ -75,6 +76,7 @@ def _calls() -> st.SearchStrategy[Scripted]:
     )
 
 
+@pytest.mark.slow
 @given(calls=st.lists(_calls(), max_size=3), stop=st.booleans())
 def test_laws(*, calls: list[Scripted], stop: bool) -> None:
     """Whatever the inputs are, buffering changes no message, lets nothing overtake, and makes no character earlier."""
@@ -88,6 +90,7 @@ def test_laws_on_recordings(recording: Path) -> None:
     _check_laws(_one_event_a_second(Recording.load(recording)))
 
 
+@pytest.mark.slow
 @given(
     input=st.dictionaries(st.text(max_size=5), _VALUES, min_size=1, max_size=5),
     size=st.integers(1, 60),

@@ -282,6 +282,7 @@ def test_run_returns_after_an_interrupt() -> None:
     assert _threads() == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT for one process on Windows")
 def test_run_until_ctrl_c() -> None:
     """`run` keeps a program in the foreground until Ctrl-C, and then ends it without a traceback."""

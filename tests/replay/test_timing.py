@@ -31,6 +31,7 @@ def _timings(draw: st.DrawFn) -> Timing:
     )
 
 
+@pytest.mark.slow
 @given(timing=_timings())
 def test_retime_keeps_the_bytes_and_is_repeatable(timing: Timing) -> None:
     """Any timing gives the same body, no empty chunk, times that never decrease, and the same result again."""

@@ -283,6 +283,7 @@ async def test_a_validator_that_fails() -> None:
     assert "KeyError" in text
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_side_by_side() -> None:
     """Calls run beside one another, no more than the limit at once, and start in call order."""

@@ -627,6 +627,7 @@ def test_any_history_that_can_be_sent(messages: Messages) -> None:
     assert told(messages) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutate",
     [_drop_result, _duplicate_result, _text_before_results, _swap_roles, _swap_one_role, _drop_call],

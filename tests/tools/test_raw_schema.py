@@ -185,6 +185,7 @@ _CHECKED = RawSchema(
 )
 
 
+@pytest.mark.slow
 @given(input=st.dictionaries(st.sampled_from("abcd") | st.text(max_size=2), _ANY))
 def test_any_input_is_taken_or_explained(input: dict[str, Any]) -> None:
     """Whatever the model writes: the same input, or one text that starts as all do."""

@@ -379,6 +379,7 @@ def test_pydantic_errors() -> None:
     assert "https://" not in text
 
 
+@pytest.mark.slow
 def test_long_errors() -> None:
     """Their middle is left out, of each and of all of them; a tool's own error is as long as it wants to be."""
     long = "x" * 100_000

@@ -145,6 +145,7 @@ async def test_the_beta_endpoint() -> None:
     assert request.body == {**REQUEST, "stream": True, "mcp_servers": []}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_retries_are_the_client_s() -> None:
     """A client that retries by itself still does, and what comes then is streamed."""

@@ -94,7 +94,11 @@ def test_synchronous_clients(client: Any) -> None:
         as_transport(client)
 
 
-@pytest.mark.parametrize("client", [None, 1, "x", object(), AsyncAnthropic, open], ids=repr)
+@pytest.mark.parametrize(
+    "client",
+    [None, 1, "x", object(), AsyncAnthropic, open],
+    ids=lambda client: getattr(client, "__name__", type(client).__name__),
+)
 def test_what_is_no_client(client: Any) -> None:
     """Refused with the kinds that there are."""
     with pytest.raises(UsageError, match="HTTPTransport"):

@@ -241,6 +241,7 @@ async def test_the_page_of_a_proxy_is_not_told(library: Any) -> None:
     assert caught.value.reason == "the server answered with HTTP 502"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_many_replies_at_once() -> None:
     """More than httpx would have connections for, and none of them waits for another."""

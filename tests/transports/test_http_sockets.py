@@ -67,6 +67,7 @@ _FAULTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(("fault", "kind", "status"), _FAULTS, ids=[str(fault) for fault, *_ in _FAULTS])
 async def test_what_may_pass(library: Any, fault: Fault, kind: type[APIError], status: int | None) -> None:

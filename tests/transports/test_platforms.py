@@ -171,6 +171,7 @@ async def _replay(platform_client: PlatformClient, paths: list[Path]) -> None:
             assert await _lines(client, name) == await _lines(instant, name), name
 
 
+@pytest.mark.slow
 @each_platform
 @pytest.mark.anyio
 async def test_made_recordings(platform_client: PlatformClient) -> None:
@@ -256,6 +257,7 @@ _API_TYPES = {
 }
 
 
+@pytest.mark.slow
 @each_platform
 @pytest.mark.anyio
 async def test_refusals(platform_client: PlatformClient) -> None:
@@ -488,6 +490,7 @@ async def test_no_credentials_to_sign_with(monkeypatch: pytest.MonkeyPatch, tmp_
 # --- many at once -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_all_of_them_at_once() -> None:
     """One server, and each client beside the others: nothing of one reaches another."""

@@ -271,6 +271,7 @@ async def test_a_refusal(serial: Serial) -> None:
     assert tool.used == []
 
 
+@pytest.mark.slow
 async def test_a_reply_that_breaks_off(serial: Serial) -> None:
     """It is sent for again, and nothing has run twice, or too early."""
     tool = AdditionTool()

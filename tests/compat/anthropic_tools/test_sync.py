@@ -69,6 +69,7 @@ def test_one_client_for_several(server: ReplayServer) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_the_client_goes_with_its_user(server: ReplayServer) -> None:
     """Its connections are closed, also where nobody says so."""
     user = ToolUser([])
@@ -82,6 +83,7 @@ def test_the_client_goes_with_its_user(server: ReplayServer) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda user: pickle.loads(pickle.dumps(user))])
 def test_a_copy_has_connections_of_its_own(server: ReplayServer, copied: Callable[[ToolUser], ToolUser]) -> None:
     """It works on where the original went, and can be sent to another process."""

@@ -124,6 +124,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> list[FileTool]:
     return [kind(folder, registry=registry) for kind in EACH]
 
 
+@pytest.mark.slow
 @given(parameters=st.dictionaries(st.sampled_from(_NAMES), _JSON))
 def test_whatever_is_given_is_answered(parameters: dict[str, Any], tools: list[FileTool]) -> None:
     """Any JSON as any parameter gives a response that can be written down, and never raises."""

@@ -309,6 +309,7 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     assert "dropped" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads that do not go on: what this is about
 def test_a_forked_process(tmp_path: Path) -> None:
@@ -327,6 +328,7 @@ def test_a_forked_process(tmp_path: Path) -> None:
     assert Counter(record["event"] for record in records(logger)) == {"before": 30, "in the child": 10}
 
 
+@pytest.mark.slow
 def test_the_end_of_the_program(tmp_path: Path) -> None:
     """It waits for what is still to be written, also where nobody finalizes."""
     program = (

@@ -139,6 +139,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(ANYTHING)
 def test_anything_is_a_line_of_json(value: Any) -> None:
     """Whatever it is: UTF-8 has it, a strict parser reads it, and no reader of lines takes it for more than one."""
@@ -216,6 +217,7 @@ def test_what_is_no_secret_stays() -> None:
     assert sanitized(told) == told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "secret"),
     [
@@ -253,6 +255,7 @@ def test_homes_in_hostile_texts(text: str) -> None:
     assert len(masked) <= len(text) * 2
 
 
+@pytest.mark.slow
 def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However large a payload is: the masking looks at no more than some multiple of the bound."""
     looked_at = 0

@@ -109,6 +109,7 @@ async def test_a_run(tmp_path: Path) -> None:
     assert "AbC_dEf" not in json.dumps(records)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_long_inputs_are_sampled(tmp_path: Path) -> None:
     """Ten thousand fragments make a dozen records, whose sizes double; the last record has all, and the outcome."""
@@ -174,6 +175,7 @@ async def test_a_reply_that_breaks_off(tmp_path: Path) -> None:
     assert records[-1]["payload"]["status"] == "success"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_reply_that_breaks_off_behind_a_call(tmp_path: Path) -> None:
     """The run goes on with what was whole: the error is there, the call and its result, and what came of the reply."""

@@ -113,6 +113,7 @@ async def test_what_is_told() -> None:
     }
 
 
+@pytest.mark.slow
 async def test_a_long_input_is_not_told_with_each_fragment() -> None:
     """What is told of an input is bounded, however long it is."""
     line = "x" * 6_000

@@ -6,6 +6,7 @@ import json
 import math
 import threading
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +152,12 @@ vectors = st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_si
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    product = math.hypot(*one) * math.hypot(*other)
-    return sum(a * b for a, b in zip(one, other, strict=True)) / product if product else 0.0
+    exact = [[Fraction(number) for number in vector] for vector in (one, other)]  # products of small floats are zero
+    lengths = [sum(number * number for number in vector) for vector in exact]
+    if not all(lengths):
+        return 0.0
+    product = sum((a * b for a, b in zip(*exact, strict=True)), Fraction())
+    return math.copysign(math.sqrt(product * product / math.prod(lengths)), product)
 
 
 @given(vectors, st.lists(numbers, min_size=3, max_size=3), st.integers(1, 9))
