@@ -165,6 +165,7 @@ def test_masking_twice_is_masking_once(text: str) -> None:
     assert redact_text(kept, keep_length=True) == kept
 
 
+@pytest.mark.slow
 @given(_TEXTS, st.sampled_from(sorted(SECRETS.values())), _TEXTS)
 def test_nothing_around_a_secret_hides_it(before: str, secret: str, after: str) -> None:
     """Whatever a text has before and behind a key, the key does not stay."""

@@ -17,6 +17,7 @@ def _paper() -> Paper:
     return Paper.of(WORK, COSTS, alone_s=simulate(100, WORK, COSTS, plenty, span_s=100.0).alone_s)
 
 
+@pytest.mark.slow
 def test_what_a_turn_takes_alone() -> None:
     """A second to the first byte, two for the reply, half a call of a second: the sum that can be done by head."""
     paper = _paper()

@@ -57,6 +57,7 @@ def test_known_answers() -> None:
     assert mean_wait_s(1, 0.5, 2.0, service_cv2=0.0) == pytest.approx(1.0)  # equal services: half of it
 
 
+@pytest.mark.slow
 def test_the_same_customers_again_and_again() -> None:
     """One waits for nobody; of two with as much work as pause each meets the other half of the time; many are random."""
     assert finite_wait(1, 1, 1.0, 1.0) == 0.0

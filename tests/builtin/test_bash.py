@@ -272,6 +272,7 @@ async def test_cancelled_by_asyncio_while_it_starts(monkeypatch: pytest.MonkeyPa
         await assert_sane(bash)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [("/no/such/program",), ("false",), ("cat",)], ids=["missing", "ends", "no bash"])
 async def test_a_shell_that_cannot_be_started(argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is told no more than that."""
@@ -413,6 +414,7 @@ sys.exit(inner.wait())
 """
 
 
+@pytest.mark.slow
 async def test_a_wrapper_whose_streams_come_late() -> None:
     """As a container's: each stream at its own pace, in pieces. The output is whole, and the next one's is its own."""
     async with shell(argv=(sys.executable, "-c", _RELAY, "7", "0.002")) as bash:

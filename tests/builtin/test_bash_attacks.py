@@ -80,6 +80,7 @@ async def test_the_shells_own_channel(writing: str, tmp_path: Path) -> None:
 # --- where the words of a frame could show --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "peeking",
     [

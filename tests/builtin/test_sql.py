@@ -322,6 +322,7 @@ async def test_whose_fault_it_was(path: Path, query: str, code: str, told: str) 
     assert told in response.text
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_write_waits_for_another(path: Path) -> None:
     """Another program's write is over in a moment: it is no reason to fail."""

@@ -533,6 +533,7 @@ async def test_the_client_leaves(tmp_path: Path) -> None:
     assert made.note.endswith("; the client left before its end")
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_the_client_leaves_before_the_reply(tmp_path: Path) -> None:
     """The same before any header, with nothing to keep."""

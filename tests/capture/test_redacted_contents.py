@@ -345,6 +345,7 @@ def test_any_body(body: bytes) -> None:
     assert masked_contents(masked) == masked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ['{"a":', '["', "[", '"a",', "\\", "1,", "\\u0031", "1e5 "])
 def test_masking_takes_linear_time(piece: str) -> None:
     """A recording may have been written to do harm."""

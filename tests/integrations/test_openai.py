@@ -152,6 +152,7 @@ async def early(*chunks: Any, tools: Any = (f, look)) -> tuple[list[ToolCall], l
     return done, to_messages(done, read.text)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_call_begins_before_the_reply_ends() -> None:
     """When the next one begins, and the last one with the finish reason, before the stream is over."""

@@ -112,6 +112,7 @@ def said(span: Any, name: str) -> Any:
     return json.loads(attributes(span)[f"gen_ai.{name}"])
 
 
+@pytest.mark.slow
 def test_the_argument_counts_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who says no in the program means it."""
     monkeypatch.setenv(CAPTURE, "true")

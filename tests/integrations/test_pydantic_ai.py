@@ -121,6 +121,7 @@ def results(server: ReplayServer) -> list[tuple[str, bool]]:
 # --- our tools in its agents ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["run", "iter", "run_stream", "run_stream_events", "stream_handler"])
 async def test_every_way_to_run_an_agent(way: str) -> None:
     """The tool runs once, its result is sent, and its inputs are asked for as they are written."""
@@ -220,6 +221,7 @@ async def test_mistakes_are_counted_and_failures_are_not() -> None:
         assert result.output == "Done."
 
 
+@pytest.mark.slow
 async def test_images_data_and_content() -> None:
     """Images go with the result; the data of a response is for the program, and can be stored."""
 

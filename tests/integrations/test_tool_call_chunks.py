@@ -386,6 +386,7 @@ def test_whole_calls_need_neither_index_nor_id(wanted: list[tuple[str, str]], ha
     assert read(*pieces).calls == wanted
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -37,6 +37,7 @@ def matrix(cases: tuple[Case, ...], **settings: int) -> Matrix:
     return Matrix(cases=cases, **{"repetitions": 4, "warmup": 2, "seed": 1} | settings)
 
 
+@pytest.mark.slow
 def test_every_combination() -> None:
     """Each axis with each other one, and each case with an id of its own."""
     sources = [the_poem(), of_prompt("What?")]

@@ -523,6 +523,7 @@ def test_each_patch_gives_a_partial(document: Any, cuts: list[int], batches: int
     _check_partials(json.dumps(document), cuts, batches)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(_documents(_KEYS | _BARRED), _CUTS, st.integers(1, 4))
 def test_keys_that_a_client_refuses(document: Any, cuts: list[int], batches: int) -> None:
@@ -530,6 +531,7 @@ def test_keys_that_a_client_refuses(document: Any, cuts: list[int], batches: int
     _check_partials(json.dumps(document), cuts, batches)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), _documents(_KEYS) | st.text()), max_size=4), st.lists(st.integers(0, 200))
@@ -540,6 +542,7 @@ def test_repeated_keys(pairs: list[tuple[str, Any]], cuts: list[int]) -> None:
     _check_partials(f"{{{', '.join(fields)}}}", cuts, 1)
 
 
+@pytest.mark.slow
 def test_a_long_string_costs_a_multiple_of_itself() -> None:
     """RFC 6902 cannot append; sending the string whole each time would cost the square of its length."""
     run = Run().begin(1, '{"text": "')
@@ -737,6 +740,7 @@ def _check_all(all_told: Iterable[Told]) -> None:
             _check(told, client.messages, client.state, is_error=client.last["type"] == "RUN_ERROR")
 
 
+@pytest.mark.slow
 def test_recordings() -> None:
     """Each of our own recordings is a stream that the rules of the protocol allow, with our inputs and results."""
     _check_all(told_recordings(made_recordings()))

@@ -158,6 +158,7 @@ async def test_a_saved_run_can_be_watched_again() -> None:
         await replay(records, RunLog("never"), speed=0)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("redact", [True, False])
 async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool) -> None:

@@ -394,6 +394,7 @@ async def _send_all(faults: Faults, at_once: int) -> dict[str, list[str]]:
     return met
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_seed_at_any_concurrency() -> None:
     """Conversations at the same time meet what they meet one after the other."""

@@ -89,6 +89,7 @@ def test_bytes_and_their_times(offset: int, kind: FaultKind) -> None:
         assert broken.duration_s == [*_times(_REPLY), _REPLY.duration_s][offset]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(FaultKind), st.integers(0, len(_PARTS) + 2), st.sampled_from([7, 50, 10_000, "event"]))
 def test_any_place_in_any_chunks(kind: FaultKind, after: int, cut: Any) -> None:
     """Whatever the chunks, the bytes are the same ones, and times never go back."""

@@ -76,6 +76,7 @@ def test_wire_format() -> None:
     ]
 
 
+@pytest.mark.slow
 @given(
     words=st.text(),
     thought=st.text(),

@@ -312,6 +312,7 @@ def test_missing_extra(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (caught.value.extra, caught.value.module) == ("web", module)
 
 
+@pytest.mark.slow
 def test_importing_is_cheap() -> None:
     """Recordings and scripts are for everybody: importing them loads no server, no client, and no model library."""
     script = (

@@ -621,6 +621,7 @@ def _blocks(message: Mapping[str, Any]) -> list[Block]:
     return content if isinstance(content, list) else []
 
 
+@pytest.mark.slow
 @given(messages=_histories())
 def test_any_history_that_can_be_sent(messages: Messages) -> None:
     """However many turns and calls it has, and however its results are spread."""

@@ -495,6 +495,7 @@ _ANY_JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(value=_ANY_JSON)
 def test_any_json_goes_through_unchanged(value: Any) -> None:
     """A parameter that takes anything gets exactly what the model wrote."""

@@ -108,6 +108,7 @@ _JUNK: Any = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_JUNK, st.text(max_size=9), st.sampled_from([200, 400, 429, 500]))
 def test_no_body_is_an_error_of_its_own(body: object, header: str, status: int) -> None:
     """Junk in the place of an error is no reason to lose the status that came with it."""

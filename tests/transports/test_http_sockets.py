@@ -120,6 +120,7 @@ async def test_a_connection_refused(library: Any) -> None:
     assert isinstance(caught.value.__cause__, library.ConnectError)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_server_that_takes_no_connection(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its queue is full: getting a connection has a bound of its own, whatever the client's."""

@@ -354,6 +354,7 @@ async def test_retries_are_the_client_s(platform_client: PlatformClient) -> None
 # --- where eager input streaming is refused -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_client
 @pytest.mark.parametrize(
     ("support", "eager", "requests"),

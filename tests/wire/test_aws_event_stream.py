@@ -516,6 +516,7 @@ def test_a_large_frame_in_thousands_of_chunks() -> None:
     assert peak_bytes(lambda: decoded(chunks)) < 4 * len(body)
 
 
+@pytest.mark.slow
 def test_each_frame_costs_the_same() -> None:
     """Whatever came before it, and however much of that in one chunk; nothing is kept of it afterwards."""
 

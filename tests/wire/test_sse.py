@@ -148,6 +148,7 @@ _PARTS = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=500)  # a hundred miss what this is for half of the time
 @given(st.lists(st.lists(st.sampled_from(_PARTS), max_size=8).map(b"".join), max_size=6))
 def test_chunks_of_whole_lines(chunks: list[bytes]) -> None:

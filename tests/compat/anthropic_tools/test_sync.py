@@ -227,6 +227,7 @@ def test_a_tool_that_was_cancelled(server: ReplayServer) -> None:
     assert shown[1]["tool_error"] == "CancelledError"
 
 
+@pytest.mark.slow
 def test_a_tool_that_exits(server: ReplayServer) -> None:
     """A failure like any other; an observer that does ends the call."""
 

@@ -150,6 +150,7 @@ def test_anything_is_a_line_of_json(value: Any) -> None:
         json.loads(line, parse_constant=pytest.fail)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("ab é"), st.lists, max_leaves=20)
 )

@@ -122,6 +122,7 @@ async def test_long_inputs_are_sampled(tmp_path: Path) -> None:
     assert (stop["chars"], stop["outcome"]) == (100_012, "valid")
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_long_results_are_cut(tmp_path: Path) -> None:
     """What they say of themselves is there all the same: status, code and statistics."""

@@ -108,6 +108,7 @@ async def test_a_graph_with_openai() -> None:
 _CALLS = st.lists(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=5), max_size=3), max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(calls=_CALLS, data=st.data())
 def test_any_cutting_gives_the_same_inputs(calls: list[dict[str, Any]], data: st.DataObject) -> None:

@@ -133,6 +133,7 @@ def test_the_description(connection: sqlite3.Connection) -> None:
     assert f"<description>\n{text}\n</description>\n<parameters>\n<parameter>\n<name>sql_query</name>" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_results_that_are_too_large(connection: sqlite3.Connection) -> None:
     """A program gets all rows or an error, never some of them; the model gets some, and is told."""
