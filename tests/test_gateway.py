@@ -436,14 +436,14 @@ class Program:
 
 
 @contextmanager
-def program(api: ReplayServer, folder: Path, *, runs: int) -> Iterator[Program]:
+def program(api: ReplayServer, folder: Path, *options: str, runs: int) -> Iterator[Program]:
     """The example, until the block ends; then it is told to end as a server is."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    settings = {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "simulated"}
-    command = [sys.executable, str(EXAMPLE), str(port), str(runs)]
+    settings = {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "simulated", "RAY_ADDRESS": "local"}
+    command = [sys.executable, str(EXAMPLE), str(port), str(runs), *options]
     with subprocess.Popen(
-        command, cwd=folder, env={**os.environ, **settings}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stdout is not None
@@ -455,7 +455,7 @@ def program(api: ReplayServer, folder: Path, *, runs: int) -> Iterator[Program]:
             yield Program(process, url, told.removeprefix("watch at ").strip())
             workers = Program(process, url, "").workers
             process.terminate()
-            assert process.wait(20) in (0, -signal.SIGTERM)
+            assert process.wait(60) in (0, -signal.SIGTERM)
             assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
         finally:
             process.kill()
@@ -493,12 +493,35 @@ def test_the_gateway_of_the_example_holds_so_many_runs(tmp_path: Path) -> None:
                 assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
                 await watch_for_a_moment(gateway.page)
             for records in told:
-                assert records[-1]["status"] == "completed"
-                results = [record["content"] for record in records if record["type"] == "tool_stop"]
-                assert sorted(results) == ["303", "430"]
+                check_count(records)
             assert len(api.requests) == 2 * runs
 
     anyio.run(main)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
+def test_the_gateway_of_the_example_on_a_cluster(tmp_path: Path) -> None:
+    """The same with Ray's workers: a cluster of its own, which goes with it."""
+
+    async def main() -> None:
+        with ReplayServer(counting(2_000, 3_000)) as api, program(api, tmp_path, "--ray", runs=4) as gateway:
+            async with client_of(4) as client, anyio.create_task_group() as tasks:
+
+                async def one() -> None:
+                    check_count(await gateway.ask(client))
+
+                for _ in range(4):
+                    tasks.start_soon(one)
+
+    anyio.run(main)
+
+
+def check_count(records: list[dict[str, Any]]) -> None:
+    """It has counted what `counting` asks for."""
+    assert records[-1]["status"] == "completed"
+    assert sorted(record["content"] for record in records if record["type"] == "tool_stop") == ["303", "430"]
 
 
 async def watch_for_a_moment(page: str) -> None:
