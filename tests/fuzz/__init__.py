@@ -1,4 +1,4 @@
-"""Fuzzing: five targets that hold the parsers to their promises on any bytes at all.
+"""Fuzzing: targets that hold the parsers to their promises on any bytes at all.
 
 A target is a function `check(data: bytes)` that raises where a promise is broken. Half of the inputs are taken as they
 are; the other half are a list of choices that a grammar makes well-formed streams from, with slips, repetitions and

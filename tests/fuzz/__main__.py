@@ -1,10 +1,11 @@
-"""Fuzz the targets one after the other, each in a process of its own, and say what came of it."""
+"""Fuzz the targets, each in a process of its own, as many at once as there are cores, and say what came of it."""
 
 from __future__ import annotations
 
 import argparse
 import base64
 import importlib.util
+import math
 import os
 import re
 import secrets
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -83,19 +85,25 @@ def _fuzz_all(
     max_len: int,
 ) -> int:
     whole = sum(SHARES[target] for target in targets)
+    at_once = min(os.cpu_count() or 1, len(targets))
+    seconds_each = seconds / math.ceil(len(targets) / at_once)
+
+    def fuzz(target: str) -> _Run:
+        share = round(runs * SHARES[target] / whole) if runs else _ENDLESS
+        return _fuzz(target, driver, folder / target, share, seconds_each, seed, max_len=max_len)
+
     total = 0
     failed: list[tuple[str, _Run]] = []
     start = time.monotonic()
     print(_row("target", "cases", "cases/s", "corpus", "features", "peak MB", "slowest input"), flush=True)
-    for target in targets:
-        share = round(runs * SHARES[target] / whole) if runs else _ENDLESS
-        run = _fuzz(target, driver, folder / target, share, seconds / len(targets), seed, max_len=max_len)
-        cases = int(run.cases or 0)
-        total += cases
-        rate = f"{cases / run.seconds:.0f}"
-        print(_row(target, f"{cases:,}", rate, run.corpus, run.features, run.peak_mb, run.slowest), flush=True)
-        if run.code:
-            failed.append((target, run))
+    with ThreadPoolExecutor(at_once) as pool:
+        for target, run in zip(targets, pool.map(fuzz, targets), strict=True):
+            cases = int(run.cases or 0)
+            total += cases
+            rate = f"{cases / run.seconds:.0f}"
+            print(_row(target, f"{cases:,}", rate, run.corpus, run.features, run.peak_mb, run.slowest), flush=True)
+            if run.code:
+                failed.append((target, run))
     print(f"{total:,} cases in {time.monotonic() - start:.0f} s, driven by {driver}")
     for target, run in failed:
         print(f"\n{target} failed with exit code {run.code}; {run.log} ends with:\n")
