@@ -235,6 +235,7 @@ def test_what_a_server_says_of_its_error(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().err == "eagerstream: no way: [redacted] (request req_1)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["typer", "rich"])
 def test_without_the_extra(missing: str) -> None:
     """Where the extra is not installed, the command names it."""

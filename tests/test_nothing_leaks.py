@@ -310,6 +310,7 @@ async def test_a_run(kind: str, end: list[Piece], caplog: pytest.LogCaptureFixtu
         assert CANARY not in f"{record.getMessage()} {record.args!r} {record.exc_info!r}"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_what_the_model_is_told_is_told() -> None:
     """Only logs do without: the model gets its results, and its own text where it made a mistake."""

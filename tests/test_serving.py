@@ -39,6 +39,7 @@ def _rest(connection: socket.socket) -> bytes:
     return received
 
 
+@pytest.mark.slow
 def test_half_a_request_is_not_waited_for() -> None:
     """Neither at the beginning nor behind a whole one; whoever asks is answered."""
     with _server(idle_s=0.1) as server, ExitStack() as stack:

@@ -38,6 +38,7 @@ def _simulated(servers: int, per_s: float, arrivals: int) -> tuple[Station, floa
     return station, seen_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("servers", "per_s"), [(1, 0.5), (4, 2.8), (30, 25.0)])
 def test_a_simulated_queue_waits_as_the_formula_says(servers: int, per_s: float) -> None:
     """Erlang's formula is exact for random arrivals: what differs from it is chance (the same on every run) or wrong."""

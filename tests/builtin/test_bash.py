@@ -461,6 +461,7 @@ async def test_in_a_run(caplog: pytest.LogCaptureFixture) -> None:
     assert not any("hunter2" in f"{record.getMessage()} {record.args!r}" for record in caplog.records)
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_late_in_a_run() -> None:
     """The tool's own words, and not the executor's."""
     scenario = Scenario(reply(tool_use("bash", {"command": "echo a; sleep 1000"})), reply(text("Done.")))

@@ -20,6 +20,7 @@ def fed(pieces: list[bytes], max_chars: int) -> Output:
     return output
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary()), st.integers(1, 40))
 def test_pieces_do_not_matter(pieces: list[bytes], max_chars: int) -> None:
     """The text, the count and the cut are those of the whole."""

@@ -385,6 +385,7 @@ async def test_writers_at_once(root: Path, path: str, is_shared: bool, is_named:
     assert not parts_in(root)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_editors_at_once(root: Path) -> None:
     """Every edit that was said to be made is in the file; none was lost to another."""

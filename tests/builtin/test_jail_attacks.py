@@ -200,6 +200,7 @@ OUT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", OUT)
 def test_paths_that_lead_out(still_world: World, path: str) -> None:
     """None is taken, by any command of any tool, and nothing changes inside either."""
@@ -309,6 +310,7 @@ def _device(path: Path) -> None:
         pytest.skip("only root makes devices")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("below", ["", "/secret.txt", "/new.txt"])
 @pytest.mark.parametrize(
     "make",
@@ -526,6 +528,7 @@ def test_between_the_look_and_the_opening(
             jail.write(("notes.txt",), b"evil")
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_tools_while_a_folder_becomes_a_link(world: World) -> None:
     """Whole commands, too, with their several steps."""

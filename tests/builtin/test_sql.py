@@ -124,6 +124,7 @@ def test_description(path: Path) -> None:
     assert own["description"] == "The shop.\nThe dialect is SQLite.\n<schema>\nitems(id)\n</schema>"
 
 
+@pytest.mark.slow
 def test_description_of_a_large_schema() -> None:
     """A thousand tables do not fill the context."""
     with closing(sqlite3.connect(":memory:")) as connection:

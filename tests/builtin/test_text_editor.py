@@ -211,6 +211,7 @@ async def test_viewing_a_folder(tmp_path: Path) -> None:
     assert entries[-1] == "5B\t/repo/b/c.txt"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_folder_with_very_many_files(tmp_path: Path) -> None:
     """A part of it is listed, and said to be one."""
@@ -285,6 +286,7 @@ async def test_creating(tmp_path: Path) -> None:
     assert (tmp_path / "a/b/c.txt").read_bytes() == b""
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_nothing_too_large_is_written(tmp_path: Path) -> None:
     """What was there stays, and so does nothing of the attempt."""

@@ -109,6 +109,7 @@ async def test_byte_by_byte(tmp_path: Path) -> None:
     assert recorded[-1].headers["x-a"] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_served_again(tmp_path: Path) -> None:
     """What was recorded plays as it was: with its key and words masked, the same events in the same chunks."""
@@ -596,6 +597,7 @@ def test_a_request_that_is_too_large(tmp_path: Path) -> None:
         assert answer.content == SAID.body
 
 
+@pytest.mark.slow
 def test_a_reply_that_is_too_large(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It passes whole, and is not recorded."""
     with (
@@ -608,6 +610,7 @@ def test_a_reply_that_is_too_large(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert [record.message for record in caplog.records] == ["a reply that is over 500 bytes is not recorded"]
 
 
+@pytest.mark.slow
 def test_a_reply_that_never_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It passes for as long as the client reads, and takes no more memory than a recording may."""
     fault = Fault(FaultKind.ENDLESS, after_events=2)

@@ -220,6 +220,7 @@ def test_a_field_whose_name_is_escaped() -> None:
     assert b"qz" not in masked_contents(b"data: " + event + b"\n\n")
 
 
+@pytest.mark.slow
 def test_many_keys_stay_different() -> None:
     """As far as there are signs; a masked key is never one that the tools declare."""
     input = {**{f"k{number:03}": number for number in range(500)}, "a": 1, "***b": 2, "***a": 3}

@@ -63,6 +63,7 @@ def of_a_function(work: Work) -> eagerstream.Tool:
     return registry.to_tools(group="all", timeout_s=TIMEOUT_S)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("made", [of_anthropic_tools, of_a_search, of_helloagents, of_a_function])
 async def test_a_thread_that_was_given_up(made: Callable[[Work], eagerstream.Tool]) -> None:

@@ -101,6 +101,7 @@ def make_file_program() -> anthropic.types.Message:
     return final_message
 
 
+@pytest.mark.slow
 def test_make_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The program asks for eager input in the request alone, without a beta, and prints the usage of the whole reply."""
     with api(monkeypatch, POEM_REPLY) as server:

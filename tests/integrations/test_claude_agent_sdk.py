@@ -476,6 +476,7 @@ async def test_claude_code_and_an_input_that_goes_wrong(how: str, tmp_path: Path
     assert writer.interrupted == 1
 
 
+@pytest.mark.slow
 def test_without_the_package() -> None:
     """Who asks for it is told what to install, and nobody else imports it."""
     script = (

@@ -173,6 +173,7 @@ async def test_a_call_begins_before_the_reply_ends() -> None:
         assert [call.response.text for call in await calls.finish() if call.response] == ["f of 1", "f of 2"]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_streaming_tool_begins_inside_its_arguments() -> None:
     """Items come one by one, as from the Messages API."""
@@ -352,6 +353,7 @@ TEXT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("form", [lambda event: event, as_objects], ids=["dicts", "objects"])
 async def test_response_events(form: Any) -> None:

@@ -93,6 +93,7 @@ async def test_the_client_of_openai(dialect: ChatDialect, wants_usage: bool) -> 
     assert [message["content"] for message in messages] == ["Add.", "I add.", "3", "7", "3 and 7."]
 
 
+@pytest.mark.slow
 @each_dialect
 async def test_the_client_s_own_assembly(dialect: ChatDialect) -> None:
     """The client reads the same calls as we do, where its way of reading can."""

@@ -79,6 +79,7 @@ async def test_interrupted_after_a_tool_ran(collected: Collected) -> None:
     assert failed(collected.span(AGENT)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_request_ends_with_its_reply(collected: Collected) -> None:
     """Not with the tools that run on when it has broken off, although it is only told of after them."""

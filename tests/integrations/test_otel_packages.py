@@ -36,6 +36,7 @@ def test_it_is_imported_on_demand() -> None:
     assert _python(f"{script}print('opentelemetry' in sys.modules)").stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_without_the_package() -> None:
     """Who asks for traces is told what to install."""
     script = (

@@ -205,6 +205,7 @@ async def test_after_the_reply_it_is_the_agent_again(collected: Collected) -> No
     assert parents(collected.span("asking"), collected.spans()) == [AGENT]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_metrics(collected: Collected) -> None:
     """Of requests by the conventions, of tool inputs our own; names of tools are those that the request has."""
@@ -335,6 +336,7 @@ async def test_a_second_message_in_a_body(collected: Collected) -> None:
     assert duration["count"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_runs_do_not_mix(collected: Collected) -> None:
     """Two at once, and one inside a tool of another: each in its own place."""

@@ -160,6 +160,7 @@ async def test_every_way_to_run_an_agent(way: str) -> None:
         assert cast("Any", server.requests[0].body)["tools"][0]["eager_input_streaming"] is True
 
 
+@pytest.mark.slow
 async def test_eager_inputs_are_left_to_the_model() -> None:
     """Where a platform refuses the field, it is not sent."""
     async with model_of(DONE) as (model, server):
@@ -167,6 +168,7 @@ async def test_eager_inputs_are_left_to_the_model() -> None:
         assert "eager_input_streaming" not in cast("Any", server.requests[0].body)["tools"][0]
 
 
+@pytest.mark.slow
 async def test_without_early_start() -> None:
     """A toolset alone: the same tool, started when pydantic-ai starts tools."""
     writer = Writer()
@@ -176,6 +178,7 @@ async def test_without_early_start() -> None:
         assert results(server) == [("wrote 3 lines to poem.txt", False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early", [True, False])
 async def test_invalid_json(early: bool) -> None:
     """The input is echoed as INVALID_JSON, the model is told, and corrects itself; what a tool did is told too."""
@@ -240,6 +243,7 @@ async def test_images_data_and_content() -> None:
         assert ModelMessagesTypeAdapter.validate_json(result.all_messages_json())
 
 
+@pytest.mark.slow
 async def test_a_reply_cut_by_max_tokens() -> None:
     """The tool learns that its input broke off; pydantic-ai says what it always says of a cut call."""
     writer = Writer()
@@ -293,6 +297,7 @@ async def test_a_cancelled_run() -> None:
     assert ends == ["cancelled"]
 
 
+@pytest.mark.slow
 async def test_two_calls_with_one_id() -> None:
     """pydantic-ai refuses such a reply, and goes on doing so; no call ran twice."""
     seen: list[int] = []

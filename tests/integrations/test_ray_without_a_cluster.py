@@ -86,6 +86,7 @@ def test_messages_out_of_their_order(order: tuple[int, ...]) -> None:
     assert pickle.loads(heard[-1].response).text == "a+b"
 
 
+@pytest.mark.slow
 def test_progress_waits_for_who_is_slow() -> None:
     """What is not fetched stays bounded: the newest values take the place of others, and the result is not lost."""
 

@@ -95,6 +95,7 @@ def test_own_tools_end_to_end(tmp_path: Path) -> None:
     assert {case["streaming"]: len(case["runs"]) for case in results["cases"]} == {"eager": 5, "buffered": 5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -281,6 +281,7 @@ def test_only_markup_is_markup() -> None:
     assert plain("\ud800\ufffe\x9b1mx") == "\ufffd\ufffdx"
 
 
+@pytest.mark.slow
 def test_two_figures_share_no_id() -> None:
     """What Matplotlib names alike has a name for each figure, and leads there; its rules for all elements are gone."""
     made = []

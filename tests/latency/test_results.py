@@ -78,6 +78,7 @@ def test_runs_that_fail() -> None:
     assert "no verdict: 4 of 5 values that it takes" in text
 
 
+@pytest.mark.slow
 def test_every_run_failed() -> None:
     """There is no figure then, and no comparison."""
     found = made_results(failed=range(6))
@@ -86,6 +87,7 @@ def test_every_run_failed() -> None:
     assert "6 of 6 failed" in shown(found)
 
 
+@pytest.mark.slow
 def test_an_interrupted_round() -> None:
     """What was measured counts, and pairs are made of what there is."""
     matrix = Matrix(cases=poem_cases(), repetitions=6, warmup=1, seed=3)
@@ -115,6 +117,7 @@ def test_saved_and_loaded(results: Results, tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -236,6 +239,7 @@ def test_a_figure_that_is_no_figure(number: str, figure: str, results: Results, 
         load_results(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["two cases", "1,000 cases", "10,000 runs"])
 def test_compared_with_what_cannot_be(what: str, results: Results) -> None:
     """A file that somebody else wrote does not keep the comparison busy for hours, or hide a case."""
@@ -252,6 +256,7 @@ def test_compared_with_what_cannot_be(what: str, results: Results) -> None:
         compare(results, other)
 
 
+@pytest.mark.slow
 def test_compared_without_figures(results: Results) -> None:
     """An empty table says nothing."""
     other = made_results()
@@ -260,6 +265,7 @@ def test_compared_without_figures(results: Results) -> None:
     assert "no figure that both have" in compared_text(compare(results, other))
 
 
+@pytest.mark.slow
 def test_broken_tools_are_told() -> None:
     """The time of a tool that fails at once is not what its author wants to know."""
     case = made_results()["cases"][0]
@@ -291,6 +297,7 @@ def test_compared_with_something_else(results: Results) -> None:
     assert compared["only_a"] == [EAGER]
 
 
+@pytest.mark.slow
 def test_nothing_to_compare(results: Results) -> None:
     """Without a case in common there is nothing to say."""
     other = made_results(seed=2)

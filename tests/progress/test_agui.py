@@ -657,6 +657,7 @@ _ACTIONS = [
 _SCRIPTS = st.lists(st.tuples(st.sampled_from(_ACTIONS), st.integers(0, 11)), min_size=10, max_size=60)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(_SCRIPTS, st.booleans())
 def test_any_order(script: list[tuple[str, int]], has_reasoning: bool) -> None:

@@ -78,6 +78,7 @@ def test_records_of_recordings(recording: Path) -> None:
     assert view.status == "completed"
 
 
+@pytest.mark.slow
 def test_records_of_each_type_are_as_the_schema_says() -> None:
     """By a validator of another make, with one record of each type that there is."""
     (call,) = (ToolCall(event.input, turn=1) for event in events_of('{"a": 1}') if isinstance(event, InputStart))

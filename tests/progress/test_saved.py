@@ -182,6 +182,7 @@ async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool) -> 
     assert load_records(path) == saved
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_what_was_written_stays(tmp_path: Path) -> None:
     """Where the program ends early, the file has what had come until then."""

@@ -297,6 +297,7 @@ async def test_each_recording(recording: Path, is_pipe: bool, caplog: pytest.Log
         terminal.check_restored()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_pipe", [False, True])
 async def test_falling_behind(is_pipe: bool) -> None:
     """Where more comes at once than is kept, it goes on with a snapshot: nothing is missing at the end, or told twice."""

@@ -35,6 +35,7 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_what_cannot_be_watched(saved: Path, tmp_path: Path) -> None:
     """Nothing to show, no run in a file, a speed that cannot be, no host: told before anything listens."""
     broken = tmp_path / "broken.jsonl"

@@ -218,6 +218,7 @@ def test_endless(server: ReplayServer, http: httpx.Client) -> None:
     assert all(b"input_json_delta" in event for event in events[fragments.index('{"city"') : -1])
 
 
+@pytest.mark.slow
 def test_endless_and_unread(server: ReplayServer, http: httpx.Client) -> None:
     """A client that does not read stops it: the server keeps no more than one buffer, and serves others."""
     _NEXT.pending = [Fault(FaultKind.ENDLESS, after_events=3)]
@@ -323,6 +324,7 @@ def test_garbage(failing: Callable[[Fault], httpx.Response]) -> None:
     assert b"\xff" in content
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("fault", "error"),
@@ -404,6 +406,7 @@ async def test_a_seed_at_any_concurrency() -> None:
     assert all(len(faults) == 2 for faults in met.values())
 
 
+@pytest.mark.slow
 def test_one_schedule_for_two_servers() -> None:
     """Attempts are counted by the schedule: the second server goes on where the first was."""
     faults = Faults({0: [Fault(FaultKind.HTTP_ERROR, status=500)]})

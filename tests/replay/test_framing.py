@@ -50,6 +50,7 @@ def _decoded(recording: Recording) -> tuple[list[WireEvent], str]:
 # --- frames -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(st.characters(codec="ascii"), max_size=20), _TEXTS, max_size=4), st.binary(max_size=50))
 def test_frames(headers: dict[str, str], payload: bytes) -> None:
     """Lengths, headers, payload and checksums are those that botocore reads."""

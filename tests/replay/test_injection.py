@@ -35,6 +35,7 @@ def _times(recording: Recording) -> list[float]:
     return [at_s for at_s, data in recording.chunks for _ in data]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", range(len(_PARTS) + 2))
 def test_what_happens_to_events(after: int) -> None:
     """Beyond the end it is the last event, or the last two, to which it happens."""
@@ -182,6 +183,7 @@ _STRUCTURES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_STRUCTURES, st.integers(0, 200))
 def test_endless_inputs_stay_json(value: Any, at: int) -> None:
     """The text of an input can be gone on with for ever without becoming wrong: in a string, an escape, between."""

@@ -213,6 +213,7 @@ def _ask(client: httpx.Client, platform: Platform | None, way: str, model: str =
     return client.post(_path(platform, model), json=body, headers=headers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("support", ["any", "field", "header", "none"])
 def test_ways_to_ask(support: EagerSupport) -> None:
     """Each way that a model does not take is refused, in the words of the platform; whoever does not ask is answered."""

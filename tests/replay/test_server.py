@@ -79,6 +79,7 @@ async def test_errors_reach_the_client() -> None:
         assert server.requests[0].status == 529
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_clients_at_the_same_time() -> None:
     """Runs that overlap do not disturb one another: each is answered by its own history."""
@@ -149,6 +150,7 @@ def test_close_cuts_what_runs(caplog: pytest.LogCaptureFixture) -> None:
     assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
+@pytest.mark.slow
 def test_start_again() -> None:
     """A closed server can be started again, also at once on the same port, and remembers its requests."""
     with ReplayServer(_DONE) as first:

@@ -34,6 +34,7 @@ def bedrock(api: LocalAPI) -> AsyncAnthropicBedrock:
 FRAMES = {"content-type": "application/vnd.amazon.eventstream", "request-id": "", "x-amzn-requestid": "req_frames"}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_replies_that_are_no_server_sent_events() -> None:
     """Binary frames give the same events."""

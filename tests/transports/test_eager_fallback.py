@@ -779,6 +779,7 @@ def test_the_time_of_an_opening() -> None:
     assert EagerFallback(source, source, None).opening_timeout_s(Limits()) == Source.default_timeout_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [[], [field_error()], [field_error(), beta_error()]])
 @pytest.mark.parametrize("bound", ["idle_timeout_s", "progress_timeout_s"])
 async def test_a_peer_that_is_silent(before: list[APIError], bound: str) -> None:

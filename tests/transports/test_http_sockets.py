@@ -143,6 +143,7 @@ async def test_a_server_that_takes_no_connection(library: Any, monkeypatch: pyte
     assert isinstance(caught.value.__cause__, library.ConnectTimeout)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_client_without_a_free_connection(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client may bound its connections: a request that gets none is told so, and does not wait for ever."""

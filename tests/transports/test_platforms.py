@@ -469,6 +469,7 @@ async def test_a_key_with_the_end_of_its_line() -> None:
     assert "0123456789abcdef" not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_no_credentials_to_sign_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A client that finds none has not sent anything: that is for its user to mend."""

@@ -20,6 +20,7 @@ FIRST = HELLO.body.index(b"\n\n") + 2
 """Bytes of the first event."""
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_chunks_arrive_when_they_did() -> None:
     """The times of the recording are kept: what comes later is later."""

@@ -38,6 +38,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield server
 
 
+@pytest.mark.slow
 def test_many_calls(server: ReplayServer) -> None:
     """A connection that was kept open is used again, and there is one loop."""
     tool = AdditionTool()
@@ -49,6 +50,7 @@ def test_many_calls(server: ReplayServer) -> None:
     assert len(server.requests) == 7
 
 
+@pytest.mark.slow
 def test_many_threads(server: ReplayServer) -> None:
     """At the same time, with one client."""
     user = ToolUser([AdditionTool()])
@@ -308,6 +310,7 @@ def test_a_task_that_exits(server: ReplayServer) -> None:
     assert SyncLoop.shared() is before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_another_loop_inside_a_call(server: ReplayServer, backend: str) -> None:
     """A thread of an async tool has the context of the call, and is no part of it: it has connections of its own."""

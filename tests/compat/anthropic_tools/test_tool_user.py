@@ -54,6 +54,7 @@ def test_retries_that_are_none(retries: Any) -> None:
         ToolUser([], max_retries=retries)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.usefixtures("environment")
 async def test_a_client_for_each_asynchronous_call(serial: Serial, anyio_backend: str) -> None:

@@ -169,6 +169,7 @@ async def test_the_breaker_of_the_registry() -> None:
     assert tool.called == 2
 
 
+@pytest.mark.slow
 async def test_a_breaker_that_is_shared() -> None:
     """Given to the run as well, it counts each call once; and the time-outs, which only the run knows of."""
     breaker = CircuitBreaker(3)

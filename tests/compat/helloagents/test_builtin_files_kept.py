@@ -93,6 +93,7 @@ def test_missing_parameters(kind: type[FileTool], root: Path) -> None:
         given[name] = "x"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EACH)
 @pytest.mark.parametrize("path", ["../secret.txt", "/etc/hostname", "..\\secret.txt", "root-sibling/../../secret.txt"])
 def test_no_path_leads_out(kind: type[FileTool], path: str, tmp_path: Path) -> None:

@@ -197,6 +197,7 @@ async def test_a_run_that_fails() -> None:
     assert hooks.told[-1].type is EventType.AGENT_ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(("kind", "why"), [(FaultKind.END, "StreamInterrupted"), (FaultKind.SPLICE, None)])
 async def test_a_step_that_begins_anew(kind: FaultKind, why: str | None) -> None:

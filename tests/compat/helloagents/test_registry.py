@@ -316,6 +316,7 @@ async def test_a_call_that_is_cancelled() -> None:
     assert registry.circuit_breaker.statuses() == {}
 
 
+@pytest.mark.slow
 def test_calls_from_many_threads() -> None:
     """Each gets its own answer, while tools come and go."""
     registry = a_registry(Plain(echo))

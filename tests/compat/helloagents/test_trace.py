@@ -157,6 +157,7 @@ def test_finalize_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
     ]
 
 
+@pytest.mark.slow
 def test_many_threads(tmp_path: Path) -> None:
     """Every line is whole, and none is lost."""
     with TraceLogger(tmp_path) as logger:

@@ -164,6 +164,7 @@ def test_plain_json_stays(value: Any) -> None:
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4fw"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "secret"),
     [

@@ -97,6 +97,7 @@ def test_names_of_tools_stay_in_the_folder(tmp_path: Path, name: str) -> None:
     assert json.loads(Path(path).read_text("utf-8"))["output"] == "a\nb"
 
 
+@pytest.mark.slow
 def test_calls_at_a_time(tmp_path: Path) -> None:
     """Each has a file of its own."""
     truncator = ObservationTruncator(1, output_dir=tmp_path)

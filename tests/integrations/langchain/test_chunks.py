@@ -43,6 +43,7 @@ async def _from_anthropic(recording: Recording, **options: Any) -> list[tuple[st
     return [(input.raw, input.outcome) for input in found]
 
 
+@pytest.mark.slow
 async def test_anthropic() -> None:
     """Text between calls, an empty input, and one that is not JSON; then one that was cut."""
     whole = [text("First."), tool_use("a", {"x": [1, 2]}), text("Then."), tool_use("a", '{"x": 1, y}')]

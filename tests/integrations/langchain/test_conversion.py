@@ -120,6 +120,7 @@ async def test_in_langgraphs_own_node() -> None:
     assert state["messages"][-1].artifact == {"city": "Oslo"}
 
 
+@pytest.mark.slow
 async def test_the_definition_on_the_wire() -> None:
     """ChatAnthropic sends it as it is; an image in a result goes through it."""
 

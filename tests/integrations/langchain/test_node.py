@@ -57,6 +57,7 @@ def _result(request: Any, number: int = -1) -> Any:
     return request.body["messages"][-1]["content"][number]
 
 
+@pytest.mark.slow
 async def test_a_run() -> None:
     """Both kinds of tools run, and the server, which checks as the API does, takes the history back."""
     calls = reply(text("I will."), ADD, tool_use("write", {"lines": ["a", "b"]}), tool_use("note", {"line": "c"}))
@@ -139,6 +140,7 @@ async def test_an_input_that_is_not_json() -> None:
     assert second[2]["content"][1]["content"] == '{"INVALID_JSON": "{\\"a\\": 1, b}"}'
 
 
+@pytest.mark.slow
 async def test_an_input_that_is_not_json_in_standard_content() -> None:
     """In the form of `output_version="v1"`, too, the model gets its own words back."""
     with ReplayServer(Scenario(reply(ADD, tool_use("add", '{"a": 1, b}')), DONE)) as server:
@@ -175,6 +177,7 @@ async def test_a_reply_without_ids() -> None:
     assert done.content == "Done."
 
 
+@pytest.mark.slow
 async def test_a_hand_over_to_the_parent_graph() -> None:
     """A tool that answers its own call there does not have the reply in its state yet: it goes along."""
 
@@ -197,6 +200,7 @@ async def test_a_hand_over_to_the_parent_graph() -> None:
     assert done.text == "Done."
 
 
+@pytest.mark.slow
 async def test_a_reply_cut_by_max_tokens() -> None:
     """LangChain mends the JSON of a call that was cut: here it does not run, and the model is told."""
     cut = reply(ADD, tool_use("note", '{"line": "rm -rf /tmp/so', closed=False), stop_reason="max_tokens")
@@ -283,6 +287,7 @@ class _State(MessagesState):
     owner: str
 
 
+@pytest.mark.slow
 async def test_state_and_runtime_are_injected() -> None:
     """LangGraph's own ToolNode runs them: what it injects is there, and a model cannot forge it."""
 
@@ -343,6 +348,7 @@ async def _interrupted(server: ReplayServer, node: EarlyToolsNode) -> list[AnyMe
     return messages
 
 
+@pytest.mark.slow
 async def test_tools_for_later_are_left_to_the_graph() -> None:
     """A tool that asks a person runs in a node of its own: only that runs again, and the model is asked once."""
     noted: list[str] = []
@@ -371,6 +377,7 @@ async def test_tools_for_later_do_not_run_after_a_refusal() -> None:
     assert set(events) == {"tool_input"}
 
 
+@pytest.mark.slow
 async def test_a_tool_that_interrupts_is_left_to_the_graph() -> None:
     """Also where nobody said so before."""
     calls = reply(ADD, tool_use("delete", {"path": "a.txt"}))
@@ -479,6 +486,7 @@ async def test_a_reply_that_breaks_off_in_a_call_that_has_not_begun(version: str
     assert server.requests[1].body["messages"][1]["content"][1]["input"] == {"line": "a"}
 
 
+@pytest.mark.slow
 async def test_a_reply_that_breaks_off_before_anything_has_run() -> None:
     """The error is the client's own: a retry policy knows it, and the node runs anew."""
     faults = Faults({0: [Fault(FaultKind.CLOSE, after_events=4), Fault(FaultKind.CLOSE, after_events=4)]})
@@ -547,6 +555,7 @@ async def test_leaving_the_stream_cancels_the_tools() -> None:
         await ended.wait()
 
 
+@pytest.mark.slow
 async def test_cancelling_the_task_of_a_graph_cancels_the_tools() -> None:
     """Also inside the reply: the tool that reads it is told."""
     began, ended = anyio.Event(), anyio.Event()
@@ -573,6 +582,7 @@ async def test_cancelling_the_task_of_a_graph_cancels_the_tools() -> None:
     assert ended.is_set()
 
 
+@pytest.mark.slow
 async def test_the_time_limit_of_a_langchain_tool() -> None:
     """Limits hold for LangChain's tools, too: the call is answered without what their node would have given."""
 
@@ -591,6 +601,7 @@ async def test_the_time_limit_of_a_langchain_tool() -> None:
 # --- other states, other models ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_messages_under_another_key() -> None:
     """The key is that of the graph's own state."""
 
@@ -626,6 +637,7 @@ async def test_a_model_that_does_not_stream() -> None:
     assert "INVALID_JSON" in str(refused.content)
 
 
+@pytest.mark.slow
 async def test_an_executor_of_ones_own() -> None:
     """It runs our tools; those that need the graph run here."""
 

@@ -168,6 +168,7 @@ async def test_a_use_tool_of_its_own(path: Path) -> None:
     assert results(found) == [(f"{len(str(path))} rows", False)]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_cancelling_a_query(path: Path) -> None:
     """The statement is stopped: the next one on the same connection has its turn."""
@@ -195,6 +196,7 @@ def test_a_database_in_memory() -> None:
             sql_tool(connection, read_only=False)
 
 
+@pytest.mark.slow
 def test_other_databases(path: Path) -> None:
     """Connections of other drivers, of which the dialect says how a statement is checked; and SQLAlchemy."""
     with closing(duckdb.connect()) as other:
