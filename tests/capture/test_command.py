@@ -207,12 +207,10 @@ def test_ctrl_c_at_a_terminal_comes_once(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ([], "--proxy"),
-        pytest.param(["--proxy", "--", "true"], "--proxy", marks=pytest.mark.slow),
-        pytest.param(["--upstream", "nonsense", "--proxy"], "http://", marks=pytest.mark.slow),
-        pytest.param(["--keep-secrets", "--redact-contents", "--proxy"], "secrets", marks=pytest.mark.slow),
-        pytest.param(
-            ["--", "no-such-program-anywhere"], "no-such-program-anywhere: cannot be run", marks=pytest.mark.slow
-        ),
+        (["--proxy", "--", "true"], "--proxy"),
+        (["--upstream", "nonsense", "--proxy"], "http://"),
+        (["--keep-secrets", "--redact-contents", "--proxy"], "secrets"),
+        (["--", "no-such-program-anywhere"], "no-such-program-anywhere: cannot be run"),
     ],
 )
 def test_what_cannot_be_carried_out(arguments: list[str], words: str, tmp_path: Path) -> None:

@@ -397,6 +397,10 @@ def test_nothing_moves_between_press_and_release(page: Page) -> None:
         ActionChains(page.driver).release().perform()
         page.wait(lambda: page.text(f"{page.call('below')} .inspector pre") == below.raw)
         page.wait(lambda: page.one(button).location != place)
+        ActionChains(page.driver).click_and_hold(page.one(f"{page.call('below')} h3")).perform()
+        below.write("c")
+        page.wait(lambda: page.text(f"{page.call('below')} .inspector pre") == below.raw)  # nothing there to click
+        ActionChains(page.driver).release().perform()
 
 
 def test_a_decision_that_comes_too_late(page: Page) -> None:

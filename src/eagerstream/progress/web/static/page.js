@@ -177,12 +177,12 @@ main.addEventListener("focusin", (event) => {
 // --- drawing ----------------------------------------------------------------------------------------------------------
 
 let isWaiting = false;
-let isPressed = false; // between a press and its release nothing moves: the click would go to what has come there instead
+let isPressed = false; // what is pressed stays until its release: the click would go to what has come there instead
 let drawnMs = 0;
 let tookMs = 0;
 
 function draw() {
-  if (isWaiting || isPressed) return;
+  if (isWaiting) return;
   isWaiting = true;
   // What takes long to draw is drawn less often: at most a third of the time.
   const delayMs = Math.max(0, Math.max(DRAW_MS, 3 * tookMs) - (performance.now() - drawnMs));
@@ -207,8 +207,9 @@ setInterval(() => {
   if (shown !== null && !view.isOver && view.seq) draw();
 }, CLOCK_MS);
 
+// Of what can be clicked alone: browsers do not tell of the release of a scroll bar.
 addEventListener("pointerdown", (event) => {
-  isPressed = event.button === 0;
+  isPressed = event.button === 0 && event.target.closest("button, a, summary") !== null;
 });
 
 // The release, or whatever takes its place: a scroll by touch, a drag, a menu, another window.
