@@ -1,51 +1,74 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+
+# Containers often set it; without byte code, every program would compile all that it imports, every time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel screenshots schema clean
 .DEFAULT_GOAL := demo
 
-$(READY): pyproject.toml
+# One environment, which grows: each command installs what it needs when it runs for the first time, and again after
+# pyproject.toml has changed. uv does it if it is installed, otherwise pip.
+ifneq ($(shell command -v uv),)
+install = VIRTUAL_ENV=$(VENV) uv pip install
+install_groups = $(install)
+else
+# Without a pip of its own, the environment is there two seconds earlier. Groups need one that is newer than Python's.
+install = $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --no-compile
+install_groups = $(install) --quiet 'pip>=25.1' && $(BIN)/python -m pip --disable-pip-version-check install --no-compile
+endif
+
+$(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eagerstream needs Python 3.11 or newer; set PYTHON=...")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo '==> Creating $(VENV)'
+	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 	@touch $@
 
-demo: $(READY)  ## the main job, on the embedded server
+$(VENV)/.demo: pyproject.toml | $(VENV)/.python
+	@echo '==> Installing eagerstream[cli] into $(VENV): 32 packages, 45 MB'
+	@$(install) --editable '.[cli]'
+	@touch $@
+
+# The groups of pyproject.toml. `all` is 1.7 GB, `test` a seventh of it.
+$(VENV)/.test $(VENV)/.all $(VENV)/.fuzz $(VENV)/.bench: $(VENV)/.%: pyproject.toml | $(VENV)/.python
+	@echo '==> Installing eagerstream and its dependency group "$*" into $(VENV)'
+	@$(install_groups) --editable . --group $*
+	@touch $@
+
+demo: $(VENV)/.demo  ## the main job, on the embedded server
 	$(BIN)/eagerstream demo
 
-test: $(READY)  ## the quick tests
-	$(BIN)/pytest
+# At most four processes: each collects all tests, for some seconds.
+test: $(VENV)/.test  ## the quick tests
+	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-test-all: $(READY)  ## all tests, the slow ones too
+test-all: $(VENV)/.all  ## all tests, the slow ones too
 	$(BIN)/pytest -m ''
 
-compat-matrix: $(READY)  ## the tests about transports, on the oldest supported anthropic package to the newest
+compat-matrix: $(VENV)/.all  ## the tests about transports, on the oldest supported anthropic package to the newest
 	$(BIN)/python -m tests.versions
 
 SECONDS ?= 600
-fuzz: $(READY)  ## attack the parsers, for SECONDS=600; what is found stays in build/fuzz
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+fuzz: $(VENV)/.fuzz  ## attack the parsers, for SECONDS=600; what is found stays in build/fuzz
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
-check: $(READY)  ## lint, format and types
+check: $(VENV)/.all  ## lint, format and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-format: $(READY)
+format: $(VENV)/.all
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[peers]'
+bench: $(VENV)/.bench  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-bench-check: $(READY)  ## whether the hot path costs more than it did, or more with size; instructions, where there is valgrind
+bench-check: $(VENV)/.all  ## whether the hot path costs more than it did, or more with size; instructions, where there is valgrind
 	$(BIN)/python -m benchmarks.guard
 
-wheel: $(READY)  ## both wheels into dist/: pure Python, and with compiled modules for this platform and this Python
+wheel: $(VENV)/.all  ## both wheels into dist/: pure Python, and with compiled modules for this platform and this Python
 	rm -f dist/*.whl
 	$(BIN)/python -m build --wheel --outdir dist
 	@if echo '#include <Python.h>' | $${CC:-cc} -E -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" - >/dev/null 2>&1; \
@@ -53,11 +76,11 @@ wheel: $(READY)  ## both wheels into dist/: pure Python, and with compiled modul
 	else echo 'The compiled wheel is left out: it needs a C compiler and the headers of Python (python3-dev).'; fi
 
 SCHEMA := src/eagerstream/progress/record.schema.json
-schema: $(READY)  ## the JSON Schema of the records of runs, written anew
+schema: $(VENV)/.all  ## the JSON Schema of the records of runs, written anew
 	$(BIN)/python -c 'import json; from eagerstream.progress import record_schema; print(json.dumps(record_schema(), indent=2))' > $(SCHEMA).part
 	mv $(SCHEMA).part $(SCHEMA)
 
-screenshots: $(READY)  ## the pictures of pages in the README, taken anew; needs Chromium and its driver
+screenshots: $(VENV)/.all  ## the pictures of pages in the README, taken anew; needs Chromium and its driver
 	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m slow tests/progress/test_web_page.py tests/latency/test_report_page.py -k 'from_its_beginning or picture'
 
 clean:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import json
 import os
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 import anyio
 import anyio.lowlevel
 import pytest
+import sniffio
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_validator
 
@@ -35,6 +37,7 @@ from eagerstream.wire import (
     WireEvent,
     decode_event,
 )
+from tests.sampling import drawn
 
 if TYPE_CHECKING:  # heavy, and most tests do without
     from anthropic import AsyncAnthropic
@@ -61,16 +64,17 @@ def real_recordings() -> list[Path]:
     return sorted(REAL_DIR.glob("*.sse"))
 
 
-_SAMPLED = 6
-"""Of the recordings of real replies, each so many-th is for the quick tests; all of them for the slow ones."""
+_SAMPLED = 8
+"""So many of the recordings of real replies are for a run of the quick tests; the others for the slow ones."""
 
 
 def _recording_params() -> Iterator[Any]:
     for path in made_recordings():
         yield pytest.param(path, id=f"made/{path.stem}")
     real = real_recordings()
-    for number, path in enumerate(real):
-        marks = [pytest.mark.slow] if number % _SAMPLED else []
+    quick = set(drawn((path.stem for path in real), _SAMPLED))
+    for path in real:
+        marks = [] if path.stem in quick else [pytest.mark.slow]
         yield pytest.param(path, id=f"real/{path.stem}", marks=marks)
     if not real:
         absent = pytest.mark.skip(reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS to their folder")
@@ -229,6 +233,27 @@ def event_line(event: Any) -> tuple[Any, ...]:
             return name, written(data)
         case _:
             raise AssertionError(f"not an event of a stream: {event!r}")
+
+
+# --- waiting --------------------------------------------------------------------------------------------------------------
+
+
+async def all_tasks_blocked() -> None:
+    """Return once every other task waits for something, as `anyio.wait_all_tasks_blocked` does.
+
+    On asyncio, anyio looks every tenth of a second, this every millisecond.
+    """
+    if sniffio.current_async_library() != "asyncio":
+        await anyio.wait_all_tasks_blocked()
+        return
+    await anyio.lowlevel.checkpoint()
+    this = asyncio.current_task()
+    while any(  # noqa: ASYNC110 - no event says that a task has begun to wait
+        (waiter := getattr(task, "_fut_waiter", None)) is None or waiter.done()
+        for task in asyncio.all_tasks()
+        if task is not this
+    ):
+        await anyio.sleep(0.001)
 
 
 # --- a server and clients in the test's own event loop ------------------------------------------------------------------

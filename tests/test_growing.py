@@ -15,7 +15,7 @@ from eagerstream.errors import InputInterrupted
 from eagerstream.growing import GrowingInput
 from eagerstream.limits import Limits
 from eagerstream.wire import InputAccumulator, Outcome
-from tests.support import block_stop, cut_at, input_delta, message_delta, tool_start
+from tests.support import all_tasks_blocked, block_stop, cut_at, input_delta, message_delta, tool_start
 
 SLOWLY_S = 10
 """How long a test that hangs may hang."""
@@ -77,12 +77,12 @@ async def test_a_field_comes_before_the_input_ends() -> None:
     waiter = Waiter()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(waiter.run, lambda: writer.input.field("filename"))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         writer.write('{"filename": "poem', ".txt")
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert waiter.waits  # the string may go on
         writer.write('", "lines": [')
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert waiter.outcome == ("value", "poem.txt")
         assert writer.input.outcome is None
 
@@ -109,7 +109,7 @@ async def test_a_number_is_not_told_too_early() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(waiter.run, lambda: writer.input.field("n"))
         writer.write('{"n": 1')
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert waiter.waits
         writer.write("0}")
     assert waiter.outcome == ("value", 10)
@@ -166,10 +166,10 @@ async def test_nothing_hangs(wait: str, end: str) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run, early)
             tasks.start_soon(finished.run, writer.input.finished)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             for fragment in fragments:
                 writer.write(fragment)
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
             getattr(writer, ending)()
         await run(late)
     expected: Any = ("value", {}) if wait == "field" and error is TypeError else error
@@ -185,7 +185,7 @@ async def test_invalid_is_told_at_the_offending_character() -> None:
     waiter = Waiter()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(waiter.run, lambda: writer.input.field("b"))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         writer.write('{"a": Dave, ')
     assert waiter.outcome is InputInterrupted
     assert writer.input.outcome is None
@@ -209,9 +209,9 @@ async def test_a_root_that_is_no_object_has_no_fields() -> None:
     with anyio.fail_after(SLOWLY_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(waiter.run, lambda: writer.input.field(0, "a"))
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             writer.write('[{"a": 1}, ')
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             writer.stop()
     assert waiter.outcome is InputInterrupted
 
@@ -235,7 +235,7 @@ async def test_over_the_limit() -> None:
     waiter = Waiter()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(waiter.run_all, writer.input.text("a"))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         writer.write('{"a": "', "x" * 100)
     assert waiter.outcome is InputInterrupted
 
@@ -252,7 +252,7 @@ async def test_many_waiters() -> None:
             else:
                 tasks.start_soon(waiter.run_all, writer.input.text("a"))
         for character in '{"a": "lorem"}':
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             writer.write(character)
         writer.stop()
     assert {waiter.outcome for waiter in waiters[1::2]} == {("value", "lorem")}
@@ -273,7 +273,7 @@ async def test_cancelling_a_waiter(wait: str) -> None:
             pieces = WAITS[wait](writer.input)
             await (pieces if wait == "field" else anext(pieces))
         assert scope.cancelled_caught
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         writer.write("[1]}")
         writer.stop()
     assert other.outcome == ("value", [1])
@@ -292,7 +292,7 @@ async def test_who_is_told_of_waiting(wait: str) -> None:
             tasks.start_soon(waiter.run, lambda: WAITS[wait](writer.input))
         else:
             tasks.start_soon(waiter.run_all, WAITS[wait](writer.input))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert told == [1]
         writer.cut()
     assert told == [1, -1]
@@ -312,7 +312,7 @@ async def test_text_comes_as_it_is_written() -> None:
         tasks.start_soon(waiter.run_all, writer.input.text("body"))
         for fragment in ('{"body": "', "Dear ", "\\u00", "e5", "\\ud83d", "\\ude00", '"', ', "x": 1}'):
             writer.write(fragment)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             steps.append(list(waiter.got))
     assert steps[1] == ["Dear "]
     assert steps[2] == ["Dear "]
@@ -370,7 +370,7 @@ async def test_items_come_when_they_are_finished() -> None:
         tasks.start_soon(waiter.run_all, writer.input.items("list"))
         for fragment in ('{"list": [1', "2", ",", ' "a', '"', ', {"b": [', "]", "}", "]", "}"):
             writer.write(fragment)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             steps.append(list(waiter.got))
     assert [len(step) for step in steps] == [0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
     assert waiter.got == [12, "a", {"b": []}]
@@ -402,9 +402,9 @@ async def test_a_repeated_key_hangs_nobody(first: str, second: str) -> None:
                 tasks.start_soon(waiters[0].run, lambda writer=writer: writer.input.field("a"))
                 tasks.start_soon(waiters[1].run_all, writer.input.text("a"))
                 tasks.start_soon(waiters[2].run_all, writer.input.items("a"))
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 writer.write(text[:cut], text[cut:])
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 writer.stop()
         assert waiters[0].outcome[1] in (json.loads(first), json.loads(second))
         assert all(waiter.outcome in ("end", TypeError, KeyError) for waiter in waiters[1:])
@@ -484,7 +484,7 @@ async def test_a_watcher_that_raises_at_the_end_leaves_nobody_waiting() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait, growing.settled)
             tasks.start_soon(wait, growing.finished)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             accumulator.feed(block_stop(0))
             with pytest.raises(LookupError):
                 accumulator.feed(message_delta("tool_use"))

@@ -30,6 +30,7 @@ from eagerstream.wire import (
     TextDelta,
     ThinkingDelta,
 )
+from tests.support import all_tasks_blocked
 
 
 def an_input(index: int = 0) -> GrowingInput:
@@ -80,7 +81,7 @@ async def test_get_waits_for_put() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(consume)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert got == []
         buffer.put(TextDelta(0, "a"))
     assert got == [TextDelta(0, "a")]
@@ -139,10 +140,10 @@ async def test_wait_makes_the_producer_wait() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(produce)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert put == [0, 1]
         assert await buffer.get() == TextDelta(0, "0")
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert put == [0, 1, 2]
         rest: list[Any] = []
         while len(rest) < 5:
@@ -157,7 +158,7 @@ async def test_discard_lets_the_producer_go_on() -> None:
     buffer.put(TextDelta(0, "a"))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(buffer.room)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         buffer.discard()
     await buffer.room()
     buffer.put(TextDelta(0, "b"))
@@ -191,7 +192,7 @@ async def test_close_wakes_the_consumer() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(consume)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         buffer.close()
     assert ended
 
@@ -232,10 +233,10 @@ async def test_min_chars() -> None:
         tasks.start_soon(consume)
         for fragment in ("abc", "de", "f"):
             buffer.put(InputDelta(input, fragment))
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
         assert got == ["abcde"]
         buffer.put(InputStop(input))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert got == ["abcde", "f", "InputStop"]
         tasks.cancel_scope.cancel()
 
@@ -257,7 +258,7 @@ async def test_min_interval() -> None:
     clock.now_s += 9
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(buffer.get)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         tasks.cancel_scope.cancel()  # it was still being held
     buffer.put(InputDelta(input, "c"))
     clock.now_s += 1
@@ -492,7 +493,7 @@ async def test_an_exception_of_the_body_wins() -> None:
     feed = Numbers(end=_fail)
     with pytest.raises(KeyError):
         async with feed:
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             raise KeyError
     assert feed.cleaned_up
 

@@ -58,6 +58,7 @@ from tests.support import (
     Gate,
     LocalAPI,
     Piece,
+    all_tasks_blocked,
     anthropic_client,
     block_start,
     block_stop,
@@ -567,7 +568,7 @@ async def test_a_slow_consumer(buffer: Any) -> None:
     end = Gate()
     api = LocalAPI([*wire[:-1], end, wire[-1]])
     async with eagerstream.stream(api.transport(), **REQUEST, buffer=buffer) as stream:
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert end.reached.is_set() is (buffer == "merge")
         end.opened.set()
         events = [event async for event in stream]
@@ -597,7 +598,7 @@ async def test_partial_is_the_newest() -> None:
     """A consumer that is behind sees the input as it is now, not as it was when the event was made."""
     api = LocalAPI(_long_input(3000))
     async with eagerstream.stream(api.transport(), **REQUEST) as stream:
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         async for event in stream:
             if isinstance(event, InputDelta):
                 assert event.input.outcome is Outcome.VALID
@@ -983,7 +984,7 @@ async def test_events_that_nobody_takes() -> None:
     odd: list[Piece] = [{"type": "tomorrow"}] * 2_000
     api = LocalAPI([message_start(), *odd, message_delta("end_turn"), MESSAGE_STOP])
     async with eagerstream.stream(api.transport(), **REQUEST, limits=Limits(max_waiting_events=1_000)) as stream:
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         seen = 0
         with pytest.raises(eagerstream.LimitError, match="max_waiting_events"):
             async for _ in stream:
@@ -1099,3 +1100,49 @@ async def test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader(wait
                     break
             fragments = [event.fragment async for event in stream if isinstance(event, InputDelta)]
     assert "".join(fragments) == stream.inputs[0].raw
+
+
+@pytest.mark.anyio
+async def test_text_is_progress() -> None:
+    """A long text without any input is not mistaken for a body of nothing but pings."""
+    pieces: list[Piece] = [message_start(), block_start(0, "text", text="")]
+    for _ in range(30):
+        pieces += [text_delta(0, "word "), 0.02]
+    api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
+    limits = Limits(idle_timeout_s=5, progress_timeout_s=0.2)
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
+        await stream.finish()
+    assert stream.message["content"][0]["text"] == "word " * 30
+
+
+class _NeverOpens(HTTPTransport):
+    def open(self, request: Any, limits: Limits) -> Any:
+        @asynccontextmanager
+        async def never() -> AsyncIterator[Any]:
+            await anyio.sleep_forever()
+            yield
+
+        return never()
+
+
+@pytest.mark.anyio
+async def test_an_opening_that_never_ends() -> None:
+    """The wait for the head of a reply is bounded, whatever the transport does."""
+    transport = _NeverOpens(base_url="http://local", api_key="k")
+    with anyio.fail_after(10), pytest.raises(StreamInterrupted, match=r"no reply began|no byte came"):
+        async with eagerstream.stream(transport, **REQUEST, limits=Limits(idle_timeout_s=0.1)) as stream:
+            await stream.finish()
+
+
+@pytest.mark.anyio
+async def test_two_messages_in_a_chunk() -> None:
+    """What comes behind the end of a message is read, too: the newest message counts."""
+
+    def message(word: str) -> list[Any]:
+        text = [block_start(0, "text", text=""), text_delta(0, word), block_stop(0)]
+        return [message_start(), *text, message_delta("end_turn"), MESSAGE_STOP]
+
+    body = b"".join(encode_event(event) for event in [*message("one"), *message("two")])
+    async with eagerstream.stream(LocalAPI([body]).transport(), **REQUEST) as stream:
+        await stream.finish()
+    assert stream.message["content"][0]["text"] == "two"

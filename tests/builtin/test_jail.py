@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 from pathlib import Path
@@ -173,3 +174,26 @@ def test_options_that_are_none(tmp_path: Path) -> None:
     tools = [Write(files, **options), EagerTextEditor(tmp_path, **options)]
     assert [tool.name for tool in tools] == ["Write", "text_editor"]
     assert {tool.group and tool.group.name for tool in tools} == {files.group}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="handles are counted in /proc")
+def test_a_jail_gives_its_handles_back(tmp_path: Path) -> None:
+    """Its own, and one for each folder that is walked."""
+
+    def handles() -> int:
+        gc.collect()
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    for name in ("a/b/c", "d/e"):
+        (tmp_path / name).mkdir(parents=True)
+    before = handles()
+    for _ in range(20):
+        assert len(list(Jail(tmp_path).walk((), max_entries=100))) >= 2
+    assert handles() <= before + 1
+
+
+def test_nothing_takes_the_place_of_the_jail(jail: Jail, tmp_path: Path) -> None:
+    """Renaming something to the jail's own folder is refused in words that the model can act on."""
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(ToolError):
+        jail.rename(("a",), ())

@@ -14,6 +14,7 @@ from eagerstream import EarlyCalls, ItemStream, Outcome, ToolResponse, UsageErro
 from eagerstream.integrations.openai import ChatChunks, ResponseEvents, to_items, to_messages, to_openai
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator
+from tests.support import all_tasks_blocked
 
 PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 CHOICE: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
@@ -160,14 +161,14 @@ async def test_a_call_begins_before_the_reply_ends() -> None:
     async with EarlyCalls([f], on_start=lambda call: started.append(call.id)) as calls:
         chunks = ChatChunks(calls.feed)
         chunks.feed(chunk(call('{"a": 1}')))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert started == []
         chunks.feed(chunk(call("", index=1, id="call_2")))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert started == ["call_1"]
         chunks.feed(chunk(call('{"a": 2}', index=1, id=None, name=None)))
         chunks.feed(chunk({}, "stop"))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert started == ["call_1", "call_2"]
         chunks.close()
         assert [call.response.text for call in await calls.finish() if call.response] == ["f of 1", "f of 2"]
@@ -190,7 +191,7 @@ async def test_a_streaming_tool_begins_inside_its_arguments() -> None:
         chunks = ChatChunks(calls.feed)
         for count, piece in enumerate(['{"lines": ["a', '", "b", "', 'c"]}'], 1):
             chunks.feed(chunk(call(piece, id="call_1" if count == 1 else None, name="write" if count == 1 else None)))
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert items == [[], ["a", "b"], ["a", "b", "c"]][count - 1]
         chunks.feed(chunk({}, "tool_calls"))
         chunks.close()
@@ -363,7 +364,7 @@ async def test_response_events(form: Any) -> None:
         events = ResponseEvents(calls.feed)
         for event in (CREATED, *TEXT, *response_events('{"a"', ": 1}")):
             events.feed(form(event))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert started == ["call_1"]
         for event in (*response_events('{"a": 2}', number=2), COMPLETED):
             events.feed(form(event))

@@ -37,7 +37,7 @@ from tests.integrations.collected import (
     now,
     parents,
 )
-from tests.support import REQUEST, Broken, Gate, LocalAPI, message_start, whole_call
+from tests.support import REQUEST, Broken, Gate, LocalAPI, all_tasks_blocked, message_start, whole_call
 
 
 @pytest.mark.anyio
@@ -89,7 +89,7 @@ async def test_a_request_ends_with_its_reply(collected: Collected) -> None:
     async def lasting() -> str:
         """Go on when the reply is lost."""
         gate.opened.set()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         with collected.tracer.start_as_current_span("after the reply"):
             return "done"
 

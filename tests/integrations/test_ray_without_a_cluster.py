@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import anyio
 import pytest
 
 from eagerstream import MissingExtraError, UsageError
-from eagerstream.integrations.ray import RayPool
+from eagerstream.errors import WorkerLost
+from eagerstream.integrations.ray import RayPool, worker as worker_module
 from eagerstream.integrations.ray.actor import ToolWorker
 from eagerstream.integrations.ray.references import reference_to
+from eagerstream.integrations.ray.worker import Worker
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.workers.messages import Begin, Cancel, Cancelled, End, Ended, FromWorker, More, Progress
 from tests.integrations import ray_tools
@@ -107,3 +110,44 @@ def test_progress_waits_for_who_is_slow() -> None:
     values = [pickle.loads(each.value) for each in (*waited, *rest) if isinstance(each, Progress)]
     assert values == sorted(values)
     assert values[-1] == "0999"
+
+
+class _Dying:
+    """An actor whose death its calls report, and not (yet) the task that lasts as long as it does."""
+
+    def __getattr__(self, name: str) -> _Dying:
+        self._asked = name
+        return self
+
+    def remote(self, *_arguments: object) -> asyncio.Future[Any]:
+        from ray.exceptions import ActorDiedError
+
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._asked == "ready":
+            answer.set_result(1)
+        elif self._asked != "forever":
+            answer.set_exception(ActorDiedError())
+        return answer
+
+
+def test_a_call_is_the_first_to_know_that_its_worker_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker counts as lost, and not as one that was left alone with a tool that does not end."""
+    pytest.importorskip("ray")
+    ready = asyncio.Event()
+
+    async def lose() -> Worker:
+        monkeypatch.setattr(worker_module, "_start", lambda _options: _Dying())
+        worker = Worker({}, (), start_timeout_s=5)
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            tasks.create_task(worker.run(lambda _worker: ready.set()))
+            await ready.wait()
+            line = worker.open(b"tool")
+            await line.send(pickle.loads(_begin("echo", "{}")))
+            with pytest.raises(WorkerLost, match="ActorDiedError"):
+                await line.receive()
+            assert not worker.close(line)  # it gets no other call
+        return worker
+
+    worker = asyncio.run(lose())
+    assert worker.has_died
+    assert not worker.was_ended

@@ -25,7 +25,16 @@ from eagerstream.replay import reply, text, tool_use
 from eagerstream.serving import ASGIApplication
 from eagerstream.wire import ServerSentEvent, SSEDecoder
 from tests.progress.made_log import add, hub_of, made_log
-from tests.support import MESSAGE_STOP, REQUEST, LocalAPI, message_delta, message_start, text_delta, whole_call
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    LocalAPI,
+    all_tasks_blocked,
+    message_delta,
+    message_start,
+    text_delta,
+    whole_call,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -341,10 +350,10 @@ async def test_a_client_that_is_too_slow_is_told_and_comes_again() -> None:
         events.reads = anyio.Event()
         for _ in range(3):
             add(log, {"type": "turn_start", "turn": 1})  # one is on its way, and stays there
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
         for _ in range(20):
             add(log, {"type": "text_delta", "block": 1, "text": "x"})
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         events.reads.set()
         assert "max_recent" in json.loads((await events.next("dropped")).data)["reason"]
         await events.has_ended.wait()

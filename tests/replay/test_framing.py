@@ -226,6 +226,7 @@ def test_the_same_events_in_both_framings() -> None:
 
 @pytest.mark.parametrize("after", [*range(len(_ENDS) + 1), 1_000])
 @pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.sample(40)
 def test_each_fault_at_each_event(kind: FaultKind, after: int) -> None:
     """A fault leaves of a reply in frames exactly what it leaves of the same reply in server-sent events."""
     fault = Fault(kind, after_events=after, error_type="overloaded_error" if kind is FaultKind.ERROR_EVENT else None)
@@ -265,6 +266,7 @@ def test_instead_of_the_reply(kind: FaultKind) -> None:
 
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("body", [b"", b"\0\0", b"\0\0\0\0\0\0\0\0", b"no frame at all, and not a short one"])
+@pytest.mark.sample(16)
 def test_faults_in_bodies_without_frames(kind: FaultKind, body: bytes) -> None:
     """They have no place between events, and nothing breaks there that was not asked for."""
     chunks = (Chunk(1.0, body),) if body else ()

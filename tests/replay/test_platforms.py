@@ -112,6 +112,7 @@ _INVALID: list[tuple[bytes | dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("wrong", "words"), _INVALID, ids=lambda value: str(value)[:30])
 @each_platform
+@pytest.mark.sample(16)
 def test_bodies_that_nobody_takes(
     client: httpx.Client, platform: Platform | None, wrong: bytes | dict[str, Any], words: str
 ) -> None:
@@ -286,6 +287,7 @@ def _refusal(platform: Platform, headers: dict[str, str]) -> tuple[int, str] | N
     ["", "Bearer", "Bearer ", "Bearer  ", "Basic dTpw", _SECRET, _SIGNATURE, "AWS4-HMAC-SHA256 " * 10_000],
     ids=lambda text: text[:20],
 )
+@pytest.mark.sample(16)
 def test_no_credentials(platform: Platform, authorization: str) -> None:
     """What is not of the right form is refused as what is not there."""
     headers = {"authorization": authorization, "anthropic-version": "1", "anthropic-workspace-id": "w", "x-api-key": ""}
@@ -352,6 +354,7 @@ def test_no_secret_is_remembered(client: httpx.Client, server: ReplayServer) -> 
 
 @pytest.mark.parametrize("error_type", ERROR_STATUS)
 @pytest.mark.parametrize("platform", list(Platform))
+@pytest.mark.sample(20)
 def test_errors(platform: Platform, error_type: str) -> None:
     """Each keeps its status, its words and when to try again; the rest is the platform's own."""
     status = ERROR_STATUS[error_type]
@@ -376,6 +379,7 @@ _ANSWERS = [
 
 @pytest.mark.parametrize("answer", _ANSWERS, ids=range(len(_ANSWERS)))
 @pytest.mark.parametrize("dialect", [PLAIN, *DIALECTS.values()], ids=lambda dialect: dialect.root)
+@pytest.mark.sample(12)
 def test_other_answers_stay_as_they_are(dialect: Dialect, answer: Recording) -> None:
     """A proxy's page is a proxy's page on every platform."""
     assert dialect.spoken(answer) is answer

@@ -38,6 +38,7 @@ from tests.support import (
     Gate,
     LocalAPI,
     Piece,
+    all_tasks_blocked,
     block_start,
     input_delta,
     message_delta,
@@ -80,7 +81,7 @@ async def test_leaving_while_tools_run(way: str, *, ended: bool) -> None:
             async for event in run:
                 if isinstance(event, ToolStop):
                     await begun.wait()
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
                     if way == "raise":
                         raise _Enough
                     if way == "leave":
@@ -225,7 +226,7 @@ async def test_a_turn_stops_after_its_calls() -> None:
         async with eagerstream.run(api.transport(), **REQUEST, tools=[now, hold], max_concurrency=1) as run:
             await begun.wait()
             gate.opened.set()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             waits.set()
             names = [type(event).__name__ async for event in run]
     assert names.count("ToolStop") == 3
@@ -309,13 +310,13 @@ async def test_on_cancel(way: str, on_cancel: Any, *, ended: bool) -> None:
 
     async def let_go() -> None:
         await left.wait()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         goes_on.set()
 
     async def consume(scope: anyio.CancelScope) -> None:
         async with run:
             await begun.wait()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             left.set()
             match way:
                 case "cancel()":
@@ -436,7 +437,7 @@ async def test_cancel_a_streaming_tool(on_cancel: Any) -> None:
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(api.transport(), **REQUEST, tools=[write]) as run:
             await begun.wait()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             run.cancel()
             await run.finish()
     assert checked(run.result).messages[1] == assistant(call("toolu_0", "write", {"INVALID_JSON": '{"words": "one'}))
@@ -461,3 +462,14 @@ async def test_a_tool_that_finishes_has_its_time_limit() -> None:
             await begun.wait()
     (answer,) = checked(run.result).messages[2]["content"]
     assert answer["content"].startswith("TimeoutError")
+
+
+@pytest.mark.anyio
+async def test_cancel_after_the_end() -> None:
+    """A run that has ended stays as it ended."""
+    async with eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST) as run:
+        await run.finish()
+        run.cancel()
+        assert run.result.status is RunStatus.COMPLETED
+        await run.finish()
+    assert run.result.status is RunStatus.COMPLETED

@@ -31,7 +31,7 @@ from tests.run.serial import (
     results,
 )
 from tests.run.test_transitions import CASES, Case
-from tests.support import REQUEST, USER, LocalAPI
+from tests.support import REQUEST, USER, LocalAPI, all_tasks_blocked
 
 _RUNS_WHAT_WAS_ADMITTED = (
     "stop_sequence with a call",
@@ -512,7 +512,7 @@ async def test_execution_by_two_tasks() -> None:
             tasks.start_soon(turn.execute)
             await runs.wait()
             tasks.start_soon(turn.execute)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             goes_on.set()
     assert sorted(begun) == [1, 2]
     assert [result["content"] for result in turn.results()] == ["1", "2"]

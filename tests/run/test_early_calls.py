@@ -33,6 +33,7 @@ from tests.support import (
     MESSAGE_STOP,
     REQUEST,
     LocalAPI,
+    all_tasks_blocked,
     block_start,
     block_stop,
     each_recording,
@@ -134,7 +135,7 @@ async def test_a_streaming_tool_begins_inside_its_input() -> None:
 
     async with entered(take) as calls:
         feed(calls, message_start(), tool_start(0, "take"), input_delta(0, '{"numbers": [1, '))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert got == [1]
         feed(calls, input_delta(0, "20]}"), block_stop(0), *over())
         (call,) = await calls.finish()
@@ -186,7 +187,7 @@ async def test_a_tool_that_waits_for_the_message() -> None:
     told: list[ToolCall] = []
     async with entered(delete, on_stop=told.append) as calls:
         feed(calls, message_start(), *called(0, "delete", '{"path": "a"}'))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert ran == []
         feed(calls, *over())
         await calls.finish()
@@ -275,7 +276,7 @@ async def test_replies_one_after_the_other() -> None:
 
     async with entered(slow, add) as calls:
         feed(calls, tool_start(0, "slow", id="old"), block_stop(0), *over())
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         feed(calls, block_start(0, "text", text=""), text_delta(0, "Hm."), block_stop(0))
         feed(calls, *called(1, "add", '{"a": 1, "b": 1}'), *over())
         (call,) = await calls.finish()
@@ -307,7 +308,7 @@ async def test_leaving_the_block_cancels() -> None:
 
     async with entered(read) as calls:
         feed(calls, message_start(), tool_start(0, "read"), input_delta(0, '{"items": [1'))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
     (call,) = calls.calls
     assert len(seen) == 1
     assert (call.is_error, call.input.outcome) == (True, Outcome.INCOMPLETE)

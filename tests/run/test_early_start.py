@@ -39,6 +39,7 @@ from tests.support import (
     Gate,
     LocalAPI,
     Piece,
+    all_tasks_blocked,
     block_start,
     block_stop,
     check_history,
@@ -291,7 +292,7 @@ async def test_a_tool_that_ends_before_its_input() -> None:
                 if isinstance(event, ToolStart):
                     call = event.call
                     ran.set()
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
                     assert call.result is None
                     gate.opened.set()
     assert only_result(run)["content"] == "Good"
@@ -423,7 +424,7 @@ async def test_start_at_the_end_of_the_message(reason: str, runs: bool) -> None:
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
             await gate.reached.wait()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert not ran.is_set()
             gate.opened.set()
             await run.finish()
@@ -651,7 +652,7 @@ async def test_a_guard_interrupts_a_tool_that_has_begun() -> None:
         async with eagerstream.run(api.transport(), **REQUEST, tools=[say]) as run:
             async for event in run:
                 if isinstance(event, ToolStart):
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
                     gate.opened.set()
                 if isinstance(event, ToolStop):
                     assert event.call.is_error
@@ -741,7 +742,7 @@ async def test_a_guard_keeps_the_value_from_the_tool(kind: str) -> None:
         async with eagerstream.run(api.transport(), **REQUEST, tools=[used]) as run:
             async for event in run:
                 if isinstance(event, ToolStart):
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
                     gate.opened.set()
     assert got == []
     assert only_result(run)["content"].startswith("No.")
@@ -877,7 +878,7 @@ async def test_work_that_was_done_before_the_run_was_left() -> None:
         async with eagerstream.run(api.transport(), **REQUEST, tools=[first_word]) as run:
             async for event in run:
                 if isinstance(event, ToolStart):
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
                     break
     check_history(run.result.messages)
     assert only_result(run)["content"].endswith("Good")
@@ -931,7 +932,7 @@ async def test_it_never_begins_with_half_a_value() -> None:
         async with eagerstream.run(api.transport(), **REQUEST, tools=[remove]) as run:
             for gate in gates:
                 await gate.reached.wait()
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 gate.opened.set()
             await run.finish()
     assert got == ["/tmp/a"]
@@ -1048,7 +1049,7 @@ async def test_it_does_not_begin_on_what_is_no_object(raw: str) -> None:
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(api.transport(), **REQUEST, tools=[say]) as run:
             await gate.reached.wait()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             gate.opened.set()
             await run.finish()
     assert not run.result.calls[0].ran

@@ -52,6 +52,7 @@ from tests.support import (
     Gate,
     LocalAPI,
     Piece,
+    all_tasks_blocked,
     anthropic_client,
     block_start,
     block_stop,
@@ -389,7 +390,7 @@ async def test_what_was_whole_becomes_the_turn() -> None:
         async with run:
             await begun.wait()
             gate.opened.set()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             goes_on.set()
             events = [event async for event in run]
     assert checked(run.result).status is RunStatus.COMPLETED

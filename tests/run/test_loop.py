@@ -35,7 +35,7 @@ from eagerstream.replay import (
     tool_use,
 )
 from eagerstream.run import Run, RunResult, RunStatus, ToolStart, ToolStop, TurnStart, TurnStop
-from eagerstream.tools import Tool, tool
+from eagerstream.tools import Tool, ToolCall, tool
 from eagerstream.wire import InputDelta, InputStop, MessageStart, MessageStop, Outcome, TextDelta
 from tests.support import (
     MESSAGE_STOP,
@@ -46,6 +46,7 @@ from tests.support import (
     LocalAPI,
     Piece,
     Unlucky,
+    all_tasks_blocked,
     anthropic_client,
     block_start,
     block_stop,
@@ -55,6 +56,7 @@ from tests.support import (
     message_start,
     text_delta,
     tool_start,
+    whole_call,
 )
 
 SLOWLY_S = 20
@@ -412,7 +414,7 @@ async def test_an_empty_call_waits_for_what_follows() -> None:
     with anyio.fail_after(SLOWLY_S):
         async with eagerstream.run(api.transport(), **REQUEST, tools=[now]) as run:
             await gate.reached.wait()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert run.result.calls == []
             gate.opened.set()
             seen = [event async for event in run]
@@ -474,7 +476,7 @@ async def test_max_concurrency() -> None:
         running += 1
         assert running == 1
         order.append(n)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         running -= 1
         return n
 
@@ -1170,3 +1172,24 @@ async def test_many_calls_in_one_turn() -> None:
     calls = [tool_use("get_weather", json.dumps({"city": str(n)}), id=f"toolu_{n}") for n in range(60)]
     run = await finished(LocalAPI([reply(*calls)], [DONE]).anthropic())
     assert [r["content"] for r in result_of(run.result.messages, 2)] == [f"15 degrees in {n}" for n in range(60)]
+
+
+class _Silent:
+    """An executor that returns without an answer."""
+
+    def admit(self, call: ToolCall) -> None: ...
+
+    async def execute(self, call: ToolCall) -> None:
+        call.start()
+
+
+@pytest.mark.anyio
+async def test_an_executor_without_an_answer() -> None:
+    """The run does not wait for ever: the model learns that there is no result."""
+    calls = [message_start(), *whole_call(0, "now"), message_delta("tool_use"), MESSAGE_STOP]
+    api = LocalAPI(calls, [reply(text("Done."))])
+    with anyio.fail_after(10):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[now], executor=_Silent()) as run:
+            await run.finish()
+    assert "gave this call no answer" in str(run.result.messages)
+    check_history(run.result.messages)

@@ -40,6 +40,7 @@ from tests.support import (
     Gate,
     LocalAPI,
     Piece,
+    all_tasks_blocked,
     block_start,
     block_stop,
     input_delta,
@@ -178,7 +179,7 @@ async def test_a_large_input_of_a_tool_that_finishes(way: str) -> None:
     api = LocalAPI([message_start(), tool_start(0, "write"), *pieces, block_stop(0), *END], [DONE])
 
     async def let_go() -> None:
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         goes_on.set()
 
     with anyio.fail_after(SLOWLY_S):
@@ -186,7 +187,7 @@ async def test_a_large_input_of_a_tool_that_finishes(way: str) -> None:
             async with eagerstream.run(api.transport(), **REQUEST, tools=[write]) as run:
                 await begun.wait()
                 gate.opened.set()
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 tasks.start_soon(let_go)
                 if way == "cancel()":
                     run.cancel()
@@ -562,7 +563,7 @@ async def test_two_consumers() -> None:
                 for _ in range(2):
                     await anext(run)
                 tasks.start_soon(anext, run)
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 with pytest.raises(UsageError, match="another task"):
                     await anext(run)
                 tasks.cancel_scope.cancel()

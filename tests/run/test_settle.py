@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from eagerstream.growing import GrowingInput
 from eagerstream.run.policy import Keeps
 from eagerstream.run.settle import settle
-from eagerstream.tools.call import ToolCall
+from eagerstream.tools.call import CallState, ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
 from tests.support import (
     MESSAGE_STOP,
@@ -155,3 +155,27 @@ def test_every_history_can_be_sent(turn: tuple[list[WireEvent], bool], answered:
     if history:
         results = history[1]["content"] if len(history) > 1 else []
         assert sum(result.get("content") == "real" for result in results) == real
+
+
+def test_code_that_waits_for_a_call_stays() -> None:
+    """In a turn that was cut: a program that called a tool has no result yet, and is no server call without one."""
+    caller = {"type": "code_execution_20260120", "tool_id": "srv1"}
+    program = [
+        tool_start(0, "code_execution", kind="server_tool_use", id="srv1"),
+        input_delta(0, '{"code": "now()"}'),
+        block_stop(0),
+    ]
+    called = [tool_start(1, "now", caller=caller), input_delta(1, "{}"), block_stop(1)]
+    message, calls = a_turn([message_start(), *program, *called, message_delta("max_tokens"), MESSAGE_STOP])
+    calls[0].answer("noon")
+    assistant, _ = settle(message, calls)
+    assert [block["type"] for block in assistant["content"]] == ["server_tool_use", "tool_use"]
+
+
+def test_a_saved_call_without_an_answer() -> None:
+    """A call that was saved before it was answered is not answered when it is read again."""
+    _, (call,) = a_turn([message_start(), *tool_block(0, "{}"), *END])
+    again = ToolCall.from_dict(call.to_dict())
+    assert again.result is None
+    assert not again.answered.is_set()
+    assert again.state is not CallState.ANSWERED

@@ -24,7 +24,7 @@ from eagerstream.tools import Group, Tool, ToolResponse, tool
 from eagerstream.tools.call import CallState, ToolCall
 from eagerstream.tools.executor import InProcessExecutor
 from eagerstream.wire import InputAccumulator
-from tests.support import Unlucky, block_stop, input_delta, message_delta, tool_start
+from tests.support import Unlucky, all_tasks_blocked, block_stop, input_delta, message_delta, tool_start
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -310,7 +310,7 @@ async def test_side_by_side() -> None:
         async with anyio.create_task_group() as tasks:
             for call in calls:
                 tasks.start_soon(executor.execute, call)
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
     assert most == 3
     assert order == sorted(order)
     assert [call.result["content"] for call in calls if call.result] == [str(n) for n in range(7)]
@@ -332,9 +332,9 @@ async def test_waiting_for_a_turn_is_not_running() -> None:
     first, second = a_call("work", '{"n": 0}'), a_call("work", '{"n": 1}', index=1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(executor.execute, first)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         tasks.start_soon(executor.execute, second)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert (first.state, second.state) == (CallState.RUNNING, CallState.WAITING)
         assert not second.ran
         release.set()
@@ -389,13 +389,13 @@ async def test_cancelling_a_call_that_waits_for_its_turn() -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(executor.execute, calls[0])
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             tasks.start_soon(given_up)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             tasks.start_soon(executor.execute, calls[2])
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             scope.cancel()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             release.set()
     assert [call.state for call in calls] == [CallState.ANSWERED, CallState.WAITING, CallState.ANSWERED]
 
@@ -739,7 +739,7 @@ async def test_what_need_not_run_does_not_wait() -> None:
             for call in (first, *others, last):
                 executor.admit(call)
                 tasks.start_soon(executor.execute, call)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert [call.state for call in others] == [CallState.ANSWERED] * 3
             assert (first.state, last.state) == (CallState.RUNNING, CallState.WAITING)
             release.set()
@@ -768,7 +768,7 @@ async def test_a_call_that_is_answered_while_it_waits(group: str | None) -> None
             for call in calls:
                 executor.admit(call)
                 tasks.start_soon(executor.execute, call)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             calls[1].refuse("Not executed: the run is over.")
             release.set()
     assert ran == [0, 2]
@@ -1019,7 +1019,7 @@ async def test_a_thread_that_is_given_up_keeps_its_group() -> None:
             tasks.start_soon(executor.execute, first)
             tasks.start_soon(executor.execute, second)
             await first.answered.wait()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert log == ["begin 1"]
             release.set()
     assert log == ["begin 1", "end 1", "begin 2", "end 2"]

@@ -18,6 +18,7 @@ import pytest
 from eagerstream.limits import Limits
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse, invoke as invoke_module, tool
 from eagerstream.tools.invoke import invoke
+from tests.support import all_tasks_blocked
 from tests.tools.test_executor import a_call
 
 _USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
@@ -90,7 +91,7 @@ async def test_def_runs_in_a_thread() -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             await release()
     ((thread, seen),) = results
     assert thread != threading.get_ident()
@@ -546,7 +547,7 @@ async def test_waiting_is_not_blocking(monkeypatch: pytest.MonkeyPatch, caplog: 
     call, _ = a_watched_call("patient")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(InProcessExecutor([patient]).execute, call)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         clock.now_s += 60
         resume.set()
     second, _ = await run(threaded)

@@ -14,7 +14,7 @@ from eagerstream.growing import GrowingInput
 from eagerstream.tools import ItemStream, Later, TextStream, Tool, tool
 from eagerstream.tools.streams import repeated_key
 from eagerstream.wire import InputAccumulator
-from tests.support import block_stop, input_delta, message_delta, tool_start
+from tests.support import all_tasks_blocked, block_stop, input_delta, message_delta, tool_start
 
 
 @tool
@@ -151,7 +151,7 @@ async def test_it_begins_when_what_it_needs_is_finished() -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(begin)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert not begun
             written.write('t"')
     assert begun[0]["filename"] == "a.txt"
@@ -160,7 +160,7 @@ async def test_it_begins_when_what_it_needs_is_finished() -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(say.begin, written.input)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             written.write("{")
 
 
@@ -185,7 +185,7 @@ async def test_it_never_begins(how: str) -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(begin)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             if how == "invalid":
                 written.write("]]")
             elif how == "cut":
@@ -215,13 +215,13 @@ async def test_items_come_one_by_one() -> None:
                 got.append("end")
 
             tasks.start_soon(read)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert got == []
             written.write('1", "2026-01-02"')
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert got == [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
             written.write("]")
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert got[-1] == "end"
     assert written.input.outcome is None
 
@@ -313,7 +313,7 @@ async def test_an_optional_stream_that_never_comes() -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert got == []
             written.end("}")
     assert got == [["a", "-", ["-"], ["new"], ["new"]]]
@@ -358,7 +358,7 @@ async def test_later_waits_for_its_value() -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert got == []
             written.write('b"')
     assert got == ["ab"]
@@ -384,7 +384,7 @@ async def test_an_input_that_is_not_wanted_any_more() -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             written.input.interrupt("not allowed")
     assert caught[0].reason == "not allowed"
 

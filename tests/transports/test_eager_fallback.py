@@ -34,6 +34,7 @@ from tests.support import (
     Exchange,
     LocalAPI,
     Piece,
+    all_tasks_blocked,
     anthropic_http_library,
     check_history,
     message_delta,
@@ -586,7 +587,7 @@ async def test_nothing_is_kept_alive(kind: str) -> None:
     await streamed(client, EAGER)
     gone = weakref.ref(client)
     del client
-    await anyio.wait_all_tasks_blocked()  # older versions of anyio have a callback in the event loop yet
+    await all_tasks_blocked()  # older versions of anyio have a callback in the event loop yet
     gc.collect()
     assert gone() is None
 

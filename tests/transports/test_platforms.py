@@ -299,6 +299,7 @@ async def test_how_long_to_wait(platform_client: PlatformClient) -> None:
     ],
 )
 @pytest.mark.anyio
+@pytest.mark.sample(12)
 async def test_errors_inside_a_reply(
     platform_client: PlatformClient, error_type: str, exception: str, *, retryable: bool
 ) -> None:

@@ -14,16 +14,26 @@ ROOT: Final = Path(__file__).parents[2]
 
 _EXTRAS: Final = ("bedrock", "vertex", "web")  # clients of other platforms, and the server that answers all of them
 _OLDEST_EXTRAS: Final = (*_EXTRAS, "cli")
-_TOOLS: Final = frozenset({"httpx2", "hypothesis", "pytest", "pytest-timeout", "trio"})
+_TOOLS: Final = frozenset({"httpx2", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "trio"})
 # Needs newer versions of our dependencies than we do, and the oldest anthropic package has no helpers for it.
 _NEWER_TOOLS: Final = frozenset({"mcp"})
 
 
+def _pyproject() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
 def project() -> dict[str, Any]:
     """The `[project]` of pyproject.toml."""
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        table: dict[str, Any] = tomllib.load(file)["project"]
+    table: dict[str, Any] = _pyproject()["project"]
     return table
+
+
+def test_group() -> list[str]:
+    """The dependency group `test` of pyproject.toml."""
+    lines: list[str] = _pyproject()["dependency-groups"]["test"]
+    return lines
 
 
 def extras_for(*, oldest: bool) -> tuple[str, ...]:
@@ -32,10 +42,9 @@ def extras_for(*, oldest: bool) -> tuple[str, ...]:
 
 
 def tools_for(*, oldest: bool) -> list[str]:
-    """What the tests need besides, as the extra `dev` asks for it."""
+    """What the tests need besides, as the dependency group `test` asks for it."""
     wanted = _TOOLS if oldest else _TOOLS | _NEWER_TOOLS
-    asked = project()["optional-dependencies"]["dev"]
-    return [line for line in asked if canonicalize_name(Requirement(line).name) in wanted]
+    return [line for line in test_group() if canonicalize_name(Requirement(line).name) in wanted]
 
 
 def lower_bounds(lines: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.requirements import Requirement
 
 from .__main__ import ROWS, Outcome, Row, table
-from .requirements import extras_for, lower_bounds, oldest_constraints, project, tools_for
+from .requirements import extras_for, lower_bounds, oldest_constraints, project, test_group, tools_for
 
 
 def test_lower_bounds() -> None:
@@ -37,11 +37,10 @@ def test_every_dependency_of_ours_has_a_lower_bound() -> None:
 
 
 def test_tools() -> None:
-    """As the extra `dev` asks for them; what they are is in one place."""
-    asked = project()["optional-dependencies"]["dev"]
+    """As the dependency group `test` asks for them; what they are is in one place."""
     for oldest in (True, False):
         assert {"pytest", "httpx2", "trio"} <= {Requirement(line).name for line in tools_for(oldest=oldest)}
-        assert set(tools_for(oldest=oldest)) <= set(asked)
+        assert set(tools_for(oldest=oldest)) <= set(test_group())
         assert set(extras_for(oldest=oldest)) <= project()["optional-dependencies"].keys()
 
 

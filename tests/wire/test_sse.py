@@ -405,3 +405,16 @@ def test_a_line_in_very_many_chunks_comes_out_whole() -> None:
     chunks = random_pieces(line + b"\n\n", seed=3, largest=20)
     assert len(chunks) > 150_000
     assert decoded(chunks)[0] == [E("message", line[6:].decode())]
+
+
+@pytest.mark.parametrize(
+    ("body", "events"),
+    [
+        (b"data: 0\n\nevent: x\ndata: a\n\n", [("message", "0"), ("x", "a")]),
+        (b"data: 0\n\nevent: x\ndata: a\n\ndata: c\n\n", [("message", "0"), ("x", "a"), ("message", "c")]),
+        (b"data: 0\n\nevent: x\ndata: a\ndata: b\n\n", [("message", "0"), ("x", "a\nb")]),
+    ],
+)
+def test_whole_events_in_one_chunk(body: bytes, events: list[tuple[str, str]]) -> None:
+    """The short way for an event of two lines, taken from the second event of a chunk on, keeps names and lines apart."""
+    assert [(event.event, event.data) for event in SSEDecoder().feed(body)] == events

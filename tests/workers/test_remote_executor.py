@@ -14,6 +14,7 @@ from eagerstream.tools import Tool, ToolCall, ToolResponse
 from eagerstream.workers import Line, RemoteExecutor
 from eagerstream.workers.crossing import response_as_bytes
 from eagerstream.workers.messages import Cancel, Ended, FromWorker, More, Started, ToWorker
+from tests.support import all_tasks_blocked
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content
 
@@ -100,7 +101,7 @@ async def test_more_of_an_input_than_a_message_holds() -> None:
     written.write('{"lines": ["a"')
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(answered, executor, written)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         written.write(f', "{"b" * 2000}"]}}')
         written.end()
     assert content(written.call) == "too large"

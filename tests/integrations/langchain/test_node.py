@@ -170,7 +170,7 @@ async def test_a_reply_without_ids() -> None:
 
     said, *counted, done = await answers(graph_of(EarlyToolsNode(RunnableLambda(say), [count])))
     assert isinstance(said, AIMessage)
-    assert ran == [0, 1]
+    assert sorted(ran) == [0, 1]  # in threads of their own
     assert [message.tool_call_id for message in counted if isinstance(message, ToolMessage)] == [
         call["id"] for call in said.tool_calls
     ]

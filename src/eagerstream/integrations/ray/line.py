@@ -87,12 +87,14 @@ class RayLine:
             self._fetched = begun.result()
 
     async def _done(self, reference: Any) -> Any:
-        from ray.exceptions import RayError
+        from ray.exceptions import ActorUnavailableError, RayActorError, RayError
 
         try:
             return await reference
         except RayError as error:
             reason = self._worker.lost or reason_of(error)
+            if isinstance(error, RayActorError) and not isinstance(error, ActorUnavailableError):
+                self._worker.lose(reason)  # often the first to know: Ray tells the calls of a dead actor in any order
             raise WorkerLost(reason, may_have_begun=not self._knows_state) from error
 
 

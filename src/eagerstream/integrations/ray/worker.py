@@ -31,7 +31,8 @@ class Worker:
         self.was_ended = False
         self.may_start_again = False
         self._lines: set[RayLine] = set()
-        self._left_alone = asyncio.Event()
+        self._is_over = asyncio.Event()
+        """It takes no more calls: it is lost, or a tool is still at work there that nobody waits for."""
         self._unused = asyncio.Event()
 
     @property
@@ -77,10 +78,15 @@ class Worker:
         """The call is over; False where the worker is not to get another one: it is to be killed, see `drain`."""
         self._lines.discard(line)
         if line.is_stuck:
-            self._left_alone.set()
+            self._is_over.set()
         if not self._lines:
             self._unused.set()
-        return not self._left_alone.is_set()
+        return not self._is_over.is_set()
+
+    def lose(self, reason: str) -> None:
+        """Note that the actor is dead. Whoever learns of it first calls this: the watch in `run`, or a call's line."""
+        self.lost = self.lost or reason
+        self._is_over.set()
 
     async def drain(self) -> None:
         """Wait until the calls that it has are over, each bounded by its time limit, and end the actor."""
@@ -99,29 +105,26 @@ class Worker:
             self.was_ended = self.lost is None
             self.lost = self.lost or "it was ended"
             try:
-                ray.kill(self.actor)
-            except Exception:  # it is gone already, or the connection is
+                if cast("Any", ray).is_initialized():  # without a connection, `ray.kill` would start a cluster here
+                    ray.kill(self.actor)
+            except Exception:  # it is gone already
                 pass
 
     async def _end(self) -> None:
-        """Wait until it is gone, or is to be left alone."""
-        gone = asyncio.ensure_future(_gone(self.actor))
-        left_alone = asyncio.ensure_future(self._left_alone.wait())
+        """Wait until it is lost, or is to be left alone."""
+        watch = asyncio.ensure_future(self._watch())
         try:
-            await asyncio.wait((gone, left_alone), return_when=asyncio.FIRST_COMPLETED)
-            if gone.done():
-                self.lost = gone.result()
+            await self._is_over.wait()
         finally:
-            gone.cancel()
-            left_alone.cancel()
+            watch.cancel()
 
-
-async def _gone(actor: Any) -> str:
-    try:
-        await actor.forever.remote()
-    except Exception as error:
-        return reason_of(error)
-    return "it ended"
+    async def _watch(self) -> None:
+        try:
+            await self.actor.forever.remote()
+        except Exception as error:
+            self.lose(reason_of(error))
+        else:
+            self.lose("it ended")
 
 
 def _is_death(error: Exception) -> bool:

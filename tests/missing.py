@@ -1,0 +1,68 @@
+"""Tests whose packages are not installed: they are skipped, and one line at the end of the run names the packages.
+
+`make test` does not install packages of more than 50 MB that only a few tests need. CI sets EAGERSTREAM_ALL_PACKAGES,
+with which a missing package fails the run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any, Final
+
+import pytest
+
+from eagerstream.errors import MissingExtraError
+
+_OPTIONAL: Final = (
+    "PIL",
+    "claude_agent_sdk",
+    "duckdb",
+    "langchain_openai",
+    "litellm",
+    "matplotlib",
+    "numpy",
+    "ray",
+    "scipy",
+    "selenium",
+)
+"""What only the dependency group `all` installs."""
+
+_ABSENT: Final = frozenset(name for name in _OPTIONAL if importlib.util.find_spec(name) is None)
+_REASON: Final = "not installed: "
+
+
+def require_all_packages() -> None:
+    """End the run if a package is missing and the environment does not allow that.
+
+    Raises:
+        pytest.UsageError: EAGERSTREAM_ALL_PACKAGES is set, and a package is missing.
+    """
+    if _ABSENT and os.environ.get("EAGERSTREAM_ALL_PACKAGES"):
+        raise pytest.UsageError(f"{_REASON}{', '.join(sorted(_ABSENT))}")
+
+
+def skip_if_missing(report: Any, error: BaseException | None) -> None:
+    """Turn the report of a test or of a test file into a skip if the reason of its failure is an absent package."""
+    while error is not None:
+        name = error.module if isinstance(error, MissingExtraError) else getattr(error, "name", None)
+        package = str(name).partition(".")[0]
+        if isinstance(error, MissingExtraError | ModuleNotFoundError) and package in _ABSENT:
+            report.outcome = "skipped"
+            report.longrepr = (str(report.fspath), 0, f"{_REASON}{package}")
+            return
+        error = error.__cause__ or error.__context__
+
+
+def summary(skipped: list[Any]) -> str | None:
+    """Return the line about the skipped tests that lack a package, or None if there are none."""
+    lacking = {
+        report.nodeid: report.longrepr[2].partition(_REASON)[2]
+        for report in skipped
+        if isinstance(report.longrepr, tuple) and _REASON in report.longrepr[2]
+    }
+    if not lacking:
+        return None
+    files = len({nodeid.partition("::")[0] for nodeid in lacking})
+    names = ", ".join(sorted(set(lacking.values())))
+    return f"Not installed, so tests in {files} files were skipped: {names}. `make test-all` installs everything."

@@ -1,0 +1,57 @@
+"""A part of a large set of cases for each run, drawn by a seed or by the number of the part.
+
+- A test that asks the same of very many cases is marked `@pytest.mark.sample(8)`. A run of the quick tests takes eight
+  of its cases, and the slow tests have the others. EAGERSTREAM_SEED repeats the choice; it is in the head of each run.
+- A test that takes minutes, or is one of hundreds like it, is marked `@pytest.mark.nightly`. EAGERSTREAM_PART=2/5 adds
+  the second fifth of them to the slow tests; without it, `make test-all` runs all of them.
+
+CI derives both from the commit: each run repeats what it did before, and together they cover everything.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+import pytest
+from hypothesis import settings
+
+SEED: Final = os.environ.setdefault("EAGERSTREAM_SEED", str(secrets.randbelow(1_000_000)))
+"""Of this run, for the processes of pytest-xdist as well, which get the environment."""
+
+_PART, _, _PARTS = os.environ.get("EAGERSTREAM_PART", "").partition("/")
+
+T = TypeVar("T")
+
+
+def drawn(cases: Iterable[T], count: int, *, seed: str = SEED) -> list[T]:
+    """Return `count` of the cases, or all if there are fewer; the same ones for the same seed, in any order of cases."""
+    return sorted(cases, key=lambda case: zlib.crc32(f"{seed} {case}".encode()))[:count]
+
+
+def at_length(examples: int) -> settings:
+    """Return settings for a property test with very many examples, or with the share of this part of them."""
+    return settings(max_examples=examples // int(_PARTS or 1))
+
+
+def is_in_part(nodeid: str) -> bool:
+    """Whether a nightly test belongs to the part that this run is asked for; False if it is asked for none."""
+    return bool(_PARTS) and zlib.crc32(nodeid.encode()) % int(_PARTS) == int(_PART) % int(_PARTS)
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """Mark as slow what belongs to the slow tests of this run: the cases that were not drawn, and a part of the nightly."""
+    sampled: defaultdict[tuple[str, int], dict[str, pytest.Item]] = defaultdict(dict)
+    for item in items:
+        if item.get_closest_marker("nightly") is not None:
+            if is_in_part(item.nodeid):
+                item.add_marker(pytest.mark.slow)
+        elif item.get_closest_marker("slow") is None and (sample := item.get_closest_marker("sample")) is not None:
+            sampled[item.nodeid.partition("[")[0], sample.args[0]][item.nodeid] = item
+    for (_, count), cases in sampled.items():
+        for nodeid in cases.keys() - set(drawn(cases, count)):
+            cases[nodeid].add_marker(pytest.mark.slow)
