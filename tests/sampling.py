@@ -2,8 +2,8 @@
 
 - A test that asks the same of very many cases is marked `@pytest.mark.sample(8)`. A run of the quick tests takes eight
   of its cases, and the slow tests have the others. EAGERSTREAM_SEED repeats the choice; it is in the head of each run.
-- A test that takes minutes, or is one of hundreds like it, is marked `@pytest.mark.nightly`. EAGERSTREAM_PART=2/5 adds
-  the second fifth of them to the slow tests; without it, `make test-all` runs all of them.
+- A test that takes minutes, or is one of hundreds like it, is marked `@pytest.mark.nightly`. With EAGERSTREAM_PART=2/5, a
+  run has the second fifth of them only.
 
 CI derives both from the commit: each run repeats what it did before, and together they cover everything.
 """
@@ -39,19 +39,24 @@ def at_length(examples: int) -> settings:
 
 
 def is_in_part(nodeid: str) -> bool:
-    """Whether a nightly test belongs to the part that this run is asked for; False if it is asked for none."""
-    return bool(_PARTS) and zlib.crc32(nodeid.encode()) % int(_PARTS) == int(_PART) % int(_PARTS)
+    """Whether a nightly test belongs to the part that this run is asked for; all do if it is asked for none."""
+    return not _PARTS or zlib.crc32(nodeid.encode()) % int(_PARTS) == int(_PART) % int(_PARTS)
 
 
-def mark(items: Iterable[pytest.Item]) -> None:
-    """Mark as slow what belongs to the slow tests of this run: the cases that were not drawn, and a part of the nightly."""
+def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the nightly tests of other parts, and mark the cases as slow that were not drawn."""
     sampled: defaultdict[tuple[str, int], dict[str, pytest.Item]] = defaultdict(dict)
+    others = []
     for item in items:
         if item.get_closest_marker("nightly") is not None:
-            if is_in_part(item.nodeid):
-                item.add_marker(pytest.mark.slow)
+            if not is_in_part(item.nodeid):
+                others.append(item)
         elif item.get_closest_marker("slow") is None and (sample := item.get_closest_marker("sample")) is not None:
             sampled[item.nodeid.partition("[")[0], sample.args[0]][item.nodeid] = item
     for (_, count), cases in sampled.items():
         for nodeid in cases.keys() - set(drawn(cases, count)):
             cases[nodeid].add_marker(pytest.mark.slow)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        left_out = set(others)
+        items[:] = [item for item in items if item not in left_out]

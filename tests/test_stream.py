@@ -198,7 +198,7 @@ async def test_real_recordings_through_the_server(recordings_server: ReplayServe
     await _through_the_server(recordings_server, kind, real_recordings()[::10], seeds=1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.anyio
 @each_client

@@ -9,7 +9,7 @@ from benchmarks.thousand_runs import measure
 RUNS = 200
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("side", ["run, HTTPTransport with a client of its own", "run, AsyncAnthropic"])
 def test_many_runs_at_once(side: str) -> None:
     """Each has its whole result: all its events, each call run once with its own input, and its answer in the history.

@@ -153,7 +153,7 @@ async def test_cancelled() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.sse")), ids=lambda path: path.stem)
 async def test_recordings(path: Path) -> None:
     """Each of them can be measured, with tools that were made for it; only those that break off fail."""

@@ -116,6 +116,7 @@ _TEXTS_OUTSIDE = """
     return outside;"""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_charts_are_seen(driver: webdriver.Chrome, open_page: Open, poem: Path, width: int, scheme: str) -> None:
@@ -136,6 +137,7 @@ def test_charts_are_seen(driver: webdriver.Chrome, open_page: Open, poem: Path, 
     assert driver.execute_script(_OVERFLOWING, width) == []
 
 
+@pytest.mark.nightly
 def test_the_picture_of_the_readme(driver: webdriver.Chrome, open_page: Open, tmp_path: Path) -> None:
     """Eager beside buffered, as it is seen: the heart of the report, as the command writes it."""
     command = [sys.executable, "-c", "from eagerstream.cli import main; main()"]

@@ -747,14 +747,14 @@ def test_recordings() -> None:
     _check_all(told_recordings(made_recordings()))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(200)
 def test_all_recordings_and_connections_that_are_lost() -> None:
     """As above, for every recording, and a connection that is lost within events."""
     _check_all(chain(told_recordings(), told_faults(at_bytes(step=31))))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_the_real_client() -> None:
     """`@ag-ui/client` accepts each recording and each fault, without a warning, and rebuilds our inputs and results."""

@@ -365,7 +365,7 @@ def test_every_recording() -> None:
     check_with_clients(told_recordings())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_every_fault() -> None:
     """Every kind of fault of the matrix at every boundary of events, and lost connections at many bytes."""

@@ -29,7 +29,7 @@ def test_some_places(backend: str) -> None:
     assert {report.error for report in reports} == {*ERRORS, None}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_place(backend: str) -> None:

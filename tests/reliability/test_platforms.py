@@ -42,7 +42,7 @@ def test_few_places() -> None:
     assert {report.ended for report in reports} == set(Ended)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @each_platform
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -53,7 +53,7 @@ def test_some_places(platform_client: PlatformClient, backend: str) -> None:
     assert {report.error for report in reports} == {*ERRORS, None}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("library", [httpx, httpx2])
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -20,7 +20,7 @@ def test_a_moment(backend: str) -> None:
     assert report.faults, str(report)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("backend", "at_once", "seconds", "speed"), [("asyncio", 500, 120, 1), ("trio", 250, 60, 2)])
 def test_two_minutes(backend: str, at_once: int, seconds: float, speed: float) -> None:

@@ -24,6 +24,7 @@ from eagerstream.tools import Group, ItemStream, Later, Reject, tool
 from eagerstream.tools.call import ToolCall
 from eagerstream.wire import Outcome, WireEvent
 from tests.run.serial import DONE, SLOWLY_S, checked
+from tests.sampling import at_length
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
@@ -430,7 +431,7 @@ def test_the_law(backend: str, script: Script) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@settings(max_examples=3000)
+@at_length(3000)
 @given(script=SCRIPTS)
 def test_the_law_at_length(backend: str, script: Script) -> None:
     """The same, for a long time."""

@@ -180,7 +180,7 @@ async def test_made_recordings(platform_client: PlatformClient) -> None:
 
 
 @pytest.mark.skipif(not real_recordings(), reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS")
-@pytest.mark.slow
+@pytest.mark.nightly
 @each_platform
 @pytest.mark.anyio
 async def test_real_recordings(platform_client: PlatformClient) -> None:

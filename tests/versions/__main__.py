@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -80,9 +81,13 @@ def main() -> int:
     known = {row.requested: row for row in ROWS}
     parser = argparse.ArgumentParser(prog="python -m tests.versions", description=__doc__)
     parser.add_argument("requested", nargs="*", help=f"versions of anthropic; by default {' '.join(known)}")
+    parser.add_argument("--count", type=int, metavar="N", help="only N of them, chosen by --seed")
+    parser.add_argument("--seed", type=int, default=0, help="for --count; the same versions again")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "compat", help="for environments and logs")
     options = parser.parse_args()
-    rows = [known.get(requested, Row(requested)) for requested in options.requested] or ROWS
+    rows = [known.get(requested, Row(requested)) for requested in options.requested] or list(ROWS)
+    if options.count is not None:
+        rows = random.Random(options.seed).sample(rows, min(options.count, len(rows)))
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
         wheel = _build_wheel(options.folder / "wheel")

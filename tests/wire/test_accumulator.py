@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from anthropic import types
 from anthropic.types import beta
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
 from eagerstream.wire import InputAccumulator, InputDelta, InputStart, InputStop, Outcome, ToolInput, WireEvent
+from tests.sampling import at_length
 from tests.support import (
     MESSAGE_STOP,
     block_delta,
@@ -777,7 +778,7 @@ def test_no_stream_raises_and_every_start_has_its_stop(stream: list[dict[str, An
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(max_examples=10_000)
+@at_length(10_000)
 @given(streams)
 def test_no_stream_raises_and_every_start_has_its_stop_at_length(stream: list[dict[str, Any]]) -> None:
     """Rare orders of events take more examples than a quick run can afford."""

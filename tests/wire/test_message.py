@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
@@ -31,6 +31,7 @@ from eagerstream.wire import (
     UnknownEvent,
     WireEvent,
 )
+from tests.sampling import at_length
 from tests.support import (
     MESSAGE_STOP,
     block_delta,
@@ -611,7 +612,7 @@ def test_every_well_formed_stream_can_be_sent_back(stream: list[dict[str, Any]])
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(max_examples=10_000)
+@at_length(10_000)
 @given(st.one_of(streams, plausible_streams))
 def test_no_stream_raises_and_what_starts_stops_at_length(stream: list[dict[str, Any]]) -> None:
     """Rare orders of events take more examples than a quick run can afford."""

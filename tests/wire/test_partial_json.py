@@ -11,11 +11,12 @@ from typing import Any, Literal, NamedTuple
 
 import partial_json_parser
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
 from eagerstream.limits import Limits
 from eagerstream.wire import JSON, ParseFault, PartialJSON, Path, copy_json
+from tests.sampling import at_length
 from tests.support import cut_at, cuts_of, is_json, one_by_one, random_pieces, strict_loads, written
 from tests.wire.json_texts import (
     can_become_json,
@@ -279,7 +280,7 @@ def test_invariant_7_errors_freeze_and_never_raise(text: str, more: list[str], n
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(max_examples=3_000)
+@at_length(3_000)
 @given(st.data(), plain_documents, documents, texts, modes)
 def test_all_invariants_at_length(data: st.DataObject, plain: str, document: str, text: str, numbers: Numbers) -> None:
     """Rare combinations take more examples than a quick run can afford."""

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
 from eagerstream.wire import ServerSentEvent, SSEDecoder
+from tests.sampling import at_length
 from tests.support import cuts_of, one_by_one, random_pieces
 
 
@@ -120,7 +121,7 @@ def test_any_cut_gives_what_the_standard_says(data: st.DataObject, body: bytes) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(max_examples=20_000)
+@at_length(20_000)
 @given(st.data(), bodies)
 def test_any_cut_gives_what_the_standard_says_at_length(data: st.DataObject, body: bytes) -> None:
     """Rare mixtures of line ends take more examples than a quick run can afford."""
