@@ -30,7 +30,7 @@ def project() -> dict[str, Any]:
     return table
 
 
-def test_group() -> list[str]:
+def group_of_tests() -> list[str]:
     """The dependency group `test` of pyproject.toml."""
     lines: list[str] = _pyproject()["dependency-groups"]["test"]
     return lines
@@ -44,7 +44,7 @@ def extras_for(*, oldest: bool) -> tuple[str, ...]:
 def tools_for(*, oldest: bool) -> list[str]:
     """What the tests need besides, as the dependency group `test` asks for it."""
     wanted = _TOOLS if oldest else _TOOLS | _NEWER_TOOLS
-    return [line for line in test_group() if canonicalize_name(Requirement(line).name) in wanted]
+    return [line for line in group_of_tests() if canonicalize_name(Requirement(line).name) in wanted]
 
 
 def lower_bounds(lines: Iterable[str]) -> list[str]:

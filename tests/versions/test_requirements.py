@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.requirements import Requirement
 
 from .__main__ import ROWS, Outcome, Row, table
-from .requirements import extras_for, lower_bounds, oldest_constraints, project, test_group, tools_for
+from .requirements import extras_for, group_of_tests, lower_bounds, oldest_constraints, project, tools_for
 
 
 def test_lower_bounds() -> None:
@@ -40,7 +40,7 @@ def test_tools() -> None:
     """As the dependency group `test` asks for them; what they are is in one place."""
     for oldest in (True, False):
         assert {"pytest", "httpx2", "trio"} <= {Requirement(line).name for line in tools_for(oldest=oldest)}
-        assert set(tools_for(oldest=oldest)) <= set(test_group())
+        assert set(tools_for(oldest=oldest)) <= set(group_of_tests())
         assert set(extras_for(oldest=oldest)) <= project()["optional-dependencies"].keys()
 
 
