@@ -534,7 +534,9 @@ async def test_a_group_goes_on_after_errors() -> None:
 
     calls = [a_call("f", f'{{"n": {n}}}', index=n) for n in (0, 1)]
     await execute_all(InProcessExecutor([f]), calls)
-    assert contents(calls) == ["ZeroDivisionError: integer division or modulo by zero", "10"]
+    failed, done = contents(calls)
+    assert failed.startswith("ZeroDivisionError: ")
+    assert done == "10"
 
     @tool(group=Group("g", stop_on_error=True, skipped="Not done after {name} {failed}."))
     async def g(n: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -106,8 +107,11 @@ def _of_path(path: Path, *, read_only: bool) -> Source:
 
 def _memory() -> Source:
     """A database of the tool's own, for as long as there is the tool."""
-    opener = shared_opener(sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None))
-    return _SQLiteSource(lambda: opener, is_shared=True)
+    connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    opener = shared_opener(connection)
+    source = _SQLiteSource(lambda: opener, is_shared=True)
+    weakref.finalize(source, connection.close)  # from Python 3.13 on, a connection that nobody closes is a warning
+    return source
 
 
 def _of_sqlite(connection: sqlite3.Connection, *, read_only: bool) -> Source:
