@@ -22,7 +22,7 @@ _IN_CI = bool(os.environ.get("CI"))
 settings.register_profile(
     "eagerstream",
     deadline=None,
-    max_examples=100 if _IN_CI else 20,
+    max_examples=100 if _IN_CI else 15,
     suppress_health_check=[HealthCheck.too_slow],
     database=None if _IN_CI else DirectoryBasedExampleDatabase(".hypothesis/examples"),
 )

@@ -74,6 +74,7 @@ def test_an_example_fits_on_a_page(example: Path) -> None:
     assert len(example.read_text().splitlines()) < 60
 
 
+@pytest.mark.slow
 def test_make_file(tmp_path: Path) -> None:
     """The main job: the lines are printed, the file is written, its result is sent, the usage is told."""
     output, bodies = run_example("make_file.py", Scenario(reply(MAKE_FILE), reply(text("Done."))), tmp_path)

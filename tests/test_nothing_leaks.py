@@ -281,7 +281,6 @@ def _shown_of(event: RunEvent) -> Iterator[str]:
         yield from map(shown, event.calls)
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["plain", "anthropic"])
 @pytest.mark.parametrize(
@@ -310,7 +309,6 @@ async def test_a_run(kind: str, end: list[Piece], caplog: pytest.LogCaptureFixtu
         assert CANARY not in f"{record.getMessage()} {record.args!r} {record.exc_info!r}"
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_what_the_model_is_told_is_told() -> None:
     """Only logs do without: the model gets its results, and its own text where it made a mistake."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 
 import eagerstream
 from eagerstream import InputDelta, ToolStart, tool
+from eagerstream.errors import APIError
 from eagerstream.handover import EventFeed
 from eagerstream.observing import FeedEnd, on_every_feed, on_feed
-from eagerstream.replay import reply, text, tool_use
+from eagerstream.replay import error_event, reply, text, tool_use
 from tests.support import REQUEST
 from tests.virtual_time import Playing
 
@@ -164,3 +166,24 @@ async def test_every_feed_of_the_process() -> None:
     async with eagerstream.stream(DONE, **REQUEST) as stream:
         await stream.finish()
     assert len(begun) == 2
+
+
+async def test_how_a_stream_ended() -> None:
+    """An observer learns whether it was whole, and what it failed of, in words without the reply's own."""
+    ends: list[FeedEnd] = []
+
+    class Ending(Placing):
+        def end(self, how: FeedEnd) -> None:
+            ends.append(how)
+
+    for transport in (Playing(DONE), Playing(reply(text("Let me"), error_event("overloaded_error", "no room")))):
+        with suppress(APIError):
+            stream = eagerstream.stream(transport, **REQUEST)
+            stream.observe(Ending())
+            async with stream:
+                await stream.finish()
+    whole, failed = ends
+    assert (whole.status, whole.error) == ("completed", None)
+    assert failed.status == "error"
+    assert failed.error is not None
+    assert failed.error["type"] == "APIError"

@@ -124,7 +124,6 @@ def test_any_body(body: bytes) -> None:
     assert redacted_body(masked) == masked
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, 2000), max_size=10))
 def test_chunks_stay_where_they_were(places: list[int]) -> None:

@@ -165,7 +165,6 @@ def test_masking_twice_is_masking_once(text: str) -> None:
     assert redact_text(kept, keep_length=True) == kept
 
 
-@pytest.mark.slow
 @given(_TEXTS, st.sampled_from(sorted(SECRETS.values())), _TEXTS)
 def test_nothing_around_a_secret_hides_it(before: str, secret: str, after: str) -> None:
     """Whatever a text has before and behind a key, the key does not stay."""
@@ -266,7 +265,6 @@ def test_redact_by_name_and_by_form() -> None:
     }
 
 
-@pytest.mark.slow
 def test_thousands_of_keys_that_become_the_same() -> None:
     """Each has a number of its own; looking for it from 1 on would take longer than a test may."""
     masked = redact({f"sk-ant-api03-{number:08}": number for number in range(20_000)})
@@ -274,7 +272,6 @@ def test_thousands_of_keys_that_become_the_same() -> None:
     assert list(masked)[:2] + list(masked)[-1:] == ["[redacted]", "[redacted] 2", "[redacted] 20000"]
 
 
-@pytest.mark.slow
 def test_redact_has_a_bound() -> None:
     """Neither a deep value nor one that contains itself ends in a recursion, or never."""
     deep: Any = "sk-ant-abc"

@@ -414,7 +414,6 @@ sys.exit(inner.wait())
 """
 
 
-@pytest.mark.slow
 async def test_a_wrapper_whose_streams_come_late() -> None:
     """As a container's: each stream at its own pace, in pieces. The output is whole, and the next one's is its own."""
     async with shell(argv=(sys.executable, "-c", _RELAY, "7", "0.002")) as bash:

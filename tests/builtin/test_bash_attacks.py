@@ -21,7 +21,6 @@ _OLD_WORDS = """sed '$d' script | grep -oE '[0-9a-f]{32}' | sort -u"""
 """All but those of the frame that is running."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "forging",
     [
@@ -59,7 +58,6 @@ _CHANNELS = (
 """Writes into whatever the shell has open for writing, its own channel as well."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "writing",
     [
@@ -82,7 +80,6 @@ async def test_the_shells_own_channel(writing: str, tmp_path: Path) -> None:
 # --- where the words of a frame could show --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "peeking",
     [
@@ -295,7 +292,6 @@ async def test_holding_up(holding: str) -> None:
         await assert_sane(bash)
 
 
-@pytest.mark.slow
 async def test_readers_of_the_script() -> None:
     """A background job that reads the script in the shell's place: the command is late, and not answered wrongly."""
     async with shell(timeout_s=0.1) as bash:

@@ -187,7 +187,6 @@ async def test_edits_that_make_a_file_huge(root: Path) -> None:
     assert tree(root) == before
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_file_of_line_ends(root: Path) -> None:
     """Many lines are no reason to take long, or much memory, over one of them."""

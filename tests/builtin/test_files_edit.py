@@ -153,7 +153,6 @@ async def test_what_cannot_be_edited(root: Path, name: str, input: dict[str, Any
     assert tree(root) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "input"), inputs_of())
 @pytest.mark.parametrize("change", ["in place", "replaced", "with its times put back"])
 @pytest.mark.parametrize("is_named", [False, True], ids=["not named", "the version named"])

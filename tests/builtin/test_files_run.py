@@ -76,7 +76,6 @@ async def test_read_edit_write(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(run.result.messages)
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_reply_that_is_cut_inside_a_file(tmp_path: Path) -> None:
     """`max_tokens` in the middle of a content: nothing of it is there, and the history can be sent."""

@@ -102,7 +102,6 @@ def test_reading_a_folder(jail: Jail, tmp_path: Path) -> None:
             jail.read(parts)
 
 
-@pytest.mark.slow
 def test_the_largest_file(jail: Jail, tmp_path: Path) -> None:
     """The bound itself is allowed, in one piece or in several, and nothing stays of what is over it."""
     jail.write(("a",), bytes(MAX_FILE_BYTES))

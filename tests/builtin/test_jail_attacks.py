@@ -200,7 +200,6 @@ OUT = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", OUT)
 def test_paths_that_lead_out(still_world: World, path: str) -> None:
     """None is taken, by any command of any tool, and nothing changes inside either."""
@@ -310,7 +309,6 @@ def _device(path: Path) -> None:
         pytest.skip("only root makes devices")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("below", ["", "/secret.txt", "/new.txt"])
 @pytest.mark.parametrize(
     "make",
@@ -528,7 +526,6 @@ def test_between_the_look_and_the_opening(
             jail.write(("notes.txt",), b"evil")
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_tools_while_a_folder_becomes_a_link(world: World) -> None:
     """Whole commands, too, with their several steps."""
@@ -620,7 +617,6 @@ def test_a_file_that_grows_while_it_is_read(world: World) -> None:
 # --- handles ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 @needs_proc
 async def test_no_handle_is_left_open(world: World) -> None:

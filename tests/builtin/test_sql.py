@@ -124,7 +124,6 @@ def test_description(path: Path) -> None:
     assert own["description"] == "The shop.\nThe dialect is SQLite.\n<schema>\nitems(id)\n</schema>"
 
 
-@pytest.mark.slow
 def test_description_of_a_large_schema() -> None:
     """A thousand tables do not fill the context."""
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -323,7 +322,6 @@ async def test_whose_fault_it_was(path: Path, query: str, code: str, told: str) 
     assert told in response.text
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_write_waits_for_another(path: Path) -> None:
     """Another program's write is over in a moment: it is no reason to fail."""

@@ -126,7 +126,6 @@ WAYS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("attack", [pytest.param(query, id=name) for name, query in SQLITE_ATTACKS.items()])
 def test_sqlite(path: Path, attack: str) -> None:
     """Nothing is written, nothing told, and the tool works on; also where the connection itself could write."""
@@ -302,7 +301,6 @@ PARSED_ATTACKS: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("dialect", "attack"), PARSED_ATTACKS)
 def test_parsed(dialect: str, attack: str, caplog: pytest.LogCaptureFixture) -> None:
     """Of what is not one statement that reads nothing is sent; nothing of it is in a log."""

@@ -211,7 +211,6 @@ async def test_viewing_a_folder(tmp_path: Path) -> None:
     assert entries[-1] == "5B\t/repo/b/c.txt"
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_folder_with_very_many_files(tmp_path: Path) -> None:
     """A part of it is listed, and said to be one."""

@@ -220,7 +220,6 @@ def test_a_field_whose_name_is_escaped() -> None:
     assert b"qz" not in masked_contents(b"data: " + event + b"\n\n")
 
 
-@pytest.mark.slow
 def test_many_keys_stay_different() -> None:
     """As far as there are signs; a masked key is never one that the tools declare."""
     input = {**{f"k{number:03}": number for number in range(500)}, "a": 1, "***b": 2, "***a": 3}
@@ -291,7 +290,6 @@ _BLOCKS = st.one_of(
 _ENDS = st.lists(st.builds(lambda said: error_event("api_error", said), _WORDS), max_size=1)
 
 
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(_BLOCKS, max_size=4), _ENDS, st.lists(st.integers(0, 3000), max_size=6), st.booleans())
 def test_any_reply(blocks: list[Scripted], ends: list[Scripted], places: list[int], crlf: bool) -> None:
@@ -346,7 +344,6 @@ def test_any_body(body: bytes) -> None:
     assert masked_contents(masked) == masked
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("piece", ['{"a":', '["', "[", '"a",', "\\", "1,", "\\u0031", "1e5 "])
 def test_masking_takes_linear_time(piece: str) -> None:
     """A recording may have been written to do harm."""

@@ -174,7 +174,6 @@ async def test_a_call_begins_before_the_reply_ends() -> None:
         assert [call.response.text for call in await calls.finish() if call.response] == ["f of 1", "f of 2"]
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_streaming_tool_begins_inside_its_arguments() -> None:
     """Items come one by one, as from the Messages API."""

@@ -94,7 +94,6 @@ def test_the_seed_decides(profile: Profile) -> None:
     assert first != other
 
 
-@pytest.mark.slow
 def test_documented_times() -> None:
     """A large parameter begins after 3 s with eager input streaming, and after 15 s without."""
     starts: dict[bool, list[float]] = {True: [], False: []}

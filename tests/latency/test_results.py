@@ -100,7 +100,6 @@ def test_an_interrupted_round() -> None:
         assert all(one["difference"]["n"] == (count - 2) // 2 for one in found["comparisons"])
 
 
-@pytest.mark.slow
 def test_saved_and_loaded(results: Results, tmp_path: Path) -> None:
     """A file has all of it, and is written whole or not at all."""
     path = tmp_path / "results.json"

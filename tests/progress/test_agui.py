@@ -515,7 +515,6 @@ def _check_partials(raw: str, cuts: Sequence[int], batches: int) -> None:
 _CUTS = st.lists(st.integers(0, 300), max_size=30)
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(_documents(_KEYS), _CUTS, st.integers(1, 4))
 def test_each_patch_gives_a_partial(document: Any, cuts: list[int], batches: int) -> None:
@@ -523,7 +522,6 @@ def test_each_patch_gives_a_partial(document: Any, cuts: list[int], batches: int
     _check_partials(json.dumps(document), cuts, batches)
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(_documents(_KEYS | _BARRED), _CUTS, st.integers(1, 4))
 def test_keys_that_a_client_refuses(document: Any, cuts: list[int], batches: int) -> None:
@@ -531,7 +529,6 @@ def test_keys_that_a_client_refuses(document: Any, cuts: list[int], batches: int
     _check_partials(json.dumps(document), cuts, batches)
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), _documents(_KEYS) | st.text()), max_size=4), st.lists(st.integers(0, 200))
@@ -542,7 +539,6 @@ def test_repeated_keys(pairs: list[tuple[str, Any]], cuts: list[int]) -> None:
     _check_partials(f"{{{', '.join(fields)}}}", cuts, 1)
 
 
-@pytest.mark.slow
 def test_a_long_string_costs_a_multiple_of_itself() -> None:
     """RFC 6902 cannot append; sending the string whole each time would cost the square of its length."""
     run = Run().begin(1, '{"text": "')
@@ -657,7 +653,6 @@ _ACTIONS = [
 _SCRIPTS = st.lists(st.tuples(st.sampled_from(_ACTIONS), st.integers(0, 11)), min_size=10, max_size=60)
 
 
-@pytest.mark.slow
 @settings(max_examples=30)
 @given(_SCRIPTS, st.booleans())
 def test_any_order(script: list[tuple[str, int]], has_reasoning: bool) -> None:
@@ -741,7 +736,6 @@ def _check_all(all_told: Iterable[Told]) -> None:
             _check(told, client.messages, client.state, is_error=client.last["type"] == "RUN_ERROR")
 
 
-@pytest.mark.slow
 def test_recordings() -> None:
     """Each of our own recordings is a stream that the rules of the protocol allow, with our inputs and results."""
     _check_all(told_recordings(made_recordings()))

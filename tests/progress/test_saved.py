@@ -158,7 +158,6 @@ async def test_a_saved_run_can_be_watched_again() -> None:
         await replay(records, RunLog("never"), speed=0)
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("redact", [True, False])
 async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool) -> None:
@@ -182,7 +181,6 @@ async def test_a_run_is_saved_while_it_goes_on(tmp_path: Path, redact: bool) -> 
     assert load_records(path) == saved
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_what_was_written_stays(tmp_path: Path) -> None:
     """Where the program ends early, the file has what had come until then."""

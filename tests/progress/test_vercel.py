@@ -504,7 +504,6 @@ def _depth(value: Any) -> int:
 # --- any run ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @given(stories(), st.sampled_from([5, 6, 7]), st.sampled_from([(), ("book",)]))
 @settings(max_examples=100)
 def test_any_run_makes_a_stream(story: Story, sdk: int, static_tools: tuple[str, ...]) -> None:

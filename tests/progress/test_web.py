@@ -340,7 +340,6 @@ async def test_a_run_that_is_not_kept() -> None:
         assert events.status == 200
 
 
-@pytest.mark.slow
 async def test_a_client_that_is_too_slow_is_told_and_comes_again() -> None:
     """It is dropped instead of being waited for, and gets the whole state the next time."""
     log = made_log(texts=1, max_recent=8)

@@ -10,7 +10,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import EagerStreamError, HistoryError, LimitError, ProtocolError, UsageError
 from eagerstream.recording import Recording
-from eagerstream.replay import error_event, reply, text, tool_use
+from eagerstream.replay import error_event, reply, server_tool_use, text, tool_use
 from eagerstream.run import Conversation, RunStatus
 from eagerstream.tools import tool
 from tests.run.serial import (
@@ -516,3 +516,15 @@ async def test_execution_by_two_tasks() -> None:
             goes_on.set()
     assert sorted(begun) == [1, 2]
     assert [result["content"] for result in turn.results()] == ["1", "2"]
+
+
+@pytest.mark.anyio
+async def test_calls_of_the_server_are_no_calls_of_the_turn() -> None:
+    """What the server runs itself is not answered from here."""
+    search = [server_tool_use("web_search", {"query": "sea"}, id="srv1"), text("It is blue.")]
+    conversation = Conversation(**REQUEST)
+    async with eagerstream.stream(LocalAPI([reply(*search)]).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    turn = conversation.take(stream)
+    assert turn.calls == []
+    assert conversation.ended

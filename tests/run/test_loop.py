@@ -1193,3 +1193,22 @@ async def test_an_executor_without_an_answer() -> None:
             await run.finish()
     assert "gave this call no answer" in str(run.result.messages)
     check_history(run.result.messages)
+
+
+@pytest.mark.anyio
+async def test_a_restarted_reply_voids_the_calls_that_wait() -> None:
+    """A call that waits for its turn when the peer begins its reply anew never runs: the new reply counts."""
+    ran: list[str] = []
+
+    @tool(approve=lambda _call: anyio.sleep_forever())
+    async def pay(id: str) -> None:
+        ran.append(id)
+
+    waiting = [message_start(), tool_start(0, "pay", id="old"), input_delta(0, '{"id": "old"}'), block_stop(0)]
+    api = LocalAPI([*waiting, reply(text("Never mind."))])
+    async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
+        await run.finish()
+    assert ran == []
+    assert run.result.status is RunStatus.COMPLETED
+    assert [message["role"] for message in run.result.messages] == ["user", "assistant"]
+    check_history(run.result.messages)

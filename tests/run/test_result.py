@@ -192,7 +192,6 @@ async def test_going_on_with_a_text() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("ends", ["by itself", "cancelled", "left"])
-@pytest.mark.slow
 async def test_a_result_keeps_no_run(ends: str) -> None:
     """Results are kept for long: with them stays what was said, and not the client, the buffer and all other calls.
 

@@ -283,7 +283,6 @@ async def test_a_validator_that_fails() -> None:
     assert "KeyError" in text
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_side_by_side() -> None:
     """Calls run beside one another, no more than the limit at once, and start in call order."""
@@ -316,7 +315,6 @@ async def test_side_by_side() -> None:
     assert [call.result["content"] for call in calls if call.result] == [str(n) for n in range(7)]
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_waiting_for_a_turn_is_not_running() -> None:
     """The time limit counts from the start of the tool, not from the start of waiting."""
@@ -366,7 +364,6 @@ def test_the_first_answer_counts() -> None:
     assert call.result["content"] == "first"
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_cancelling_a_call_that_waits_for_its_turn() -> None:
     """It gives up its place in the queue: those behind it are not held up."""
@@ -721,7 +718,6 @@ async def test_places_are_given_back() -> None:
 # --- answered without waiting -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_what_need_not_run_does_not_wait() -> None:
     """Unknown tools, invalid inputs and arguments that do not fit are answered while all slots are taken."""
@@ -748,7 +744,6 @@ async def test_what_need_not_run_does_not_wait() -> None:
     assert [call.response.code for call in others if call.response] == ["NOT_FOUND", "INVALID_FORMAT", "INVALID_PARAM"]
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("group", [None, "g"])
 async def test_a_call_that_is_answered_while_it_waits(group: str | None) -> None:

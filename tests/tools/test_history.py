@@ -621,14 +621,12 @@ def _blocks(message: Mapping[str, Any]) -> list[Block]:
     return content if isinstance(content, list) else []
 
 
-@pytest.mark.slow
 @given(messages=_histories())
 def test_any_history_that_can_be_sent(messages: Messages) -> None:
     """However many turns and calls it has, and however its results are spread."""
     assert told(messages) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutate",
     [_drop_result, _duplicate_result, _text_before_results, _swap_roles, _swap_one_role, _drop_call],

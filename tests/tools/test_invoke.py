@@ -67,7 +67,6 @@ async def test_async_def() -> None:
     assert await invoke(f, None) == (threading.get_ident(), "ann")
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_def_runs_in_a_thread() -> None:
     """It may block: the event loop goes on. It sees the context, and what it sets there is its own."""
@@ -411,7 +410,6 @@ async def test_cancelling_a_def() -> None:
     assert call.result is None
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_threads_that_were_given_up_take_no_place() -> None:
     """However many tools hang in their threads, the next one has a thread."""
@@ -527,7 +525,6 @@ async def test_a_tool_that_blocks(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     assert "the tool blocking blocked the event loop for 2.5 s" in record.getMessage()
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_waiting_is_not_blocking(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Time in which it awaits, or in which a thread runs, is nobody's loss."""

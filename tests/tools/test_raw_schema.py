@@ -185,7 +185,6 @@ _CHECKED = RawSchema(
 )
 
 
-@pytest.mark.slow
 @given(input=st.dictionaries(st.sampled_from("abcd") | st.text(max_size=2), _ANY))
 def test_any_input_is_taken_or_explained(input: dict[str, Any]) -> None:
     """Whatever the model writes: the same input, or one text that starts as all do."""
@@ -301,3 +300,21 @@ def test_a_definition_that_changes_afterwards() -> None:
     schema["properties"]["a"]["type"] = "string"
     assert made.to_dict()["input_schema"] == {"type": "object", "properties": {"a": {"type": "integer"}}}
     assert made.check({"a": 1}) == {"a": 1}
+
+
+def test_patterns_and_unique_items() -> None:
+    """Both are checked by our own code: a pattern says nothing of a number, and equal items may be written differently."""
+    schema = an_object(
+        code={"type": ["string", "integer"], "pattern": "^[A-Z]+$"},
+        tags={"type": "array", "uniqueItems": True},
+        words={"type": "array", "uniqueItems": False},
+    )
+    RawSchema(schema).check({"code": "AB", "tags": [1, 2, {"a": 1}], "words": ["a", "a"]})
+    RawSchema(schema).check({"code": 7, "tags": []})
+    assert "does not match '^[A-Z]+$'" in fault_of(schema, {"code": "ab"})
+    assert "must differ from one another" in fault_of(schema, {"tags": [{"a": 1, "b": 2}, {"b": 2, "a": 1}]})
+
+
+def test_a_pattern_that_python_does_not_know_says_nothing() -> None:
+    """Of any text: the tool's own server checks it."""
+    RawSchema(an_object(a={"type": "string", "pattern": "^\\p{L}+$"})).check({"a": "7"})

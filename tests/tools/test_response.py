@@ -224,7 +224,6 @@ def test_shown() -> None:
     assert repr(ToolResponse.success("", content=[{"type": "text"}])) == "ToolResponse(success, 0 chars, 1 blocks)"
 
 
-@pytest.mark.slow
 @given(made=_RESPONSES)
 def test_round_trip(made: ToolResponse) -> None:
     """A response that is written down and read again is the same, as plain data and as JSON."""

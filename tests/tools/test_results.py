@@ -379,7 +379,6 @@ def test_pydantic_errors() -> None:
     assert "https://" not in text
 
 
-@pytest.mark.slow
 def test_long_errors() -> None:
     """Their middle is left out, of each and of all of them; a tool's own error is as long as it wants to be."""
     long = "x" * 100_000
@@ -464,7 +463,6 @@ def test_golden_errors() -> None:
     assert call.result == {**head, "content": '{"INVALID_JSON": "{\\"keywords\\": Dave, \\"r\\": 1}"}'}
 
 
-@pytest.mark.slow
 @given(id=st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_ids_are_opaque(id: str) -> None:
     """An id is what the API says it is, whatever it looks like."""
@@ -768,7 +766,6 @@ def test_the_limit_is_for_all_blocks_together() -> None:
     assert failed.result["content"].startswith("[PARTIAL]")
 
 
-@pytest.mark.slow
 def test_huge_images() -> None:
     """More than a request takes is left out, with a word in its place; what still fits stays."""
     huge = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x" * 15_000_000}}

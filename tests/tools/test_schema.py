@@ -495,7 +495,6 @@ _ANY_JSON = st.recursive(
 )
 
 
-@pytest.mark.slow
 @given(value=_ANY_JSON)
 def test_any_json_goes_through_unchanged(value: Any) -> None:
     """A parameter that takes anything gets exactly what the model wrote."""
@@ -506,7 +505,6 @@ def test_any_json_goes_through_unchanged(value: Any) -> None:
 async def anything(value: Any) -> None: ...
 
 
-@pytest.mark.slow
 @given(input=st.dictionaries(st.sampled_from(["i", "f", "s", "b", "n", "li", "d", "z"]), _ANY_JSON))
 def test_any_input_is_taken_or_explained(input: dict[str, Any]) -> None:
     """Whatever the model writes: arguments of the right types, or one line that says what is wrong."""

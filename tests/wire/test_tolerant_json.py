@@ -67,7 +67,6 @@ def test_what_lies_beyond_the_limit_is_not_read() -> None:
     assert parser.error.offset_chars == 8
 
 
-@pytest.mark.slow
 @given(documents)
 def test_a_whole_document_is_what_json_loads_gives(document: str) -> None:
     """Tolerance ends where the document is whole: a tool gets the exact value."""
@@ -77,7 +76,6 @@ def test_a_whole_document_is_what_json_loads_gives(document: str) -> None:
     assert written(parser.value) == written(strict_loads(document))
 
 
-@pytest.mark.slow
 @given(st.data(), texts)
 def test_the_judgement_is_strict_and_nothing_raises(data: st.DataObject, text: str) -> None:
     """Looking at any text after any fragment must not raise, and whether it is JSON is our parser's word."""

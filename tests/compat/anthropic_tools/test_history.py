@@ -348,7 +348,6 @@ def exchanges(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [asked, outputs(*((name, draw(st.just("") | WORDS)) for name in given_order))]
 
 
-@pytest.mark.slow
 @given(
     st.lists(
         exchanges()

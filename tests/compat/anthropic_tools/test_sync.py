@@ -38,7 +38,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield server
 
 
-@pytest.mark.slow
 def test_many_calls(server: ReplayServer) -> None:
     """A connection that was kept open is used again, and there is one loop."""
     tool = AdditionTool()
@@ -229,7 +228,6 @@ def test_a_tool_that_was_cancelled(server: ReplayServer) -> None:
     assert shown[1]["tool_error"] == "CancelledError"
 
 
-@pytest.mark.slow
 def test_a_tool_that_exits(server: ReplayServer) -> None:
     """A failure like any other; an observer that does ends the call."""
 
@@ -310,7 +308,6 @@ def test_a_task_that_exits(server: ReplayServer) -> None:
     assert SyncLoop.shared() is before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_another_loop_inside_a_call(server: ReplayServer, backend: str) -> None:
     """A thread of an async tool has the context of the call, and is no part of it: it has connections of its own."""

@@ -54,7 +54,6 @@ def test_retries_that_are_none(retries: Any) -> None:
         ToolUser([], max_retries=retries)
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.usefixtures("environment")
 async def test_a_client_for_each_asynchronous_call(serial: Serial, anyio_backend: str) -> None:
@@ -104,7 +103,6 @@ def test_bedrock(bedrock: ReplayServer) -> None:
     assert len(bedrock.requests) == 2
 
 
-@pytest.mark.slow
 def test_bedrock_without_its_packages(bedrock: ReplayServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What to install is said, when a request is made."""
     user = ToolUser([], first_party=False, model="anthropic.claude-made-1")

@@ -93,7 +93,6 @@ def test_missing_parameters(kind: type[FileTool], root: Path) -> None:
         given[name] = "x"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", EACH)
 @pytest.mark.parametrize("path", ["../secret.txt", "/etc/hostname", "..\\secret.txt", "root-sibling/../../secret.txt"])
 def test_no_path_leads_out(kind: type[FileTool], path: str, tmp_path: Path) -> None:
@@ -125,7 +124,6 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> list[FileTool]:
     return [kind(folder, registry=registry) for kind in EACH]
 
 
-@pytest.mark.slow
 @given(parameters=st.dictionaries(st.sampled_from(_NAMES), _JSON))
 def test_whatever_is_given_is_answered(parameters: dict[str, Any], tools: list[FileTool]) -> None:
     """Any JSON as any parameter gives a response that can be written down, and never raises."""

@@ -164,7 +164,6 @@ def test_plain_json_stays(value: Any) -> None:
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4fw"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "secret"),
     [
@@ -219,7 +218,6 @@ def test_what_is_no_secret_stays() -> None:
     assert sanitized(told) == told
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "secret"),
     [

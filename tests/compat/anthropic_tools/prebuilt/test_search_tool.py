@@ -232,7 +232,6 @@ hostile = st.lists(
 ).map("".join)
 
 
-@pytest.mark.slow
 @given(st.lists(st.tuples(hostile, hostile), min_size=1, max_size=4))
 def test_no_page_leaves_its_item(pages: list[tuple[str, str]]) -> None:
     """Whatever pages hold, the text has one item for each, with all of the page in it."""

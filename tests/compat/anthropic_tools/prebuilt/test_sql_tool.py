@@ -133,7 +133,6 @@ def test_the_description(connection: sqlite3.Connection) -> None:
     assert f"<description>\n{text}\n</description>\n<parameters>\n<parameter>\n<name>sql_query</name>" in shown
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_results_that_are_too_large(connection: sqlite3.Connection) -> None:
     """A program gets all rows or an error, never some of them; the model gets some, and is told."""
@@ -168,7 +167,6 @@ async def test_a_use_tool_of_its_own(path: Path) -> None:
     assert results(found) == [(f"{len(str(path))} rows", False)]
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
 async def test_cancelling_a_query(path: Path) -> None:
     """The statement is stopped: the next one on the same connection has its turn."""
