@@ -92,7 +92,7 @@ def _run(name: str, title: str, *, quick: bool) -> results.Section:
     except Exception as exception:
         if isinstance(exception, ModuleNotFoundError) and exception.name in results.OPTIONAL:
             figures = results.left_out(name, exception.name)
-            console.print(f"{exception.name} is not installed: pip install 'eagerstream[peers]'")
+            console.print(f"{exception.name} is not installed: make bench installs it")
         else:
             traceback.print_exc()
             error = f"{type(exception).__name__}: {exception}"

@@ -233,7 +233,7 @@ def main(console: Console, *, quick: bool = False) -> dict[str, Any]:
     _, script = _schedule()
     sides = [side for side in _SIDES if side != "pydantic-ai" or find_spec("pydantic_ai")]
     if len(sides) < len(_SIDES):
-        console.print("pydantic-ai is not installed, and left out: pip install 'eagerstream[peers]'")
+        console.print("pydantic-ai is not installed, and left out: make bench installs it")
     for fast_s in (0.5,) if quick else (0.5, 2.0):
         table = Table(title=f"When tools start: fast tools of {fast_s:g} s (seconds since the request)")
         for name in ("side", "fast1 starts", "longest stall", "2nd request", "critical path", "first item handled"):

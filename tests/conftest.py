@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests import missing, sampling
+from tests.support import real_recordings
 
 # Time limits per example would make slow machines fail; pytest-timeout guards against hangs. CI tries more examples. It
 # gives the seed by `--hypothesis-seed`, so it has no use for examples that failed earlier.
@@ -46,8 +47,9 @@ def pytest_configure() -> None:
 
 
 def pytest_report_header() -> str:
-    part = os.environ.get("EAGERSTREAM_PART")
-    return f"chosen by EAGERSTREAM_SEED={sampling.SEED}" + (f" EAGERSTREAM_PART={part}" if part else "")
+    return f"chosen by EAGERSTREAM_SEED={sampling.SEED}" + (
+        f" EAGERSTREAM_PART={sampling.PART}" if sampling.PART else ""
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -83,3 +85,5 @@ def pytest_runtest_makereport(call: pytest.CallInfo[Any]) -> Generator[None, Any
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     if line := missing.summary(terminalreporter.stats.get("skipped", [])):
         terminalreporter.write_line(line)
+    if not real_recordings():
+        terminalreporter.write_line("No recordings of real responses: set EAGERSTREAM_RECORDINGS to their folder.")

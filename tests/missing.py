@@ -65,4 +65,4 @@ def summary(skipped: list[Any]) -> str | None:
         return None
     files = len({nodeid.partition("::")[0] for nodeid in lacking})
     names = ", ".join(sorted(set(lacking.values())))
-    return f"Not installed, so tests in {files} files were skipped: {names}. `make test-all` installs everything."
+    return f"Not installed, so tests in {files} files were skipped: {names}. `make test-all` installs all packages."

@@ -23,7 +23,8 @@ from hypothesis import settings
 SEED: Final = os.environ.setdefault("EAGERSTREAM_SEED", str(secrets.randbelow(1_000_000)))
 """Of this run, for the processes of pytest-xdist as well, which get the environment."""
 
-_PART, _, _PARTS = os.environ.get("EAGERSTREAM_PART", "").partition("/")
+PART: Final = os.environ.get("EAGERSTREAM_PART", "")
+"""Of the nightly tests, such as "2/5"; empty for all of them."""
 
 T = TypeVar("T")
 
@@ -35,12 +36,13 @@ def drawn(cases: Iterable[T], count: int, *, seed: str = SEED) -> list[T]:
 
 def at_length(examples: int) -> settings:
     """Return settings for a property test with very many examples, or with the share of this part of them."""
-    return settings(max_examples=examples // int(_PARTS or 1))
+    return settings(max_examples=examples // int(PART.partition("/")[2] or 1))
 
 
-def is_in_part(nodeid: str) -> bool:
-    """Whether a nightly test belongs to the part that this run is asked for; all do if it is asked for none."""
-    return not _PARTS or zlib.crc32(nodeid.encode()) % int(_PARTS) == int(_PART) % int(_PARTS)
+def is_in_part(nodeid: str, part: str = PART) -> bool:
+    """Whether a nightly test belongs to a part; all do if none is named."""
+    number, _, count = part.partition("/")
+    return not part or zlib.crc32(nodeid.encode()) % int(count) == int(number) - 1
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:

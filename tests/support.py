@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
@@ -254,6 +254,17 @@ async def all_tasks_blocked() -> None:
         if task is not this
     ):
         await anyio.sleep(0.001)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Return once a condition holds that no event announces: of a thread, of another process, of the disk.
+
+    Raises:
+        TimeoutError: It has not come true in half a minute.
+    """
+    with anyio.fail_after(30):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.001)
 
 
 # --- a server and clients in the test's own event loop ------------------------------------------------------------------

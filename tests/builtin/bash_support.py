@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -59,15 +59,6 @@ async def assert_sane(bash: Bash) -> None:
         text = await said(bash, "echo ok")
     assert text == "ok"
     assert await said(bash, "(exit 7)") == "(exit status 7)"
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another process does."""
-    for _ in range(SLOWLY_S * 100):
-        if condition():
-            return
-        await anyio.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 def is_running(pid: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -65,13 +65,6 @@ def touched(path: Path, content: str | None = None) -> None:
     if content is not None:
         path.write_text(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 5_000_000_000))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for what happens in a thread."""
-    with anyio.fail_after(SLOWLY_S):
-        while not await anyio.to_thread.run_sync(condition):
-            await anyio.lowlevel.checkpoint()
 
 
 class Writing:

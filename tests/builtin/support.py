@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -78,15 +76,3 @@ def handles_in(folder: Path) -> list[str]:
 
 
 _SLOWLY_S: Final = 20.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something on the disk."""
-
-    def wait() -> None:
-        give_up_s = time.monotonic() + _SLOWLY_S
-        while not condition():
-            assert time.monotonic() < give_up_s
-            time.sleep(0.001)
-
-    await anyio.to_thread.run_sync(wait)

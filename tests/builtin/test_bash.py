@@ -31,9 +31,8 @@ from tests.builtin.bash_support import (
     is_running,
     said,
     shell,
-    until,
 )
-from tests.support import REQUEST, anthropic_client, check_history
+from tests.support import REQUEST, anthropic_client, check_history, until
 
 pytestmark = pytest.mark.anyio
 

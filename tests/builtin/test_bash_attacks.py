@@ -9,7 +9,8 @@ import pytest
 
 from eagerstream.builtin.bash.tool import Bash
 from eagerstream.errors import ToolError
-from tests.builtin.bash_support import LATE, answer, assert_sane, is_running, said, shell, until
+from tests.builtin.bash_support import LATE, answer, assert_sane, is_running, said, shell
+from tests.support import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]  # the attacks are on bash
 

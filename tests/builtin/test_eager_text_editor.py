@@ -20,7 +20,7 @@ from eagerstream.builtin.jail import Jail
 from eagerstream.builtin.text_editor.eager import EagerTextEditor
 from eagerstream.replay import encode_event, reply, text
 from eagerstream.run import Run
-from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, texts, until
+from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, texts
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
@@ -34,6 +34,7 @@ from tests.support import (
     message_delta,
     message_start,
     tool_start,
+    until,
 )
 
 DONE = reply(text("Done."), message_id="msg_done")

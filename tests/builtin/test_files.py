@@ -14,16 +14,8 @@ from eagerstream.builtin.files.toolset import Files
 from eagerstream.builtin.files.write import Write
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import TextStream, ToolErrorCode, ToolResponse, ToolStatus
-from tests.builtin.files_calls import (
-    answer_of,
-    executing,
-    facts,
-    needs_no_root,
-    parts_in,
-    touched,
-    tree,
-    until,
-)
+from tests.builtin.files_calls import answer_of, executing, facts, needs_no_root, parts_in, touched, tree
+from tests.support import until
 
 MANY = 5000
 PAGE_BYTES = 51_200

@@ -15,7 +15,8 @@ from eagerstream.builtin.files.change import Change
 from eagerstream.builtin.files.toolset import Files
 from eagerstream.builtin.files.versions import Expected
 from eagerstream.tools import Later, TextStream, ToolErrorCode, ToolResponse
-from tests.builtin.files_calls import SLOWLY_S, answer_of, attack, attacked, executing, parts_in, touched, tree, until
+from tests.builtin.files_calls import SLOWLY_S, answer_of, attack, attacked, executing, parts_in, touched, tree
+from tests.support import until
 
 
 @pytest.fixture

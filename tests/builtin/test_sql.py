@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 import anyio
@@ -16,12 +17,13 @@ import sqlalchemy
 from sqlalchemy.pool import StaticPool
 
 import eagerstream
+from eagerstream.builtin.sql.sqlite import run_query
 from eagerstream.builtin.sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
 from tests.builtin.databases import made
-from tests.support import anthropic_client
+from tests.support import anthropic_client, until
 
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -224,7 +226,7 @@ async def test_too_slow(path: Path, is_shared: bool) -> None:
         assert response.text == "The statement did not finish within 0.05 seconds and was stopped."
         usable = SQL(connection) if is_shared else tool
         assert (await ask(usable, "SELECT 1")).data["rows"] == [[1]]
-        await until_idle()
+        await until(no_query_runs)
 
 
 @pytest.mark.anyio
@@ -239,7 +241,7 @@ async def test_cancelled(path: Path) -> None:
             assert await anyio.to_thread.run_sync(started.wait, 10)
             tasks.cancel_scope.cancel()
         assert (await ask(tool, "SELECT 1")).data["rows"] == [[1]]
-        await until_idle()
+        await until(no_query_runs)
 
 
 @pytest.mark.anyio
@@ -259,14 +261,10 @@ async def test_waiting_for_a_turn(path: Path) -> None:
         assert (await ask(tool, "SELECT 1")).data["rows"] == [[1]]
 
 
-async def until_idle() -> None:
-    """Wait until no thread runs a query any more."""
-    for _ in range(1_000):
-        frames = sys._current_frames().values()
-        if not any(frame.f_code.co_filename.endswith("/sql_sqlite.py") for frame in frames):
-            return
-        await anyio.sleep(0.01)
-    pytest.fail("a query still runs")
+def no_query_runs() -> bool:
+    """No thread is inside a query any more."""
+    stacks = [walk_stack(frame) for frame in sys._current_frames().values()]
+    return not any(frame.f_code is run_query.__code__ for stack in stacks for frame, _ in stack)
 
 
 # --- writing, where it may ----------------------------------------------------------------------------------------------

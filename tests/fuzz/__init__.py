@@ -8,5 +8,5 @@ arbitrary cuts, so that deep states are reached. Drive all of them, or one, or t
     python -m tests.fuzz partial_json --runs 100000
     python -m tests.fuzz partial_json --replay build/fuzz/partial_json/crash-...
 
-`atheris` drives them by coverage where it is installed (`pip install 'eagerstream[fuzz]'`), `hypothesis` otherwise.
+`atheris` drives them by coverage where it is installed (`make fuzz` does that), `hypothesis` otherwise.
 """

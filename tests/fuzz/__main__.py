@@ -18,8 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from eagerstream.errors import MissingExtraError
-
 from .seeds import dictionary, write_seeds
 from .slowest import forget_slowest, slowest_in
 from .targets import SHARES, check_of
@@ -28,6 +26,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _FAILURES: Final = ("crash-*", "timeout-*", "oom-*", "leak-*")
 _ONE_INPUT_S: Final = 10  # a thousand times what the slowest takes
 _RSS_MB: Final = 512  # five times what a target takes
+_NO_ATHERIS: Final = "atheris is not installed; make fuzz installs it"
 _ENDLESS: Final = (1 << 31) - 1  # libFuzzer counts in 32 bits
 
 
@@ -66,9 +65,9 @@ def main() -> int:
         return 0
     driver = options.driver or ("atheris" if importlib.util.find_spec("atheris") else "hypothesis")
     if driver == "atheris" and not importlib.util.find_spec("atheris"):
-        parser.error(str(MissingExtraError("fuzz", "atheris")))
+        parser.error(_NO_ATHERIS)
     if options.driver is None and driver == "hypothesis":
-        print(f"{MissingExtraError('fuzz', 'atheris')}: hypothesis drives, slower and not by coverage", flush=True)
+        print(f"{_NO_ATHERIS}: hypothesis drives, slower and not by coverage", flush=True)
     return _fuzz_all(
         targets, driver, options.folder, options.runs, options.seconds, options.seed, max_len=options.max_len
     )

@@ -6,7 +6,7 @@ import base64
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
 from tests.integrations import mcp_server
-from tests.support import REQUEST, check_history
+from tests.support import REQUEST, check_history, until
 from tests.tools.test_executor import a_call
 
 pytestmark = pytest.mark.anyio
@@ -93,12 +93,6 @@ async def run(tools: list[Tool], name: str, raw: str = "{}", on_progress: Any = 
     await InProcessExecutor(tools).execute(call)
     assert call.response is not None
     return call
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Another process is waited for: nothing here tells when it is there."""
-    while not holds():  # noqa: ASYNC110
-        await anyio.sleep(0.01)
 
 
 async def becomes(path: Path, content: str) -> None:

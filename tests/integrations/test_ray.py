@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario,
 from eagerstream.wire import InputAccumulator
 from tests.integrations import ray_tools
 from tests.integrations.ray_cluster import NODE, ray_cluster
-from tests.support import block_delta, block_stop, check_history, tool_start
+from tests.support import block_delta, block_stop, check_history, tool_start, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 TOOLS: list[Tool] = [tool for tool in vars(ray_tools).values() if isinstance(tool, Tool)]
@@ -72,13 +72,6 @@ class Written:
     def said(self) -> Any:
         assert self.call.result is not None
         return self.call.result["content"]
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    """Wait for what another process does."""
-    with anyio.fail_after(30):
-        while not is_so():  # noqa: ASYNC110  # nobody tells of it
-            await anyio.sleep(0.01)
 
 
 def let_go(path: Path) -> None:

@@ -463,7 +463,6 @@ def test_readable(fault: Fault, shown: str) -> None:
     ],
     ids=str,
 )
-@pytest.mark.sample(40)
 def test_values_that_no_kind_has(kind: FaultKind, fields: dict[str, Any]) -> None:
     """What cannot be is refused when it is said."""
     with pytest.raises(UsageError):

@@ -13,7 +13,7 @@ import pytest
 
 from eagerstream.compat.anthropic_tools.steps import Steps, arun_steps, run_steps
 from eagerstream.errors import UsageError
-from tests.builtin.support import until
+from tests.support import until
 
 
 def plain(value: int) -> int:
