@@ -26,15 +26,18 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/.python
-	@echo '==> Installing eagerstream[cli] into $(VENV): 32 packages, 45 MB'
+	@echo '==> Installing eagerstream[cli] into $(VENV): 40 packages, 60 MB'
 	@$(install) --editable '.[cli]'
 	@touch $@
 
-# The groups of pyproject.toml. `all` is 1.7 GB, `test` a seventh of it.
-$(VENV)/.test $(VENV)/.all $(VENV)/.fuzz $(VENV)/.bench: $(VENV)/.%: pyproject.toml | $(VENV)/.python
+# The dependency groups of pyproject.toml, and what else is there once one of them is: `all` takes 1.6 GB, `test` 290 MB.
+with_test := demo
+with_all := demo test
+with_fuzz := demo test
+$(VENV)/.test $(VENV)/.all $(VENV)/.fuzz: $(VENV)/.%: pyproject.toml | $(VENV)/.python
 	@echo '==> Installing eagerstream and its dependency group "$*" into $(VENV)'
 	@$(install_groups) --editable . --group $*
-	@touch $@
+	@touch $@ $(addprefix $(VENV)/.,$(with_$*))
 
 demo: $(VENV)/.demo  ## the main job, on the embedded server
 	$(BIN)/eagerstream demo
@@ -44,7 +47,7 @@ test: $(VENV)/.test  ## the quick tests
 	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test-all: $(VENV)/.all  ## all tests, the slow ones too
-	$(BIN)/pytest -m ''
+	@$(BIN)/pytest -m '' --timeout 600 --numprocesses auto --maxprocesses 2 --dist loadfile
 
 compat-matrix: $(VENV)/.all  ## the tests about transports, on the oldest supported anthropic package to the newest
 	$(BIN)/python -m tests.versions
@@ -62,7 +65,7 @@ format: $(VENV)/.all
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(VENV)/.bench  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
+bench: $(VENV)/.all  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 bench-check: $(VENV)/.all  ## whether the hot path costs more than it did, or more with size; instructions, where there is valgrind
@@ -81,7 +84,7 @@ schema: $(VENV)/.all  ## the JSON Schema of the records of runs, written anew
 	mv $(SCHEMA).part $(SCHEMA)
 
 screenshots: $(VENV)/.all  ## the pictures of pages in the README, taken anew; needs Chromium and its driver
-	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m slow tests/progress/test_web_page.py tests/latency/test_report_page.py -k 'from_its_beginning or picture'
+	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m 'slow or nightly' tests/progress/test_web_page.py tests/latency/test_report_page.py -k 'from_its_beginning or picture'
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
