@@ -26,7 +26,7 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/.python
-	@echo '==> Installing eagerstream[cli] into $(VENV): 40 packages, 60 MB'
+	@echo '==> Installing eagerstream[cli] into $(VENV): about 40 packages, 60 MB'
 	@$(install) --editable '.[cli]'
 	@touch $@
 
