@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -25,9 +25,9 @@ from eagerstream.errors import EagerStreamError, UsageError
 from eagerstream.progress.bell import Bell
 from eagerstream.progress.frame import Frame
 from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import RunLog
+from eagerstream.progress.log import Batch, RunLog
 from eagerstream.progress.saved import replay
-from eagerstream.progress.terminal import TerminalProgress, terminal_progress
+from eagerstream.progress.terminal import TerminalProgress, _WatchedRun, terminal_progress
 from eagerstream.recording import Recording
 from eagerstream.replay import Timing, reply, retime, text, tool_use
 from eagerstream.run import RunStatus
@@ -173,6 +173,24 @@ async def test_a_run_in_a_pipe() -> None:
     assert [*lines[-3:-1]] == ["turn 2", "“15 degrees.”"]
     assert lines[-1].startswith("completed · 2 turns")
     assert "\x1b" not in pipe.output
+
+
+async def test_each_record_is_told_once() -> None:
+    """A watcher that catches up gets all records again: lines that a pipe has already are not repeated."""
+    records = recorded(events_of('{"city": "Oslo"}'))
+    told: list[int] = []
+
+    class Lines:
+        def teller(self, _log: RunLog) -> Any:
+            return lambda record, _view, _call: told.append(record["seq"])
+
+    log = RunLog("run")
+    watched = _WatchedRun(log, cast("Any", Lines()), lambda: 0.0)
+    log.append(records[:3])
+    watched.take(Batch(log.records(), log.seq, is_snapshot=True))
+    log.append(records[3:])
+    watched.catch_up()
+    assert told == [record["seq"] for record in records]
 
 
 async def test_a_pipe_with_forced_colours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -652,6 +652,14 @@ def test_more_digits_than_python_converts_are_a_fault() -> None:
     assert parser.error.offset_chars == 1
 
 
+def test_a_fault_before_the_bound_wins() -> None:
+    """In a fragment with both, the first of them is the error."""
+    parser = PartialJSON(limits=Limits(max_input_chars=3))
+    parser.feed("[x 1234")
+    assert parser.error is not None
+    assert (parser.error.offset_chars, parser.error.character) == (1, "x")
+
+
 @given(st.data(), texts, st.integers(1, 30))
 def test_the_longest_input_is_read_and_a_character_more_is_a_fault(data: st.DataObject, text: str, bound: int) -> None:
     """The bound holds to the character, however the text was cut, and a fault before it wins."""
