@@ -196,3 +196,19 @@ def test_nothing_takes_the_place_of_the_jail(jail: Jail, tmp_path: Path) -> None
     (tmp_path / "a").write_text("x")
     with pytest.raises(ToolError):
         jail.rename(("a",), ())
+
+
+def test_moving_a_folder_into_itself(jail: Jail, tmp_path: Path) -> None:
+    """It is refused in words; a place is not taken from itself either."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    with pytest.raises(ToolError, match="a/b/c is inside a"):
+        jail.rename(("a",), ("a", "b", "c"))
+    with pytest.raises(FileExistsError):
+        jail.rename(("a",), ("a",))
+
+
+def test_the_status_of_a_link_is_not_told(jail: Jail, tmp_path: Path) -> None:
+    """Neither of the link itself nor of what it leads to."""
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    with pytest.raises(ToolError, match="link"):
+        jail.stat(("link",))

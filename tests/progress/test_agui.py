@@ -112,6 +112,16 @@ class Run:
 # --- the order of things ----------------------------------------------------------------------------------------------
 
 
+def test_a_turn_that_broke_off() -> None:
+    """The client is told of what, in our words; of an error that is not ours only that there was one."""
+    for error, said in (
+        ({"type": "StreamInterrupted", "text": "no byte came"}, "no byte came"),
+        ({"type": "OSError", "text": "/srv/key.pem"}, "The run failed."),
+    ):
+        client = Run().text(1, "Let").tell("turn_stop", turn=1, error=error).turn(2).text(2, "Again.").stop()
+        assert client.customs["interrupted"] == [{"turn": 1, "error": {"type": error["type"], "text": said}}]
+
+
 def test_a_run() -> None:
     """Run, step, text, call, result: each begins and ends in its place, and the ids are the client's."""
     client = Run().text(1, "Let me ", "see.").call(2, '{"a": ', "1}").result(2).stop()

@@ -22,12 +22,14 @@ from eagerstream.wire import MessageAssembler
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
+    LocalAPI,
     block_stop,
     input_delta,
     message_delta,
     message_start,
     text_delta,
     tool_start,
+    whole_call,
 )
 from tests.virtual_time import Playing, in_virtual_time, timed
 
@@ -518,3 +520,20 @@ def test_what_the_marks_keep() -> None:
     assert len(kept) == 3
     assert not any(isinstance(value, MessageAssembler) for each in kept for value in vars(each).values())
     assert marks.requests[0].reply.blocks[0].input is not None
+
+
+@pytest.mark.anyio
+async def test_times_count_from_the_request() -> None:
+    """And not from where the clock of the machine began."""
+    call = [message_start(), *whole_call(0, "now"), message_delta("tool_use"), MESSAGE_STOP]
+
+    @tool
+    async def now() -> str:
+        """Tell the time."""
+        return "noon"
+
+    async with eagerstream.run(LocalAPI(call, [reply(text("Noon."))]).transport(), **REQUEST, tools=[now]) as run:
+        await run.finish()
+    (of_call,) = run.latency.calls
+    times = [of_call.start_s, of_call.stop_s, of_call.admitted_s, of_call.tool_start_s, of_call.tool_end_s]
+    assert all(at_s is not None and 0 <= at_s < 60 for at_s in times), times

@@ -171,6 +171,13 @@ def test_a_saved_run_that_was_changed() -> None:
             RunResult.from_dict({**plain, name: bad})
 
 
+def test_a_saved_run_of_another_version() -> None:
+    """It is refused as a whole, although all its fields are there."""
+    plain = RunResult(RunStatus.COMPLETED, None, [USER]).to_dict()
+    with pytest.raises(UsageError, match="expected an object with 'eagerstream_run': 1"):
+        RunResult.from_dict({**plain, "eagerstream_run": 2})
+
+
 @pytest.mark.anyio
 async def test_going_on_with_a_text() -> None:
     """Half an answer is kept by asking for the rest, in a message of the user's."""
