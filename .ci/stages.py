@@ -101,6 +101,12 @@ class Stage:
                 pass
             break
 
+    def progress(self) -> str:
+        """How far it is, by the last thing that it printed: pytest ends its lines with a percentage."""
+        lines = self.last_lines(3)
+        percentages = [line[line.rindex("[") :] for line in lines if line.endswith("%]")]
+        return (percentages or lines or [""])[-1][-100:].strip()
+
     def last_lines(self, count: int) -> list[str]:
         if not self.log.exists():
             return []
@@ -211,7 +217,7 @@ class Run:
             self._status_s = time.monotonic()
             for stage in self._of("running"):
                 took_s = time.monotonic() - stage.begun_s
-                self._say(f"{stage.name}, {took_s:.0f} s: {''.join(stage.last_lines(1))[-100:].strip()}")
+                self._say(f"{stage.name}, {took_s:.0f} s: {stage.progress()}")
         return bool(self._of("running"))
 
     def _stop_what_matters_no_more(self) -> None:
