@@ -293,6 +293,7 @@ def _shown_of(event: RunEvent) -> Iterator[str]:
     ],
     ids=["whole", "garbage", "error event", "broken off"],
 )
+@pytest.mark.sample(3)
 async def test_a_run(kind: str, end: list[Piece], caplog: pytest.LogCaptureFixture) -> None:
     """With calls that are valid, invalid, unknown, failing, late, blocking and guarded, and endings of all kinds."""
     caplog.set_level(logging.DEBUG)

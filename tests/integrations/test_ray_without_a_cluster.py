@@ -115,28 +115,30 @@ def test_progress_waits_for_who_is_slow() -> None:
 class _Dying:
     """An actor whose death its calls report, and not (yet) the task that lasts as long as it does."""
 
+    def __init__(self, death: Exception) -> None:
+        self._death = death
+
     def __getattr__(self, name: str) -> _Dying:
         self._asked = name
         return self
 
     def remote(self, *_arguments: object) -> asyncio.Future[Any]:
-        from ray.exceptions import ActorDiedError
-
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._asked == "ready":
             answer.set_result(1)
         elif self._asked != "forever":
-            answer.set_exception(ActorDiedError())
+            answer.set_exception(self._death)
         return answer
 
 
 def test_a_call_is_the_first_to_know_that_its_worker_died(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker counts as lost, and not as one that was left alone with a tool that does not end."""
-    pytest.importorskip("ray")
+    from ray.exceptions import ActorDiedError
+
     ready = asyncio.Event()
 
     async def lose() -> Worker:
-        monkeypatch.setattr(worker_module, "_start", lambda _options: _Dying())
+        monkeypatch.setattr(worker_module, "_start", lambda _options: _Dying(ActorDiedError()))
         worker = Worker({}, (), start_timeout_s=5)
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
             tasks.create_task(worker.run(lambda _worker: ready.set()))

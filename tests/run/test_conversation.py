@@ -53,6 +53,7 @@ async def by_hand_for(serial: Serial, replies: list[Recording], **options: Any) 
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=name) for name, case in CASES.items() if name not in _RUNS_WHAT_WAS_ADMITTED]
 )
+@pytest.mark.sample(20)
 async def test_the_same_requests(serial: Serial, case: Case) -> None:
     """Every scenario of the loop, step by step: the same bodies, the same history, the same status."""
     bodies, conversation = await by_hand_for(serial, case.replies, **case.options)

@@ -56,6 +56,7 @@ class Crowd:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("most", [1, 16, 100, 500])
+@pytest.mark.sample(2)
 async def test_a_hundred_tools(serial: Serial, most: int) -> None:
     """As many at once as may be, not one more, and the results in the order of the calls."""
     crowd = Crowd(min(most, MANY))
