@@ -369,6 +369,7 @@ class Run(EventFeed[RunEvent]):
             call = self._expected.pop(input)
             if call is not None:  # where this is cancelled, too: the call gives its place back
                 await self._execute(call)
+            del self  # as in `_execute`
 
     def _admit(self, call: ToolCall) -> None:
         call.on_start = self._on_start
@@ -402,6 +403,9 @@ class Run(EventFeed[RunEvent]):
             await call.input.settled()
             answer(call)
         self._tell_stop(call)
+        # The call keeps its tool's error, and the error keeps frames. From Python 3.12 on,
+        # a frame keeps its callers, too: a result would keep the run.
+        del self
 
     def _tell_stop(self, call: ToolCall) -> None:
         if call not in self._stopped:
