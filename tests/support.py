@@ -264,7 +264,7 @@ async def until(holds: Callable[[], object]) -> None:
     """
     with anyio.fail_after(30):
         while not holds():  # noqa: ASYNC110
-            await anyio.sleep(0.001)
+            await anyio.sleep(0.01)
 
 
 # --- a server and clients in the test's own event loop ------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,7 +51,10 @@ def test_a_package_that_is_missing_is_told_once(tmp_path: Path) -> None:
         "sys.exit(pytest.main(sys.argv[1:], plugins=[tests.conftest]))\n"
     )
     command = [sys.executable, "-c", program, "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path)]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=50)
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("EAGERSTREAM_", "PYTEST_"))
+    }
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=50)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed, 2 skipped" in done.stdout
     assert "Not installed, so tests in 2 files were skipped: matplotlib, ray." in done.stdout

@@ -123,7 +123,11 @@ async def test_a_shell_that_ended() -> None:
         shell_pid = int((await answer(bash, "echo $$; { sleep 0.01; kill -9 $$; } >/dev/null 2>&1 &")).text)
         await until(lambda: shell_pid not in children())
         response = await answer(bash, "echo ok")
-        assert (response.status, response.text) == (ToolStatus.PARTIAL, "ok")
+        # The shell may be gone before that is known: then this command is the one that finds out.
+        assert (response.status, response.text) in (
+            (ToolStatus.PARTIAL, "ok"),
+            (ToolStatus.PARTIAL, "(exit status 137)"),
+        )
         assert (await answer(bash, "echo ok")).status is ToolStatus.SUCCESS
         assert "The shell ended with this command" in await error(bash, "exec no_such_program")
 

@@ -41,5 +41,5 @@ def test_openai_deltas(dialect: ChatDialect, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert [line.strip() for line in lines if line.startswith("    ")] == LINES
     assert lines[-1] == "There you are."
-    begins_inside = "--- write_poem begins, its input is still being written" in lines
-    assert begins_inside is (dialect is not ChatDialect.OLLAMA)
+    if dialect is not ChatDialect.OLLAMA:  # which sends arguments whole: the tool may begin before or behind their end
+        assert "--- write_poem begins, its input is still being written" in lines

@@ -1200,7 +1200,10 @@ async def test_a_restarted_reply_voids_the_calls_that_wait() -> None:
     """A call that waits for its turn when the peer begins its reply anew never runs: the new reply counts."""
     ran: list[str] = []
 
-    @tool(approve=lambda _call: anyio.sleep_forever())
+    async def ask(_call: ToolCall) -> None:
+        await anyio.sleep_forever()
+
+    @tool(approve=ask)
     async def pay(id: str) -> None:
         ran.append(id)
 
