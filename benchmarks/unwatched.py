@@ -104,7 +104,7 @@ def _verified(chunks: Sequence[bytes], lines: Sequence[bytes]) -> list[object]:
     core = WireCore()
     stopped = [event.input for chunk in chunks for event in core.feed(chunk) if type(event) is InputStop]
     stopped += [event.input for event in core.assembler.close() if type(event) is InputStop]
-    assert not core.assembler.lost_chars
+    assert not core.assembler.lost_fragments
     fragments = [event["delta"]["partial_json"] for event in map(json.loads, lines) if is_fragment(event)]
     assert sum(len(input.raw) for input in stopped) == sum(map(len, fragments)) > 0
     for input in stopped:

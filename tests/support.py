@@ -25,6 +25,7 @@ from eagerstream.wire import (
     JSON,
     BlockStart,
     BlockStop,
+    CitationDelta,
     InputDelta,
     InputStart,
     InputStop,
@@ -223,8 +224,12 @@ def event_line(event: Any) -> tuple[Any, ...]:
             return name, input.index, input.id, input.outcome, input.raw, written(input.wrapped)
         case BlockStart(index=index, block=block) | BlockStop(index=index, block=block):
             return name, index, written(block)
-        case TextDelta(index=index, text=text) | ThinkingDelta(index=index, thinking=text):
+        case TextDelta(index=index, text=text):
             return name, index, text
+        case ThinkingDelta(index=index, thinking=text, estimated_tokens=tokens):
+            return name, index, text, tokens
+        case CitationDelta(index=index, citation=citation):
+            return name, index, written(citation)
         case MessageStart(message=message, restarted=restarted):
             return name, written(message), restarted
         case MessageStop(message=message, stop_reason=reason):

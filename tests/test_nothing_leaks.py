@@ -58,6 +58,7 @@ BODY: list[WireEvent] = [
     message_start(container={"id": CANARY}),
     block_start(0, "text", text=CANARY),
     text_delta(0, CANARY),
+    block_delta(0, "citations_delta", citation={"type": "char_location", "cited_text": CANARY}),
     block_stop(0),
     block_start(1, "thinking", thinking="", signature=""),
     block_delta(1, "thinking_delta", thinking=CANARY),

@@ -24,11 +24,12 @@ _CAPACITY: Final = 256
 class _Entry:
     """An event that waits to be handed out; the texts of deltas merged into it are joined once, at the end."""
 
-    __slots__ = ("chars", "event", "texts")
+    __slots__ = ("chars", "event", "texts", "tokens")
 
     def __init__(self, event: Any) -> None:
         self.event = event
         self.texts = [_text(event)]
+        self.tokens = _tokens(event)
         self.chars = len(self.texts[0])
 
     def merge(self, event: Any) -> None:
@@ -38,6 +39,8 @@ class _Entry:
         text = _text(event)
         self.texts.append(text)
         self.chars += len(text)
+        if (tokens := _tokens(event)) is not None:
+            self.tokens = tokens + (self.tokens or 0)
 
     def merged(self) -> Any:
         if len(self.texts) == 1:
@@ -49,7 +52,7 @@ class _Entry:
             case TextDelta(index=index):
                 return TextDelta(index, text)
             case ThinkingDelta(index=index):
-                return ThinkingDelta(index, text)
+                return ThinkingDelta(index, text, self.tokens)
             case _:
                 raise AssertionError("only deltas are merged")
 
@@ -60,6 +63,10 @@ def _text(event: Any) -> str:
             return text
         case _:
             return ""
+
+
+def _tokens(event: Any) -> int | None:
+    return event.estimated_tokens if isinstance(event, ThinkingDelta) else None
 
 
 def _delta_key(event: Any) -> Hashable:

@@ -9,7 +9,7 @@ import anyio
 
 from .errors import InputInterrupted
 from .limits import Limits
-from .wire import Outcome, Parser, ToolInput
+from .wire import INVALID_JSON, Outcome, Parser, ToolInput
 from .wire.values import MISSING, Path, find
 
 
@@ -32,8 +32,16 @@ class GrowingInput(ToolInput):
     number of tasks may wait; cancelling one loses nothing.
     """
 
-    def __init__(self, index: int, block: Mapping[str, Any], *, parser: Parser, limits: Limits) -> None:
-        super().__init__(index, block, parser=parser, limits=limits)
+    def __init__(
+        self,
+        index: int,
+        block: Mapping[str, Any],
+        *,
+        parser: Parser,
+        limits: Limits,
+        invalid_key: str = INVALID_JSON,
+    ) -> None:
+        super().__init__(index, block, parser=parser, limits=limits, invalid_key=invalid_key)
         self._waiting: list[anyio.Event] = []
         self._end: anyio.Event | None = None
         self.interrupted: str | None = None

@@ -20,12 +20,14 @@ class FeedEnd:
         turns: Replies received whole.
         usage: As the API has it.
         error: Its `type` and `text`, where something was raised; else None.
+        violations: Number of violations of the protocol by the peer, as in `stream.violations`.
     """
 
     status: str
     turns: int
     usage: Mapping[str, Any]
     error: Mapping[str, str] | None
+    violations: int = 0
 
 
 class Observer(Protocol[E_contra]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +19,24 @@ from .handover import EventFeed
 from .limits import DEFAULT_LIMITS, Limits
 from .marks import Clock, ReplyMarks
 from .observing import FeedEnd
-from .tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+from .tool_kind import EAGER_FIELD, LEGACY_BETA, USER_DEFINED, forbids_legacy_beta, tool_kind
 from .transports import Reply, RequestBody, Transport, as_transport
+from .transports.base import betas_in
 from .transports.eager_fallback import EagerFallback, EagerForm
 from .transports.failures import event_error
-from .wire import InputFragment, MessageAssembler, MessageEvent, MessageState, ParserFactory, PartialJSON, WireEvent
+from .wire import (
+    INVALID_JSON,
+    InputFragment,
+    MessageAssembler,
+    MessageEvent,
+    MessageState,
+    ParserFactory,
+    PartialJSON,
+    WireEvent,
+)
 from .wire.events import Message
+
+_log = logging.getLogger(__name__)
 
 StreamEvent: TypeAlias = MessageEvent[GrowingInput]
 
@@ -47,7 +60,9 @@ def stream(
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Definition | Mapping[str, Any]] = (),
+    eager: bool = True,
     eager_fallback: Literal["auto"] | None = "auto",
+    invalid_key: str = INVALID_JSON,
     limits: Limits = DEFAULT_LIMITS,
     parser: ParserFactory = PartialJSON,
     buffer: BufferMode = "merge",
@@ -69,7 +84,10 @@ def stream(
     Args:
         client: An async client of the anthropic package, an `HTTPTransport`, or a `Recording` to play back.
         model, max_tokens, messages: As in the API.
-        tools: Functions decorated with `@tool`, or definitions as the API takes them.
+        tools: Functions decorated with `@tool`, tools of other libraries with `to_dict()`, or definitions as the API
+            takes them. Betas that they need are added to the request.
+        eager: Add `eager_input_streaming: true` to each user-defined tool whose definition does not have the field. An
+            explicit `false` wins. If False, definitions are sent unchanged.
         eager_fallback: What a refusal of `eager_input_streaming` leads to, a field that some platforms do not take for
             some models. `"auto"`: the request is sent once more with the beta that came before the field
             (`fine-grained-tool-streaming-2025-05-14`), which holds for all its tools. Where that is refused, too, or
@@ -77,6 +95,7 @@ def stream(
             its inputs arrive buffered. A warning is logged, the client's next requests to that model begin with what
             was accepted, and `MessageStream.eager` tells. Where you send that beta yourself, it stays. None: the
             refusal is raised.
+        invalid_key: The key under which an input that is not usable is echoed, `{"INVALID_JSON": raw}` by default.
         limits: Bounds on what is taken in.
         parser: Makes the parser of each tool input.
         buffer: What happens when more than 256 events wait for the consumer: `"merge"` merges deltas of the same
@@ -91,12 +110,13 @@ def stream(
         UsageError: The client is of the wrong kind, a setting is out of range, or the definition of a tool that is not
             user-defined carries `eager_input_streaming`. At once, before anything is sent.
     """
-    request = {"messages": checked_messages(messages), **request_parameters(model, max_tokens, tools, parameters)}
+    request = request_parameters(model, max_tokens, tools, parameters, eager=eager)
+    request = {"messages": checked_messages(messages), **request}
     events: EventBuffer[StreamEvent] = EventBuffer(
         mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
     )
     transport = EagerFallback(as_transport(client), client, eager_fallback)
-    return MessageStream(transport, request, events, limits=limits, parser=parser, clock=clock)
+    return MessageStream(transport, request, events, limits=limits, parser=parser, invalid_key=invalid_key, clock=clock)
 
 
 def checked_messages(messages: object) -> list[Mapping[str, Any]]:
@@ -114,36 +134,30 @@ def checked_messages(messages: object) -> list[Mapping[str, Any]]:
     return listed
 
 
+class SentDefinition(dict[str, Any]):
+    """The definition of a tool as a request has it: nothing is added to it any more."""
+
+
 def request_parameters(
     model: str,
     max_tokens: int,
     tools: Sequence[Definition | Mapping[str, Any]],
     parameters: Mapping[str, Any],
+    *,
+    eager: bool,
 ) -> dict[str, Any]:
     """The body of a request, without its messages.
 
     Raises:
         UsageError: `stream` is among the parameters, a tool has no definition, two share a name, one that is not
-            user-defined carries `eager_input_streaming`, or that is no boolean; `betas` are one text.
+            user-defined carries `eager_input_streaming`, or that is no boolean; `betas` are one text, or have the one
+            for fine-grained tool streaming beside a tool that the API refuses with it.
     """
     if "stream" in parameters:
         raise UsageError("stream is not a parameter here: every request is streamed")
-    definitions: list[dict[str, Any]] = []
-    for tool in tools:
-        if isinstance(tool, Mapping):
-            definitions.append(dict(tool))
-        elif hasattr(tool, "to_dict"):
-            definitions.append(dict(tool.to_dict()))
-        else:
-            name = getattr(tool, "__name__", type(tool).__name__)
-            raise UsageError(f"{name} is not a tool: decorate it with @eagerstream.tool, or give a definition")
-    for definition in definitions:
-        if EAGER_FIELD not in definition:
-            continue
-        if (kind := tool_kind(definition)) != USER_DEFINED:
-            raise UsageError(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
-        if not isinstance(definition[EAGER_FIELD], bool | None):
-            raise UsageError(f"{EAGER_FIELD} must be True or False, not {definition[EAGER_FIELD]!r:.80}")
+    if not isinstance(eager, bool):
+        raise UsageError(f"eager must be True or False, not {eager!r:.80}")
+    definitions = [_sent_definition(tool, eager=eager) for tool in tools]
     names = [definition["name"] for definition in definitions if "name" in definition]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"more than one tool is named {', '.join(map(repr, twice))}")
@@ -151,9 +165,39 @@ def request_parameters(
     betas = parameters.get("betas")
     if isinstance(betas, str):
         raise UsageError(f"betas must be a list of texts, not {betas!r:.80}")
+    listed: list[Any] = []
     if isinstance(betas, Iterable):
-        request["betas"] = list(betas)  # they are looked at more than once
+        listed = request["betas"] = list(betas)  # they are looked at more than once
+    headers = parameters.get("extra_headers")
+    asked = (*listed, *betas_in(headers if isinstance(headers, Mapping) else {}))
+    if LEGACY_BETA in asked and (
+        forbidding := [kind for kind in map(tool_kind, definitions) if forbids_legacy_beta(kind)]
+    ):
+        raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside {forbidding[0]}, and no tool needs it")
     return {**request, "tools": definitions} if definitions else request
+
+
+def _sent_definition(tool: Definition | Mapping[str, Any], *, eager: bool) -> SentDefinition:
+    """The definition of a tool, with the field that asks for eager inputs where it belongs."""
+    if isinstance(tool, SentDefinition):
+        return tool
+    if isinstance(tool, Mapping):
+        definition = SentDefinition(tool)
+    elif hasattr(tool, "to_dict"):
+        definition = SentDefinition(tool.to_dict())
+    else:
+        name = getattr(tool, "__name__", type(tool).__name__)
+        raise UsageError(f"{name} is not a tool: decorate it with @eagerstream.tool, or give a definition")
+    kind = tool_kind(definition)
+    if EAGER_FIELD not in definition:
+        # A tool of ours with `eager=None` says that it leaves the choice to the API.
+        if eager and kind == USER_DEFINED and getattr(tool, "eager", True) is not None:
+            definition[EAGER_FIELD] = True
+    elif kind != USER_DEFINED:
+        raise UsageError(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
+    elif not isinstance(definition[EAGER_FIELD], bool | None):
+        raise UsageError(f"{EAGER_FIELD} must be True or False, not {definition[EAGER_FIELD]!r:.80}")
+    return definition
 
 
 class MessageStream(EventFeed[StreamEvent]):
@@ -173,6 +217,7 @@ class MessageStream(EventFeed[StreamEvent]):
         *,
         limits: Limits,
         parser: ParserFactory,
+        invalid_key: str,
         clock: Clock,
     ) -> None:
         super().__init__(events)
@@ -182,7 +227,11 @@ class MessageStream(EventFeed[StreamEvent]):
         self._request = request
         self._limits = limits
         self._assembler = MessageAssembler(
-            parser=parser, limits=limits, input_type=GrowingInput, messages=request["messages"]
+            parser=parser,
+            limits=limits,
+            input_type=GrowingInput,
+            invalid_key=invalid_key,
+            messages=request["messages"],
         )
         self.marks = ReplyMarks(self._assembler, clock)
         """What of the reply came when."""
@@ -222,18 +271,24 @@ class MessageStream(EventFeed[StreamEvent]):
 
     @property
     def inputs(self) -> Mapping[int, GrowingInput]:
-        """Block index to tool input."""
+        """Block index to tool input. An index that the peer uses again counts as the next free one."""
         return self._assembler.inputs
+
+    @property
+    def violations(self) -> Sequence[str]:
+        """The violations of the protocol by the peer so far, in words that quote no model; the first 100."""
+        return self._assembler.violations
 
     async def _read(self) -> None:
         await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits, marks=self.marks)
 
     def _how_it_ended(self) -> FeedEnd:
         usage = self.message.get("usage") or {}
+        violations = len(self.violations)
         if self._failure is not None:
             error = {"type": type(self._failure).__name__, "text": str(self._failure)}
-            return FeedEnd("error", 0, usage, error)
-        return FeedEnd("completed" if self.is_whole else "cancelled", int(self.is_whole), usage, None)
+            return FeedEnd("error", 0, usage, error, violations)
+        return FeedEnd("completed" if self.is_whole else "cancelled", int(self.is_whole), usage, None, violations)
 
     def sending(self, request: RequestBody) -> None:
         """See `Sink.sending`."""
@@ -355,6 +410,9 @@ async def read_reply(
     finally:
         marks.end()
         assembler.close(cleanly=False)
+        if assembler.violations:
+            what = "the response %s broke the protocol: %s (%d violations, see `violations`)"
+            _log.warning(what, request_id or "", assembler.violations[0], len(assembler.violations))
 
 
 def _take_batch(

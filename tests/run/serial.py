@@ -152,7 +152,7 @@ def checked(result: RunResult, given: Sequence[Mapping[str, Any]] = (USER,)) -> 
         for block in message["content"]
         if block["type"] == "tool_use"
     ]
-    assert sorted(made.id for made in result.calls if made.in_history) == sorted(kept)
+    assert sorted(made.input.echo_id for made in result.calls if made.in_history) == sorted(kept)
     return result
 
 

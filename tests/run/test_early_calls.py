@@ -77,6 +77,12 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
+@tool
+async def now() -> str:
+    """Tell the time."""
+    return "noon"
+
+
 async def test_a_call_begins_at_the_end_of_its_input() -> None:
     """While the next one is being written, and each has its result in the order of the blocks."""
     async with entered(add) as calls:
@@ -377,6 +383,22 @@ async def test_an_id_twice_while_tools_run() -> None:
             await begun.wait()
             feed(calls, tool_start(1, "reads", id="toolu_0"), input_delta(1, '{"lines": ["b"'))
     assert ended.is_set()
+
+
+async def test_an_index_again() -> None:
+    """No call is lost if the peer counts its blocks wrongly."""
+    async with entered(now) as calls:
+        feed(calls, message_start(), *called(0, "now"))
+        feed(calls, tool_start(0, "now", id="other"), input_delta(0, "{}"), block_stop(0), *over())
+        assert [(call.id, call.ran) for call in await calls.finish()] == [("toolu_0", True), ("other", True)]
+
+
+async def test_an_id_that_the_api_would_refuse() -> None:
+    """The history is the framework's: it echoes the id that came, and the result must have the same."""
+    async with entered(now) as calls:
+        feed(calls, message_start(), tool_start(0, "now", id="call:0"), input_delta(0, "{}"), block_stop(0), *over())
+        (call,) = await calls.finish()
+    assert call.result == {"type": "tool_result", "tool_use_id": "call:0", "content": "noon"}
 
 
 async def test_an_end_that_is_told_to_who_raises() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -346,11 +347,13 @@ async def test_a_client_s_own_pause_is_no_silence() -> None:
 
 @pytest.mark.anyio
 async def test_an_id_that_utf8_cannot_carry() -> None:
-    """The call and its result have the same id in the history."""
+    """The call and its result have the same legal id in the history."""
     start = '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a\\ud83d","name":"now"}}'
     body: list[Piece] = [message_start(), f"data: {start}\n\n".encode(), input_delta(0, "{}"), block_stop(0), *END]
     run = await finished(LocalAPI(body, [DONE]).transport())
-    assert run.result.messages[2] == results(result("a\ufffd", "noon"))
+    (call,) = run.result.messages[1]["content"]
+    assert re.fullmatch("toolu_[a-z0-9]+", call["id"])
+    assert run.result.messages[2] == results(result(call["id"], "noon"))
 
 
 _ODD_BLOCKS = [

@@ -8,6 +8,7 @@ import datetime as dt
 import enum
 import json
 import math
+import re
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -258,15 +259,14 @@ def test_half_a_surrogate_pair_in_an_invalid_input() -> None:
 
 
 def test_long_invalid_inputs_are_cut_in_the_middle() -> None:
-    """Up to 64 KiB is sent back whole; of more, the beginning, the end, and how much is left out."""
+    """Up to 64 KiB is sent back whole. Of more, the beginning and the end; the note of it is no part of the value."""
     whole = "[" + "x" * (64 * 1024 - 1)
     assert json.loads(invalid_result(an_input(whole))["content"]) == {"INVALID_JSON": whole}
     long = "[" + "ab" * 100_000 + "end"
-    wrapped = json.loads(invalid_result(an_input(long))["content"])["INVALID_JSON"]
-    assert len(wrapped) < 66 * 1024
-    assert wrapped.startswith("[abab")
-    assert wrapped.endswith("ababend")
-    assert f"{len(long) - 64 * 1024} characters left out" in wrapped
+    value, note = invalid_result(an_input(long))["content"].split("\n")
+    half = 32 * 1024
+    assert json.loads(value) == {"INVALID_JSON": long[:half] + long[-half:]}
+    assert note == f"(Left out of this text: characters {half} to {len(long) - half} of {len(long)}.)"
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -464,9 +464,14 @@ def test_golden_errors() -> None:
 
 
 @given(id=st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_ids_are_opaque(id: str) -> None:
-    """An id is what the API says it is, whatever it looks like."""
-    assert answered("x", id=id)["tool_use_id"] == id
+def test_the_id_of_a_result_is_legal_and_tells_calls_apart(id: str) -> None:
+    """A legal id stays; any other has a stand-in, the same each time, which the API takes."""
+    answer_id = answered("x", id=id)["tool_use_id"]
+    if re.fullmatch("[a-zA-Z0-9_-]+", id):
+        assert answer_id == id
+    else:
+        assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", answer_id)
+        assert answer_id == answered("y", id=id)["tool_use_id"] != answered("y", id=f"{id} ")["tool_use_id"]
 
 
 # --- responses --------------------------------------------------------------------------------------------------------

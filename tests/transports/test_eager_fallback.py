@@ -155,7 +155,7 @@ pytestmark = pytest.mark.anyio
 async def test_the_field_is_taken(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     """One request, as it was given, and nothing to tell of."""
     api = Platform(takes=["field"])
-    stream = await streamed(client_of(api, kind), EAGER, UNSAID)
+    stream = await streamed(client_of(api, kind), EAGER, UNSAID, eager=False)
     assert stream.eager == "field"
     (exchange,) = api.exchanges
     assert exchange.body == {**REQUEST, "tools": [EAGER, UNSAID], "stream": True}

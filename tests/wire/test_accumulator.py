@@ -397,7 +397,7 @@ def test_fragments_win_over_an_input_in_the_start() -> None:
     assert accumulator.inputs[0].value == {"city": "Faro"}
 
 
-@pytest.mark.parametrize("placeholder", [{}, None, [], "", "x", 5, [1]])
+@pytest.mark.parametrize("placeholder", [{}, None])
 def test_a_placeholder_is_not_the_input(placeholder: object) -> None:
     """Only a non-empty object can be an input; the usual `{}` says nothing."""
     accumulator = InputAccumulator()
@@ -406,6 +406,20 @@ def test_a_placeholder_is_not_the_input(placeholder: object) -> None:
     told(accumulator, tool_start(1, input=placeholder))
     assert accumulator.inputs[1].partial == {}
     assert told(accumulator, block_stop(1)) == []
+
+
+@pytest.mark.parametrize("given", ["x", '{"city":"Faro"}', 5, True, [1], "", []], ids=str)
+def test_an_input_in_the_start_that_is_no_object_is_invalid(given: object) -> None:
+    """The peer says what the input is, and it is none: the tool must not run on an empty one instead."""
+    accumulator = InputAccumulator()
+    assert told(accumulator, tool_start(0, input=given), block_stop(0)) == ["start 0", "stop 0 invalid"]
+    assert accumulator.inputs[0].partial == {}
+    assert accumulator.inputs[0].wrapped == {"INVALID_JSON": json.dumps(given)}
+    assert accumulator.inputs[0].error is not None
+    assert "not an object" in str(accumulator.inputs[0].error)
+    told(accumulator, tool_start(1, input=given), input_delta(1, '{"a":1}'), block_stop(1))
+    # Some gateways write an empty text or list in place of `{}`, and the input then comes in fragments as usual.
+    assert accumulator.inputs[1].outcome is (Outcome.VALID if given in ("", []) else Outcome.INVALID)
 
 
 def test_calls_inside_message_start() -> None:
@@ -425,14 +439,6 @@ def test_calls_inside_message_start() -> None:
     "event",
     [
         input_delta(9, "x"),
-        input_delta(0, "x") | {"index": None},
-        input_delta(0, "x") | {"index": "0"},
-        input_delta(0, "x") | {"index": 0.0},
-        input_delta(0, "x") | {"index": False},
-        block_delta(0, "input_json_delta"),
-        block_delta(0, "input_json_delta", partial_json=None),
-        block_delta(0, "input_json_delta", partial_json={"a": 1}),
-        block_delta(0, "input_json_delta", partial_json=b"x"),
         tool_start(1) | {"index": None},
         tool_start(1) | {"index": True},
         tool_start(1) | {"content_block": None},
@@ -448,6 +454,58 @@ def test_a_violation_is_noted_and_harms_no_input(event: WireEvent) -> None:
     assert len(accumulator.violations) == 1
     assert told(accumulator, input_delta(0, "1}"), block_stop(0))[-1] == "stop 0 valid"
     assert accumulator.inputs[0].value == {"a": 1}
+
+
+@pytest.mark.parametrize("short", [False, True], ids=["events", "batches"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        input_delta(0, "x") | {"index": None},
+        input_delta(0, "x") | {"index": "0"},
+        input_delta(0, "x") | {"index": 0.0},
+        input_delta(0, "x") | {"index": False},
+        block_delta(0, "input_json_delta"),
+        block_delta(0, "input_json_delta", partial_json=None),
+        block_delta(0, "input_json_delta", partial_json={"a": 1}),
+        block_delta(0, "input_json_delta", partial_json=b"x"),
+        {"type": "content_block_delta", "index": 0, "delta": None},
+        {"type": "content_block_delta", "index": 0, "delta": {"partial_json": "x"}},
+    ],
+    ids=str,
+)
+def test_an_input_that_lacks_a_fragment_is_invalid(event: WireEvent, *, short: bool) -> None:
+    """What comes before and after a lost fragment may well be JSON: `{"amount": 1` and `}` around a lost `0`."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), input_delta(0, '{"amount": 1'))
+    if short:
+        assert accumulator.feed_deltas(iter([event]), None) is event
+    assert told(accumulator, event) == []
+    assert len(accumulator.violations) == 1
+    tool_input = accumulator.inputs[0]
+    assert "lost" in str(tool_input.error)
+    assert told(accumulator, input_delta(0, ', "to": "me"}'), block_stop(0))[-1] == "stop 0 invalid"
+    assert tool_input.partial == {}, "nothing behind the loss is shown, and the number has no known end"
+    assert tool_input.wrapped == {"INVALID_JSON": '{"amount": 1, "to": "me"}'}
+    assert ToolInput.from_dict(tool_input.to_dict()).error == tool_input.error
+    assert accumulator.lost_fragments == 0
+
+
+def test_a_fragment_before_its_block_makes_the_input_invalid() -> None:
+    """The block looks empty, and what follows would prove that it is: but its text is known to be lost."""
+    accumulator = InputAccumulator()
+    told(accumulator, input_delta(0, '{"a":1}'))
+    assert accumulator.lost_fragments == 1
+    assert told(accumulator, tool_start(0), block_stop(0), message_delta("tool_use")) == ["start 0", "stop 0 invalid"]
+    assert accumulator.lost_fragments == 0, "it has a call that answers for it"
+    told(accumulator, message_start(), tool_start(0), input_delta(0, "{}"), block_stop(0))
+    assert accumulator.inputs[0].outcome is Outcome.VALID, "of another message"
+
+
+def test_a_fragment_behind_the_end_of_an_empty_input_makes_it_invalid() -> None:
+    """The end of an empty input is proven by what follows, and this proves the contrary."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), block_stop(0))
+    assert told(accumulator, input_delta(0, '{"a":1}'), message_delta("tool_use")) == ["stop 0 invalid"]
 
 
 @pytest.mark.parametrize("odd", [[], {}, [["tool_use"]], 5, None, True], ids=str)
@@ -480,20 +538,26 @@ def test_a_second_start_ends_the_first() -> None:
     accumulator = InputAccumulator()
     told(accumulator, tool_start(0, "first"), input_delta(0, '{"a":'))
     first = accumulator.inputs[0]
-    assert told(accumulator, tool_start(0, "second")) == ["stop 0 incomplete", "start 0"]
-    assert told(accumulator, input_delta(0, "{}"), block_stop(0)) == ["delta 0 '{}'", "stop 0 valid"]
+    assert told(accumulator, tool_start(0, "second", id="other")) == ["stop 0 incomplete", "start 1"]
+    assert told(accumulator, input_delta(0, "{}"), block_stop(0)) == ["delta 1 '{}'", "stop 1 valid"]
     assert first.raw == '{"a":'
-    assert accumulator.inputs[0].name == "second"
+    assert [input.name for input in accumulator.inputs.values()] == ["first", "second"]
     assert len(accumulator.violations) == 1
 
 
 def test_a_start_after_the_stop_is_another_call() -> None:
-    """An index used again makes a new input; the settled one keeps its value."""
+    """An index used again makes a new input beside the settled one, and later indexes make way for it."""
     accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), input_delta(0, '{"a":1}'), block_stop(0))
-    first = accumulator.inputs[0]
-    assert told(accumulator, tool_start(0), input_delta(0, '{"a":2}'), block_stop(0))[-1] == "stop 0 valid"
-    assert (first.value, accumulator.inputs[0].value) == ({"a": 1}, {"a": 2})
+    for index, number in ((0, 1), (0, 2), (1, 3), (0, 4)):
+        told(accumulator, tool_start(index, id=f"call_{number}"))
+        told(accumulator, input_delta(index, f'{{"a":{number}}}'), block_stop(index))
+    assert {index: input.value for index, input in accumulator.inputs.items()} == {
+        0: {"a": 1},
+        1: {"a": 2},
+        2: {"a": 3},
+        3: {"a": 4},
+    }
+    assert accumulator.violations == ["block index 0 was used again"] * 2
 
 
 def test_an_empty_call_whose_index_starts_again() -> None:
@@ -501,7 +565,7 @@ def test_an_empty_call_whose_index_starts_again() -> None:
     accumulator = InputAccumulator()
     told(accumulator, tool_start(0, "first"), block_stop(0))
     first = accumulator.inputs[0]
-    assert told(accumulator, tool_start(0, "second")) == ["stop 0 valid", "start 0"]
+    assert told(accumulator, tool_start(0, "second")) == ["stop 0 valid", "start 1"]
     assert first.value == {}
 
 

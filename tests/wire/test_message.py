@@ -626,7 +626,7 @@ def outline(assembler: MessageAssembler[ToolInput], events: list[Any]) -> list[A
     """What came of a stream: the events as far as all of them can be told, the inputs, and what was wrong."""
     lines = [(type(event).__name__, getattr(event, "fragment", ""), id_of(event)) for event in events]
     inputs = [input_summary(event.input) for event in events if isinstance(event, InputStop)]
-    return [*lines, *inputs, assembler.violations, assembler.lost_chars]
+    return [*lines, *inputs, assembler.violations, assembler.lost_fragments]
 
 
 def id_of(event: Any) -> str:

@@ -61,6 +61,8 @@ class PlainLines:
                 self._end_line(at_s)
                 if view.error is not None:
                     self._say(at_s, f"error: {clean(view.error)}")
+                if violations := record.get("violations"):
+                    self._say(at_s, f"violations of the protocol by the peer: {violations}")
                 self._say(at_s, status_line(view, at_s).plain)
             case _:
                 if call is not None:

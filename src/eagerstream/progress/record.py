@@ -229,13 +229,22 @@ class UnknownRecord(_Head):
 
 
 class RunStopRecord(_Head):
-    """The last record; `status` is a value of `eagerstream.RunStatus`."""
+    """The last record.
+
+    Attributes:
+        status: A value of `eagerstream.RunStatus`.
+        turns: Number of complete responses.
+        usage: Token counts, as the API names them.
+        error: The error that ended the run, if one did.
+        violations: Number of violations of the protocol by the peer.
+    """
 
     type: Literal["run_stop"]
     status: str
     turns: int
     usage: dict[str, Any]
     error: Fault | None
+    violations: int
 
 
 DeltaRecord: TypeAlias = TextDeltaRecord | ThinkingDeltaRecord | InputDeltaRecord

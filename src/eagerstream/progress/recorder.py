@@ -18,6 +18,7 @@ from ..tools import ToolCall
 from ..wire import (
     BlockStart,
     BlockStop,
+    CitationDelta,
     InputDelta,
     InputStart,
     InputStop,
@@ -98,7 +99,8 @@ class RunRecorder:
         if self._has_ended:
             return
         error = {"type": end.error["type"], "text": end.error["text"]} if end.error else None
-        self._put([self._record("run_stop", status=end.status, turns=end.turns, usage=_object(end.usage), error=error)])
+        fields = {"status": end.status, "turns": end.turns, "usage": _object(end.usage), "error": error}
+        self._put([self._record("run_stop", **fields, violations=end.violations)])
         self._has_ended = True
 
     def block_of(self, call: ToolCall) -> int | None:
@@ -127,6 +129,8 @@ class RunRecorder:
             case TextDelta(index=index, text=text):
                 records, block = self._block(index, "text")
                 return [*records, record("text_delta", block=block, text=text)]
+            case ThinkingDelta(thinking="") | CitationDelta():
+                return []  # a count of tokens; a citation, which its whole block has
             case ThinkingDelta(index=index, thinking=thinking):
                 records, block = self._block(index, "thinking")
                 return [*records, record("thinking_delta", block=block, thinking=thinking)]

@@ -26,16 +26,27 @@ def callable_tools(
     Raises:
         UsageError: A tool cannot be run, two share a name, or the executor and the rest do not go together.
     """
-    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
-        raise UsageError(f"tools must be a list of tools, not {type(tools).__name__}")
     if executor is not None and circuit_breaker is not None:
         raise UsageError("an executor of your own has to ask the circuit_breaker itself")
-    # What runs here is looked at whatever executor there is: a tool that nothing could run is a mistake.
-    found = [as_tool(tool, runs_elsewhere=executor is not None) for tool in tools]
-    toolbox = Toolbox(tool for tool in found if tool is not None)
-    executor = executor or InProcessExecutor(
+    toolbox = toolbox_of(tools, executor)
+    if executor is not None:
+        return toolbox, executor
+    return toolbox, InProcessExecutor(
         toolbox, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
     )
-    if not getattr(executor, "asks_approval", False) and (asking := toolbox.asking_approval()):
+
+
+def toolbox_of(tools: Sequence[ForeignTool | Mapping[str, Any]], executor: Executor | None) -> Toolbox:
+    """Return the tools by name. A tool that nothing could run is refused whatever executor there is.
+
+    Raises:
+        UsageError: As `callable_tools`.
+    """
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a list of tools, not {type(tools).__name__}")
+    found = [as_tool(tool, runs_elsewhere=executor is not None) for tool in tools]
+    toolbox = Toolbox(tool for tool in found if tool is not None)
+    asks = executor is None or getattr(executor, "asks_approval", False)
+    if not asks and (asking := toolbox.asking_approval()):
         raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")
-    return toolbox, executor
+    return toolbox

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from math import inf
 from random import uniform
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
 from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
 from ..growing import GrowingInput
@@ -30,12 +30,12 @@ from ..tools.call import ToolCall
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
 from ..tools.history import count_breakpoints, validate_history
+from ..wire.echo import stand_in_id
 from ..wire.events import Message
 from .cache import with_breakpoints
-from .callable_tools import callable_tools
+from .callable_tools import callable_tools, toolbox_of
 from .policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, OnInterrupt, OnTruncated, Then, ending_of
 from .result import RunResult, RunStatus, add_usage
-from .settle import is_whole_call
 from .turn import Turn
 
 _log = logging.getLogger(__name__)
@@ -47,6 +47,22 @@ _MAX_RESTART_DELAY_S: Final = 30.0
 _MAX_DOUBLINGS: Final = 64
 
 
+class BeforeRequest(Protocol):
+    """Changes a request of a run before it is sent."""
+
+    def __call__(self, request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
+        """Return the parameters to change for this request, `{"tool_choice": {"type": "any"}}` for example, or None.
+
+        Each request starts from the parameters of the run. `tools` may be any tools that `run` takes; calls of this
+        turn find these. `messages` and `stream` cannot be changed. An exception ends the run with that exception.
+
+        Args:
+            request: The body that would be sent, `messages` included. Do not change it.
+            turn: The number of the turn, from 1.
+        """
+        ...
+
+
 class Conversation:
     """What has been said, what is to be sent next, and when it is over.
 
@@ -55,8 +71,10 @@ class Conversation:
         messages: As in the API, or the result of an earlier run, to go on from.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`), and
             definitions of tools that the API itself runs.
+        eager: As for `stream`.
         executor: What runs the calls; the tools in this process where it is None. Bare definitions of tools whose
             schema the API brings need one.
+        before_request: Called before each request, see `BeforeRequest`.
         max_turns: Replies at most. The calls of the last one still run and are answered in the history; status `LIMIT`.
         max_continuations: How often in a row a reply that was paused, or cut and reported, is gone on from.
         max_consecutive_tool_errors: Turns in a row in which every call failed; after so many the run ends, status
@@ -68,7 +86,7 @@ class Conversation:
         restart_delay_s: The pause before the first of them, in seconds; each further one is twice as long, up to 30 s.
         cache: `"auto"` places cache breakpoints that move along with the history, as far as the API's four reach.
         limits, max_concurrency, circuit_breaker: For the executor in this process.
-        parameters: Everything else that the API takes.
+        parameters: Everything else that the API takes. A `tool_choice` that forces a call holds for the first request.
 
     Raises:
         UsageError: A setting is out of range, a tool cannot be run, or two share a name.
@@ -85,7 +103,9 @@ class Conversation:
         max_tokens: int,
         messages: Sequence[Mapping[str, Any]] | RunResult,
         tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+        eager: bool = True,
         executor: Executor | None = None,
+        before_request: BeforeRequest | None = None,
         max_turns: int | None = None,
         max_continuations: int = MAX_CONTINUATIONS,
         max_consecutive_tool_errors: int | None = None,
@@ -100,7 +120,7 @@ class Conversation:
         circuit_breaker: CircuitBreaker | None = None,
         **parameters: Any,
     ) -> None:
-        if misplaced := sorted({"buffer", "eager_fallback", "parser", "min_interval_s", "min_chars"} & set(parameters)):
+        if misplaced := sorted(_OPTIONS_OF_STREAM & set(parameters)):
             raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
         if not isinstance(limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(limits).__name__}")
@@ -131,7 +151,13 @@ class Conversation:
         self._awaits_reply = False
         self.failure: LimitError | None = None
         """What the run is to raise once its last turn is closed."""
-        self._request = request_parameters(model, max_tokens, tools, parameters)
+        self._eager = eager
+        self._tools = tools
+        self._given_executor = executor
+        self._before_request = before_request
+        self._parameters = request_parameters(model, max_tokens, tools, parameters, eager=eager)
+        self._request = self._parameters  # of the turn under way
+        self._prepared = 0  # the number of that turn
         self._max_turns = max_turns
         self._max_continuations = max_continuations
         self._max_consecutive_tool_errors = max_consecutive_tool_errors
@@ -154,7 +180,7 @@ class Conversation:
     @property
     def model(self) -> str:
         """The model that is asked."""
-        return str(self._request["model"])
+        return str(self._parameters["model"])
 
     @property
     def _has_ended(self) -> bool:
@@ -181,6 +207,7 @@ class Conversation:
         self.close_turn()
         if self._has_ended:
             raise UsageError(f"the conversation has ended: {self.result.status.value}")
+        self._prepare(self._turns + (not self.retries))
         self._check_history()
         self._awaits_reply = True
         request = {**self._request, "messages": list(self.result.messages)}
@@ -190,12 +217,41 @@ class Conversation:
             request["container"] = _with_container(request.get("container"), self.result.container)
         return with_breakpoints(request) if self._caches else request
 
+    def _prepare(self, turn: int) -> None:
+        """Find the parameters of the request of a turn; one that is sent again keeps them."""
+        if turn == self._prepared:
+            return
+        request = dict(self._parameters)
+        choice = request.get("tool_choice")
+        if turn > 1 and isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
+            # A model that must call a tool in each response can never end its turn.
+            request["tool_choice"] = {name: value for name, value in choice.items() if name != "name"} | {
+                "type": "auto"
+            }
+        if self._before_request is not None:
+            asked = self._before_request({**request, "messages": list(self.result.messages)}, turn)
+            request = self._changed(request, asked or {})
+        self._request = request
+        self._prepared = turn
+
+    def _changed(self, request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters of a request with what its hook changes, and its tools ready to be called."""
+        if not isinstance(changes, Mapping):
+            raise UsageError(f"before_request must return the parameters to change, not {type(changes).__name__}")
+        if wrong := sorted({"messages", "stream", *_OPTIONS_OF_STREAM} & set(changes)):
+            raise UsageError(f"before_request cannot change {', '.join(wrong)}")
+        tools = changes.get("tools", self._tools)
+        self.tools.replace(toolbox_of(tools, self._given_executor))
+        merged = {**request, **changes}
+        _check_count("max_tokens", merged["max_tokens"], least=0)
+        others = {name: value for name, value in merged.items() if name not in ("model", "max_tokens", "tools")}
+        return request_parameters(merged["model"], merged["max_tokens"], tools, others, eager=self._eager)
+
     def take(self, stream: MessageStream) -> Turn:
         """The turn that a whole reply makes, for those who drive the conversation by hand.
 
         Raises:
             UsageError: The reply has not been read to its end, or no request was made for it.
-            ProtocolError: Two calls have the same id.
             LimitError: The reply was cut, with `on_truncated="raise"`; none of its calls was run.
         """
         if not self._awaits_reply:
@@ -203,14 +259,9 @@ class Conversation:
         if not stream.is_whole:
             raise UsageError("the stream has not been read to its end: iterate over it, or await stream.finish()")
         turn = self.begin()
-        try:
-            for index in sorted(stream.inputs):
-                if stream.inputs[index].kind == "tool_use":
-                    self.add_call(turn, stream.inputs[index])
-        except ProtocolError:
-            self.abandon(stream.message, RunStatus.ERROR)
-            turn.close()
-            raise
+        for index in sorted(stream.inputs):
+            if stream.inputs[index].kind == "tool_use":
+                self.add_call(turn, stream.inputs[index])
         self.end(turn, stream.message)
         if self.failure is not None or not turn.calls:
             turn.close()
@@ -227,22 +278,19 @@ class Conversation:
         self._turn = Turn(self._turns, executor=self.executor, limits=self._limits, on_close=self._closed)
         return self._turn
 
-    def add_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
-        """A new call of the turn, for a finished input.
+    def add_call(self, turn: Turn, input: GrowingInput) -> ToolCall:
+        """A new call of the turn, for an input that begins or has ended.
 
-        None where it has no id or no name: it cannot be answered, and is left out.
-
-        Raises:
-            ProtocolError: Another call of the conversation has the same id.
+        If an earlier turn has a call of the same id (some gateways count from 0 in each response), the history gets
+        another one for it: the API refuses an id that comes twice.
         """
-        if not is_whole_call(input.block):
-            _log.warning("a call without an id or a name is left out: it could not be answered")
-            return None
-        if input.id in self._ids:
-            raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
-        self._ids.add(input.id)
-        call = turn.add(input)
+        while input.echo_id in self._ids:
+            input.echo_id = stand_in_id(f"{input.echo_id} {turn.number} {input.index}", input.kind)
+        self._ids.add(input.echo_id)
         tool = self.tools.find(input.block)
+        if tool is not None and tool.name == input.name:
+            input.echo_name = input.name  # the API takes it in the definition, too
+        call = turn.add(input)
         call.idempotent = tool is not None and tool.idempotent
         self.result.calls.append(call)
         if tool is not None and tool.guard is not None and input.value is not None:
@@ -320,7 +368,7 @@ class Conversation:
 
     def forget(self, turn: Turn) -> None:
         """Calls of the turn do not count any more: others may have their ids."""
-        self._ids -= {call.id for call in turn.calls}
+        self._ids -= {call.input.echo_id for call in turn.calls}
 
     def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
         """How a reply with this stop reason ends the turn."""
@@ -392,7 +440,7 @@ class Conversation:
         results = [call for call in turn.calls if call.in_history]
         if turn.ending is INTERRUPTED:
             if not turn.history:
-                self.forget(turn)  # nothing of it stays after all
+                self.forget(turn)  # nothing of it ran after all: whatever ran stays
         elif results:
             self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
             if self._failed_turns == self._max_consecutive_tool_errors and not self._has_ended:
@@ -403,6 +451,11 @@ class Conversation:
         faults = validate_history(self.result.messages, self._request.get("tools"), system_breakpoints=system)
         if faults:
             raise HistoryError(faults)
+
+
+_OPTIONS_OF_STREAM: Final = frozenset(
+    {"buffer", "clock", "eager_fallback", "invalid_key", "parser", "min_interval_s", "min_chars"}
+)
 
 
 def _check_count(name: str, count: object, *, least: int) -> None:

@@ -19,12 +19,21 @@ from ..tools.call import ToolCall
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
 from ..tools.results import NOT_RUN
-from ..wire import InputAccumulator, InputDelta, InputFragment, InputStart, InputStop, ParserFactory, PartialJSON
+from ..wire import (
+    INVALID_JSON,
+    InputAccumulator,
+    InputDelta,
+    InputFragment,
+    InputStart,
+    InputStop,
+    ParserFactory,
+    PartialJSON,
+)
 from ..wire.decoding import to_wire_event
 from ..wire.events import InputEvent
 from .callable_tools import callable_tools
 from .policy import BROKEN_OFF, Begins, Ending, ending_of
-from .settle import answer, is_whole_call
+from .settle import answer
 from .starts import CallStarts
 from .turn import Turn, execute
 
@@ -53,7 +62,7 @@ class EarlyCalls:
         tools: As for `run`.
         executor: What runs the calls; the tools in this process where it is None.
         max_concurrency, circuit_breaker: For the executor in this process.
-        limits, parser: As for `stream`.
+        limits, parser, invalid_key: As for `stream`.
         on_start: Told each call whose tool is called.
         on_progress: Told a call, and how far its tool is.
         on_stop: Told each call that has been answered.
@@ -71,6 +80,7 @@ class EarlyCalls:
         circuit_breaker: CircuitBreaker | None = None,
         limits: Limits = DEFAULT_LIMITS,
         parser: ParserFactory = PartialJSON,
+        invalid_key: str = INVALID_JSON,
         on_start: Callable[[ToolCall], object] = _tell_nobody,
         on_progress: Callable[[ToolCall, Any], object] = _tell_nobody,
         on_stop: Callable[[ToolCall], object] = _tell_nobody,
@@ -79,7 +89,9 @@ class EarlyCalls:
             tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
         )
         self._limits = limits
-        self._accumulator = InputAccumulator(parser=parser, limits=limits, input_type=GrowingInput)
+        self._accumulator = InputAccumulator(
+            parser=parser, limits=limits, input_type=GrowingInput, invalid_key=invalid_key
+        )
         self._on_start = on_start
         self._on_progress = on_progress
         self._on_stop = on_stop
@@ -87,7 +99,7 @@ class EarlyCalls:
         self._running: dict[ToolCall, anyio.CancelScope] = {}
         self._by_id: dict[str, ToolCall] = {}
         self._stopped: set[ToolCall] = set()  # whose end was told
-        self._doubles: set[GrowingInput] = set()  # whose id is another's: that was told
+        self._doubles: set[GrowingInput] = set()  # their id is another's, and the error was raised
         self._number = 0
         self._has_begun = False
         self._stop_reason: str | None = None
@@ -154,7 +166,7 @@ class EarlyCalls:
 
         Raises:
             LimitError, UsageError: As `InputAccumulator.feed`.
-            ProtocolError: Two calls of a reply have the same id.
+            ProtocolError: Two calls of a response have the same id.
         """
         if self._tasks is None:
             raise UsageError("enter the calls first: async with EarlyCalls(...) as calls")
@@ -249,14 +261,16 @@ class EarlyCalls:
         return events
 
     def _add(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
-        if not is_whole_call(input.block):
+        # The history is the framework's. It echoes id and name as they came, so no stand-in can help.
+        if not all(isinstance(input.block.get(name), str) and input.block[name] for name in ("id", "name")):
             _log.warning("a call without an id or a name is left out: it could not be answered")
             return None
         if input in self._doubles:
             return None
-        if any(call.id == input.id for call in turn.calls):
+        if input.repeats_id:
             self._doubles.add(input)
             raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
+        input.echo_id = input.id
         call = self._by_id[input.id] = turn.add(input)
         tool = self.tools.find(input.block)
         call.idempotent = tool is not None and tool.idempotent

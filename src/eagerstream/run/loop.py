@@ -23,9 +23,9 @@ from ..tools.foreign import ForeignTool
 from ..tools.results import NOT_RUN
 from ..transports import as_transport
 from ..transports.eager_fallback import EagerFallback, EagerForm
-from ..wire import Outcome, ParserFactory, PartialJSON
+from ..wire import INVALID_JSON, Outcome, ParserFactory, PartialJSON
 from ..wire.events import Message
-from .conversation import MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, Conversation
+from .conversation import MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, BeforeRequest, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from .latency import RunLatency
 from .marks import RunMarks
@@ -43,8 +43,10 @@ def run(
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]] | RunResult,
     tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
+    eager: bool = True,
     eager_fallback: Literal["auto"] | None = "auto",
     executor: Executor | None = None,
+    before_request: BeforeRequest | None = None,
     max_turns: int | None = None,
     max_continuations: int = MAX_CONTINUATIONS,
     max_consecutive_tool_errors: int | None = None,
@@ -58,6 +60,7 @@ def run(
     circuit_breaker: CircuitBreaker | None = None,
     limits: Limits = DEFAULT_LIMITS,
     parser: ParserFactory = PartialJSON,
+    invalid_key: str = INVALID_JSON,
     buffer: BufferMode = "merge",
     min_interval_s: float = 0.0,
     min_chars: int = 0,
@@ -82,7 +85,11 @@ def run(
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
             of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, see
             `eagerstream.builtin.server_tools`.
+        eager: As for `stream`.
         eager_fallback: As for `stream`, for each request; `Run.eager` tells.
+        before_request: Called before each request, see `BeforeRequest`. It may change the model, the tools,
+            `max_tokens`, `system`, `tool_choice` and other parameters of that request. A request that is sent again
+            because the response broke off keeps the changes.
         executor: What runs the calls; the tools in this process where it is None. With one, tools whose schema the API
             brings (`bash_20250124`) may be bare definitions: it is to know them.
         max_turns: Replies at most. The calls of the last turn still run and are answered in the history; status
@@ -109,7 +116,9 @@ def run(
         circuit_breaker: Leaves tools alone for a while that fail again and again; it can be asked how each tool is. A
             call of such a tool is answered with an error at once. None for none.
         clock: Tells the time to `Run.latency`, in seconds; never falling.
-        limits, parser, buffer, min_interval_s, min_chars, parameters: As for `stream`.
+        limits, parser, invalid_key, buffer, min_interval_s, min_chars: As for `stream`.
+        parameters: As for `stream`. A `tool_choice` that forces a call (`any`, `tool`) holds for the first request;
+            after that it is `auto`, or the model could never end its turn.
 
     Raises:
         UsageError: The client is of the wrong kind, a tool cannot be run, two share a name, or a setting is out of
@@ -121,7 +130,9 @@ def run(
         max_tokens=max_tokens,
         messages=messages,
         tools=tools,
+        eager=eager,
         executor=executor,
+        before_request=before_request,
         max_turns=max_turns,
         max_continuations=max_continuations,
         max_consecutive_tool_errors=max_consecutive_tool_errors,
@@ -141,8 +152,10 @@ def run(
     )
     transport = EagerFallback(as_transport(client), client, eager_fallback)
     marks = RunMarks(clock=clock, max_concurrency=max_concurrency)
-    return Run(transport, conversation, events, limits=limits, parser=parser, marks=marks)
+    return Run(transport, conversation, events, limits=limits, parser=parser, invalid_key=invalid_key, marks=marks)
 
+
+_MAX_VIOLATIONS: Final = 1_000
 
 _LAST_WORDS_S: Final = 5.0
 """How long an error waits for tools whose input broke off."""
@@ -165,6 +178,7 @@ class Run(EventFeed[RunEvent]):
         *,
         limits: Limits,
         parser: ParserFactory,
+        invalid_key: str,
         marks: RunMarks,
     ) -> None:
         super().__init__(events)
@@ -172,7 +186,9 @@ class Run(EventFeed[RunEvent]):
         self._conversation = conversation
         self._limits = limits
         self._parser = parser
+        self._invalid_key = invalid_key
         self._marks = marks
+        self._violations: list[str] = []
         self._turn: Turn | None = None
         self._reply: IncomingReply | None = None
         self._pause: anyio.CancelScope | None = None  # before a request is sent again
@@ -201,6 +217,11 @@ class Run(EventFeed[RunEvent]):
     def turn(self) -> int:
         """The number of the turn under way, or of the last one; 0 before the first."""
         return self._turn.number if self._turn is not None else 0
+
+    @property
+    def violations(self) -> Sequence[str]:
+        """The violations of the protocol by the peer so far, in words that quote no model; the first 1,000."""
+        return self._violations
 
     @property
     def eager(self) -> EagerForm | None:
@@ -285,10 +306,14 @@ class Run(EventFeed[RunEvent]):
             give_up=self._give_up,
             parser=self._parser,
             limits=self._limits,
+            invalid_key=self._invalid_key,
             clock=self._marks.clock,
         )
         self._marks.begin(turn.number, reply.marks)
-        error = await reply.read(self._transport, request)
+        try:
+            error = await reply.read(self._transport, request)
+        finally:
+            self._violations += reply.violations[: _MAX_VIOLATIONS - len(self._violations)]
         delay_s = 0.0
         if self._is_cancelled and not reply.is_whole:
             conversation.end(turn, reply.message, CANCELLED)
@@ -342,7 +367,7 @@ class Run(EventFeed[RunEvent]):
     def _how_it_ended(self) -> FeedEnd:
         result = self.result
         error = {"type": str(result.error["type"]), "text": str(result.error["text"])} if result.error else None
-        return FeedEnd(result.status.value, result.turns, result.usage, error)
+        return FeedEnd(result.status.value, result.turns, result.usage, error, len(self._violations))
 
     def _close(self) -> None:
         is_closed = self._turn is None or self._turn.is_closed

@@ -53,7 +53,7 @@ class IncomingReply:
         expect: Told each input at whose end a call is likely to begin.
         admit: Told each call that may begin.
         give_up: Told the calls whose results nobody wants any more.
-        parser, limits: As for `MessageAssembler`.
+        parser, limits, invalid_key: As for `MessageAssembler`.
         clock: Tells the time to the marks.
 
     Attributes:
@@ -72,6 +72,7 @@ class IncomingReply:
         give_up: Callable[[Iterable[ToolCall]], object],
         parser: ParserFactory,
         limits: Limits,
+        invalid_key: str,
         clock: Clock,
     ) -> None:
         self.is_cut = False
@@ -82,7 +83,11 @@ class IncomingReply:
         self._give_up = give_up
         self._limits = limits
         self._assembler = MessageAssembler(
-            parser=parser, limits=limits, input_type=GrowingInput, messages=conversation.result.messages
+            parser=parser,
+            limits=limits,
+            input_type=GrowingInput,
+            invalid_key=invalid_key,
+            messages=conversation.result.messages,
         )
         self.marks = ReplyMarks(self._assembler, clock)
         self._scope = anyio.CancelScope()
@@ -102,6 +107,11 @@ class IncomingReply:
     def message(self) -> Message:
         """The assistant message as far as it has come and counts."""
         return self._assembler.message if self._voided is None else self._voided
+
+    @property
+    def violations(self) -> list[str]:
+        """What the peer did against the protocol so far."""
+        return self._assembler.violations
 
     @property
     def is_whole(self) -> bool:
@@ -141,7 +151,7 @@ class IncomingReply:
             if self._reply is None:
                 raise
             return error
-        if self._assembler.lost_chars and not self._starts.is_stopped:
+        if self._assembler.lost_fragments and not self._starts.is_stopped:
             return ProtocolError("a call of the reply came without its beginning")
         return None
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ..tools.call import ToolCall
 from ..tools.results import CANCELLED, NOT_RUN
 from ..wire import Outcome, encodable
-from ..wire.accumulator import TOOL_BLOCKS
 from ..wire.events import Block, Message
 from ..wire.server_tools import SERVER_CALLS
 from .policy import Keeps
@@ -32,10 +29,10 @@ def settle(message: Message, calls: Sequence[ToolCall], keeps: Keeps = Keeps.WHO
     if not content:
         return []
     history: list[Message] = [{"role": "assistant", "content": content}]
-    echoed = {block.get("id") for block in content if block.get("type") == "tool_use"}
+    echoed = {block["id"] for block in content if block["type"] == "tool_use"}
     results: list[Block] = []
     for call in calls:
-        if call.id in echoed and call.result is not None:
+        if call.input.echo_id in echoed and call.result is not None:
             call.in_history = True
             results.append(call.result)
     if results:
@@ -52,11 +49,11 @@ def kept_blocks(message: Message, calls: Sequence[ToolCall], keeps: Keeps) -> li
     if keeps is Keeps.TEXT and not ran:
         content = [block for block in content if block.get("type") == "text"]
     elif keeps is Keeps.UP_TO_CUT_CALL:
-        content = _up_to_last_call(content, {call.id for call in calls})
+        content = _up_to_last_call(content, {call.input.echo_id for call in calls})
     elif keeps in (Keeps.UP_TO_LAST_CALL, Keeps.CUT):
         # A call that had begun on its streaming parameters stays although it was cut, and so does one that a guard cut.
         whole = (call for call in calls if call.ran or call.rejected or call.input.outcome is not Outcome.INCOMPLETE)
-        content = _up_to_last_call(content, {call.id for call in whole})
+        content = _up_to_last_call(content, {call.input.echo_id for call in whole})
     return [encodable(block) for block in _sendable(content, message.get("stop_reason"))]
 
 
@@ -72,14 +69,12 @@ def answer(call: ToolCall) -> None:
 
 def _up_to_last_call(content: Sequence[Block], ids: set[str]) -> list[Block]:
     """All of a reply that broke off up to the last of these calls, and no other call."""
-    left = set(ids)
     kept: list[Block] = []
     end = 0
     for block in content:
         if block.get("type") != "tool_use":
             kept.append(block)
-        elif block.get("id") in left:
-            left.remove(str(block["id"]))  # a peer that gives an id twice may be what broke the reply off
+        elif block["id"] in ids:
             kept.append(block)
             end = len(kept)
     return kept[:end]
@@ -136,23 +131,11 @@ def _mended(block: Block) -> Block | None:
         return None
     if kind in ("text", "thinking") and not isinstance(block.get(kind), str):
         return None
-    if kind in TOOL_BLOCKS and not is_whole_call(block):
-        return None
-    if not _has_json_form({name: value for name, value in block.items() if name != "input"}):
-        return None
     if "cache_control" in block:  # marks are ours to make, and the API allows four
         block = {name: value for name, value in block.items() if name != "cache_control"}
     if kind == "thinking" and not isinstance(block.get("signature"), str):
         return {**block, "signature": ""}
     return block
-
-
-def _has_json_form(value: object) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:  # an infinity, or an integer of thousands of digits
-        return False
-    return True
 
 
 def _without_result(content: Sequence[Block]) -> set[object]:
@@ -167,8 +150,3 @@ def _without_result(content: Sequence[Block]) -> set[object]:
 def _is_empty_text(block: Block) -> bool:
     # The API refuses to take back what it sent: a text block of nothing, or of white space.
     return block["type"] == "text" and (not block["text"] or block["text"].isspace())
-
-
-def is_whole_call(block: Mapping[str, Any]) -> bool:
-    """It says which tool, and what to answer to."""
-    return all(isinstance(block.get(name), str) and block[name] for name in ("id", "name"))

@@ -10,7 +10,7 @@ from ..growing import GrowingInput
 from ..limits import Limits
 from ..tools.call import CallState, ToolCall
 from ..tools.executor import Executor
-from ..tools.results import CANCELLED, NOT_RUN
+from ..tools.results import CANCELLED, NOT_RUN, REPEATED
 from ..wire import Outcome
 from ..wire.events import Block, Message
 from .policy import Begins, Ending
@@ -65,10 +65,12 @@ class Turn:
         return self._by_input.get(input)
 
     def add(self, input: GrowingInput) -> ToolCall:
-        """A call of this turn."""
+        """A call of this turn. One whose id another call of the response has is refused: it may be the same call."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
         self.calls.append(call)
         self._by_input[input] = call
+        if input.repeats_id:
+            call.refuse(REPEATED)
         return call
 
     def withdraw(self, begins: Begins) -> None:
@@ -144,7 +146,7 @@ class Turn:
         content = message["content"]
         given_up = {block.get("id") for block in content[: taken_over(content)]}
         for call in self.calls:
-            if call.id in given_up:
+            if call.input.echo_id in given_up:
                 call.failed_groups = {}
                 if not call.ran:
                     call.withdraw(NOT_RUN)

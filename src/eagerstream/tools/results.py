@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..redaction import without_middle
-from ..wire import INVALID_JSON, JSON, Outcome, ToolInput, encodable
+from ..wire import JSON, Outcome, ToolInput, encodable
 from ..wire.events import Block
 from .content import dump_json, is_content_block, text_block, to_json
 from .response import ToolResponse, ToolStatus
@@ -19,6 +19,8 @@ _MAX_MEDIA_CHARS: Final = 24 * 1024 * 1024
 """Images and documents of one result: with more, the request would be over the API's 32 MB."""
 
 CUT_OFF: Final = "Not executed: the input of this call was cut off before its JSON was complete."
+LOST: Final = "Not executed: a part of the input of this call was lost on its way."
+REPEATED: Final = "Not executed: an earlier call of this response has the same id."
 NOT_RUN: Final = "Not executed: the reply ended before this call was run."
 CANCELLED: Final = "The run was cancelled while this tool was running: it may have done a part of its work."
 
@@ -59,7 +61,9 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
         if left_out:
             content = [*content, text_block(f"(Left out, since an error takes text only: {', '.join(left_out)}.)")]
         content = content or "Error"  # the API refuses an error without a word
-    return tool_result(input.id, _fitted(content, max_chars), is_error=is_error, toolset_name=call.get("toolset_name"))
+    return tool_result(
+        input.echo_id, _fitted(content, max_chars), is_error=is_error, toolset_name=call.get("toolset_name")
+    )
 
 
 def _sound(block: Any) -> Block:
@@ -80,14 +84,23 @@ def _is_empty(block: Block) -> bool:
 
 
 def invalid_result(input: ToolInput) -> Block:
-    """The answer to a call whose input is not usable: the model's own text, wrapped, for it to see its mistake.
+    """Return the answer to a call whose input is not usable: the model's own text, wrapped, to show its mistake.
 
-    Of an input that was cut off this is said, too.
+    Behind the wrapped text, and never inside it, the answer says if its middle is left out, and if the input was cut
+    off or lost on its way.
     """
-    raw = without_middle(input.raw, _MAX_RAW_CHARS)
-    wrapped = json.dumps({INVALID_JSON: encodable(raw)}, ensure_ascii=False)
-    text = wrapped if input.outcome is Outcome.INVALID else f"{wrapped}\n{CUT_OFF}"
-    return tool_result(input.id, text, is_error=True, toolset_name=input.block.get("toolset_name"))
+    raw = encodable(input.raw)
+    notes: list[str] = []
+    if len(raw) > _MAX_RAW_CHARS:
+        half = _MAX_RAW_CHARS // 2
+        notes.append(f"(Left out of this text: characters {half} to {len(raw) - half} of {len(raw)}.)")
+        raw = raw[:half] + raw[-half:]
+    if input.is_damaged:
+        notes.append(LOST)
+    elif input.outcome is not Outcome.INVALID:
+        notes.append(CUT_OFF)
+    text = "\n".join([json.dumps({input.invalid_key: raw}, ensure_ascii=False), *notes])
+    return tool_result(input.echo_id, text, is_error=True, toolset_name=input.block.get("toolset_name"))
 
 
 def begun_result(input: ToolInput, said: str | list[Block], *, why: str | None, max_chars: int) -> Block:

@@ -29,6 +29,10 @@ class Toolbox:
         yield from self._tools.values()
         yield from self._toolsets.values()
 
+    def replace(self, other: Toolbox) -> None:
+        """Hold the tools of `other` from now on. An executor that was given this toolbox runs them."""
+        self._tools, self._toolsets = other._tools, other._toolsets
+
     @property
     def names(self) -> list[str]:
         """The names that a call can have, sorted; those of toolsets' members are not known here."""

@@ -31,13 +31,10 @@ import anyio
 
 from ..errors import APIError, StreamInterrupted, UsageError
 from ..limits import Limits
-from ..tool_kind import EAGER_FIELD, LEGACY_BETA, tool_kind
+from ..tool_kind import EAGER_FIELD, LEGACY_BETA, forbids_legacy_beta, tool_kind
 from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in
 
 _log = logging.getLogger(__name__)
-
-_NOT_UNDER_THE_BETA: Final = ("computer_toolset_", "browser_toolset_")
-"""Kinds of tools beside which the API refuses the beta."""
 
 _Opening: TypeAlias = AbstractAsyncContextManager[Reply]
 
@@ -193,7 +190,7 @@ class EagerFallback(Transport):
         if not (said and self._falls_back):
             return [_Form.FIELD]
         forms = [_Form.FIELD]
-        is_forbidden = any(tool_kind(tool).startswith(_NOT_UNDER_THE_BETA) for tool in request["tools"])
+        is_forbidden = any(forbids_legacy_beta(tool_kind(tool)) for tool in request["tools"])
         if True in said and False not in said and not is_forbidden:
             forms.append(_Form.HEADER)
         betas = (*(request.get("betas") or ()), *betas_in(_headers(request)), *self._transport.default_betas)

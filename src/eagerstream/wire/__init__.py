@@ -9,6 +9,7 @@ from .decoding import FragmentDecoder, WireDecoder, decode_event
 from .events import (
     BlockStart,
     BlockStop,
+    CitationDelta,
     ContentBlockDeltaData,
     ContentBlockStartData,
     ContentBlockStopData,
@@ -43,6 +44,7 @@ __all__ = [
     "AWSEventStreamDecoder",
     "BlockStart",
     "BlockStop",
+    "CitationDelta",
     "ContentBlockDeltaData",
     "ContentBlockStartData",
     "ContentBlockStopData",

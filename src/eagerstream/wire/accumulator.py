@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic
 
-from ..errors import LimitError
+from ..errors import LimitError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from .decoding import to_wire_event
 from .events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, ServerToolUse, WireEvent
 from .mypyc import mypyc_attr
 from .partial_json import PartialJSON
 from .server_tools import SERVER_CALLS
-from .tool_input import Outcome, ParserFactory, ToolInput
+from .tool_input import INVALID_JSON, Outcome, ParserFactory, ToolInput
 from .type_variables import InputT
 
 TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send what has no hash
@@ -42,17 +42,24 @@ def check_block_count(count: int, limits: Limits) -> None:
 class InputAccumulator(Generic[InputT]):
     """Follows every tool input of a message; one accumulator takes one message after another.
 
-    What the peer does wrong never raises and never mixes inputs: it is ignored, and noted in `violations`.
+    What the peer does wrong never raises and never mixes inputs: it is noted in `violations`. An input that lacks a
+    fragment because of it is `INVALID`.
 
     Args:
         parser: Makes the parser of each input; `PartialJSON` by default.
-        limits: Bounds on each input, and on their number.
+        limits: Bounds on each input, and on the number of blocks.
         input_type: A subclass of `ToolInput` to make instead.
+        invalid_key: The key under which an input that is not usable goes back to the model.
 
     Attributes:
-        inputs: Block index to input, of the message under way.
+        inputs: Block index to input, of the message under way. An index that the peer uses again counts as the next
+            free one.
         violations: What the peer did against the protocol, in words; the first 100.
-        lost_chars: Characters of inputs whose block was never opened: a part of the message was lost on the way.
+        lost_fragments: Fragments that belong to no input: the start of a call was lost on the way.
+        places: Block index of the peer to the one that its newest block has in `inputs`.
+
+    Raises:
+        UsageError: `invalid_key` is empty, or not a string.
     """
 
     def __init__(
@@ -61,16 +68,26 @@ class InputAccumulator(Generic[InputT]):
         parser: ParserFactory = PartialJSON,
         limits: Limits = DEFAULT_LIMITS,
         input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
+        invalid_key: str = INVALID_JSON,
     ) -> None:
+        key: object = invalid_key
+        if not isinstance(key, str) or not key:
+            raise UsageError(f"invalid_key must be a key of JSON, not {invalid_key!r:.80}")
         self.inputs: dict[int, InputT] = {}
         self.violations: list[str] = []
-        self.lost_chars = 0
+        self.lost_fragments = 0
+        self.places: dict[int, int] = {}
         self._parser = parser
         self._limits = limits
         self._input_type = input_type
-        self._open: dict[int, InputT] = {}
-        self._empty: list[InputT] = []  # closed without any text: settled by what comes next
+        self._invalid_key = invalid_key
+        self._open: dict[int, InputT] = {}  # by the index of the peer
+        self._empty: list[tuple[int, InputT]] = []  # closed without any text: settled by what comes next
         self._count = 0
+        self._taken: set[int] = set()  # keys of `inputs`, and those of blocks that are no calls
+        self._last_place = -1  # the highest of them
+        self._ids: set[str] = set()
+        self._lost: dict[int, int] = {}  # fragments whose block has not started, by the index of the peer
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[InputT]]:
         """What one wire event means for the inputs: usually nothing, or one event.
@@ -81,7 +98,7 @@ class InputAccumulator(Generic[InputT]):
             event: A wire event as a mapping, or an event object of the anthropic package.
 
         Raises:
-            LimitError: More than `Limits.max_blocks` inputs in one message.
+            LimitError: More than `Limits.max_blocks` blocks in one message.
             UsageError: `event` is neither a mapping nor an event object.
         """
         if type(event) is tuple:
@@ -90,9 +107,12 @@ class InputAccumulator(Generic[InputT]):
         kind = data.get("type")
         if kind == "content_block_delta":
             delta = data.get("delta")
-            if not isinstance(delta, Mapping) or delta.get("type") != "input_json_delta":
-                return []
-            return self.feed_fragment(data.get("index"), delta.get("partial_json"))
+            kind = delta.get("type") if isinstance(delta, Mapping) else None
+            if isinstance(delta, Mapping) and kind == "input_json_delta":
+                return self.feed_fragment(data.get("index"), delta.get("partial_json"))
+            if not isinstance(kind, str):
+                self._lose_delta(data.get("index"))
+            return []
         match kind:
             case "content_block_start":
                 return self._feed_start(data)
@@ -109,30 +129,46 @@ class InputAccumulator(Generic[InputT]):
             case _:
                 return []
 
-    def close(self, stop_reason: str | None = None) -> list[InputEvent[InputT]]:
-        """No more events: settles what is still open. A closed empty input is whole if the model itself stopped."""
+    def close(self, stop_reason: str | None = None, *, cut: bool = False) -> list[InputEvent[InputT]]:
+        """Settle what is still open: no more events come. A closed empty input is whole if the model itself stopped.
+
+        Args:
+            stop_reason: The reason why the message stopped.
+            cut: The message did not come to its end, so an open block is no violation of the peer.
+        """
         events = self._settle_empty(whole=stop_reason in _ENDED_BY_THE_MODEL)
         for input in self._open.values():
-            self._note(f"block {input.index} was never closed")
+            if not cut:
+                self._note(f"block {input.index} was never closed")
             events.append(self._settle(input, whole=False))
         self._open.clear()
         return events
 
     def _feed_message_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         message = data.get("message")
-        content = message.get("content") if isinstance(message, Mapping) else None
+        message = message if isinstance(message, Mapping) else {}
+        content = message.get("content")
         content = content if isinstance(content, list) else []
         check_block_count(len(content), self._limits)
         events = self.close()
         self.inputs.clear()
+        self.places.clear()
+        self._taken.clear()
+        self._last_place = -1
+        self._ids.clear()
+        self._lost.clear()
         self._count = 0
         for index, block in enumerate(content):
             if not isinstance(block, Mapping):
                 continue
             events += self._settle_empty(whole=True)  # the block after it proves that it was whole
+            place = self._take_place(index)
             if block.get("type") in TOOL_BLOCKS:
-                events += self._start(index, block)
+                events += self._start(index, place, block)
                 events += self._feed_stop({"index": index})
+        reason = message.get("stop_reason")
+        if reason is not None:
+            events += self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
         return events
 
     def _feed_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
@@ -146,24 +182,51 @@ class InputAccumulator(Generic[InputT]):
         if index in self._open:
             self._note(f"block {index} started again before it was closed")
             events.append(self._settle(self._open.pop(index), whole=False))
+        elif index in self.places:
+            self._note(f"block index {index} was used again")
+        place = self._take_place(index)
         if block.get("type") in TOOL_BLOCKS:
-            events += self._start(index, block)
+            events += self._start(index, place, block)
         return events
 
-    def _start(self, index: int, block: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+    def _take_place(self, index: int) -> int:
+        """The index of a new block in `inputs`: the peer's own unless an earlier block has it."""
         self._count += 1
-        input = self._input_type(index, block, parser=self._parser(limits=self._limits), limits=self._limits)
-        self._open[index] = self.inputs[index] = input
+        place = index if index not in self._taken else self._last_place + 1
+        self._last_place = max(self._last_place, place)
+        self._taken.add(place)
+        self.places[index] = place
+        return place
+
+    def _start(self, index: int, place: int, block: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        input = self._input_type(
+            place,
+            block,
+            parser=self._parser(limits=self._limits),
+            limits=self._limits,
+            invalid_key=self._invalid_key,
+        )
+        if not input.echo_id:
+            self._note(f"the tool call of block {place} has no id")
+        elif input.echo_id in self._ids:
+            self._note(f"the tool call of block {place} has the id of an earlier one")
+            input.repeats_id = True
+        while not input.echo_id or input.echo_id in self._ids:
+            input._stand_in(f"{input.echo_id} {place}")
+        self._ids.add(input.echo_id)
+        self._open[index] = self.inputs[place] = input
+        if lost := self._lost.pop(index, 0):
+            self.lost_fragments -= lost
+            input._lose("a fragment came before the block that it belongs to")
         return [InputStart(input)]
 
     def feed_fragment(self, index: Any, fragment: Any) -> list[InputEvent[InputT]]:
         """What `feed` does with an `input_json_delta`, which nearly every event of a stream is."""
         input = self._open.get(index) if type(index) is int else None
-        if input is None:
-            self._note(f"input_json_delta for block {index!r:.40}, which is not an open tool call")
-            self.lost_chars += len(fragment) if isinstance(fragment, str) else 0
-        elif type(fragment) is not str:
-            self._note(f"input_json_delta for block {index} whose partial_json is not a string")
+        if input is None or type(fragment) is not str:
+            if fragment != "":
+                self._note(f"input_json_delta for block {index!r:.40} that is not open, or without its text")
+                self._lose_fragment(index)
         elif fragment:
             input._append(fragment)
             if self._empty:
@@ -171,13 +234,39 @@ class InputAccumulator(Generic[InputT]):
             return [InputDelta(input, fragment)]
         return []
 
-    def feed_deltas(self, batch: Iterator[WireEvent | InputFragment], events: list[Any] | None) -> Any:
+    def _lose_delta(self, index: Any) -> None:
+        """A delta of no kind came: a fragment, if its block is a tool call."""
+        if type(index) is not int or index in self._open:
+            self._note(f"content_block_delta for block {index!r:.40} without a delta")
+            for input in self._open_at(index):
+                input._lose("a fragment of the input was lost")
+
+    def _lose_fragment(self, index: Any) -> None:
+        """A fragment is not usable. Every input that it may belong to lacks it now."""
+        lacking = self._open_at(index)
+        for input in lacking:
+            input._lose("a fragment of the input was lost")
+        if lacking:
+            return
+        self.lost_fragments += 1
+        if type(index) is int and (index in self._lost or len(self._lost) < self._limits.max_blocks):
+            self._lost[index] = self._lost.get(index, 0) + 1
+
+    def _open_at(self, index: Any) -> list[InputT]:
+        """The inputs that a fragment for block `index` can belong to, those included whose end is not proven."""
+        if type(index) is not int:
+            return [*self._open.values(), *(input for _, input in self._empty)]
+        if index in self._open:
+            return [self._open[index]]
+        return [input for at, input in self._empty if at == index]
+
+    def feed_deltas(self, batch: Iterator[WireEvent | InputFragment | object], events: list[Any] | None) -> Any:
         """Take in fragments, which nearly all events of a batch are, up to an event that is anything else.
 
         The same as `feed` of each, without what `feed` has to ask.
 
         Args:
-            batch: Where the events come from.
+            batch: The events, as for `feed`.
             events: Where the `InputDelta`s go; None where nobody wants them.
 
         Returns:
@@ -218,12 +307,12 @@ class InputAccumulator(Generic[InputT]):
             return []
         if not input._is_empty:
             return [self._settle(input, whole=True)]
-        self._empty.append(input)
+        self._empty.append((index, input))
         return []
 
     def _settle_empty(self, *, whole: bool) -> list[InputEvent[InputT]]:
         empty, self._empty = self._empty, []
-        return [self._settle(input, whole=whole) for input in empty]
+        return [self._settle(input, whole=whole) for _, input in empty]
 
     def _settle(self, input: InputT, *, whole: bool) -> InputEvent[InputT]:
         input._settle(whole=whole)

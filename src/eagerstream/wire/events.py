@@ -133,13 +133,37 @@ class TextDelta:
 
 @dataclass(slots=True)
 class ThinkingDelta:
-    """More thinking of an open block."""
+    """More thinking of an open block.
+
+    Attributes:
+        index: Block index.
+        thinking: The new text; empty if the API leaves the thinking out and only counts it.
+        estimated_tokens: Estimate of the tokens that the block has grown by. None unless the request has the beta
+            `thinking-token-count-2026-05-13`. Sum them up for a progress bar; they are not billed counts.
+    """
 
     index: int
     thinking: str
+    estimated_tokens: int | None = None
 
     def __repr__(self) -> str:
         return f"ThinkingDelta(index={self.index}, {len(self.thinking)} chars)"
+
+
+@dataclass(slots=True)
+class CitationDelta:
+    """A citation of an open text block.
+
+    Attributes:
+        index: Block index.
+        citation: The citation as received: `{"type": "char_location", "cited_text": ..., ...}` for example.
+    """
+
+    index: int
+    citation: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"CitationDelta(index={self.index}, type={_kind(self.citation)})"
 
 
 @dataclass(slots=True)
@@ -265,6 +289,7 @@ MessageEvent: TypeAlias = (
     | BlockStart
     | TextDelta
     | ThinkingDelta
+    | CitationDelta
     | BlockStop
     | ServerToolResult
     | InputEvent[InputT_co]

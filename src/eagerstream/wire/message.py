@@ -9,10 +9,12 @@ from typing import Any, Final, Generic
 from ..limits import DEFAULT_LIMITS, Limits
 from .accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count
 from .decoding import to_wire_event
+from .echo import has_json_form, repaired
 from .events import (
     Block,
     BlockStart,
     BlockStop,
+    CitationDelta,
     InputFragment,
     Message,
     MessageEvent,
@@ -26,7 +28,7 @@ from .events import (
 from .mypyc import mypyc_attr
 from .partial_json import PartialJSON
 from .server_tools import SERVER_CALLS, is_server_result, server_calls
-from .tool_input import ParserFactory, ToolInput
+from .tool_input import INVALID_JSON, ParserFactory, ToolInput
 from .type_variables import InputT
 
 
@@ -43,11 +45,8 @@ class MessageState(Enum):
     """The body ended before the message did."""
 
 
-# Deltas whose text is appended to a field of the block, and the event each becomes.
-_APPENDED: Final[dict[Any, tuple[str, type[TextDelta | ThinkingDelta]]]] = {
-    "text_delta": ("text", TextDelta),
-    "thinking_delta": ("thinking", ThinkingDelta),
-}
+# Deltas whose text is appended to a field of the block.
+_APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 # Deltas that replace fields of the block.
 _ASSIGNED: Final = {"signature_delta": ("signature",), "compaction_delta": ("content", "encrypted_content")}
 
@@ -59,7 +58,7 @@ class _OpenBlock:
 
     def __init__(self, index: int, block: Mapping[str, Any]) -> None:
         self.index = index
-        self.block: Block = dict(block)
+        self.block: Block = repaired(block)
         self.input: ToolInput | None = None
         self._appended: dict[str, list[str]] = {}
         self._citations: list[Any] | None = None
@@ -83,8 +82,11 @@ class _OpenBlock:
             if len(pieces) > 1:
                 pieces[:] = ["".join(pieces)]
             self.block[name] = pieces[0]
-        if self.input is not None and self.input.outcome is not None:
-            self.block["input"] = self.input.wrapped
+        if self.input is not None:
+            self.block["id"] = self.input.echo_id
+            self.block["name"] = self.input.echo_name
+            if self.input.outcome is not None:
+                self.block["input"] = self.input.wrapped
         return self.block
 
 
@@ -93,17 +95,17 @@ class MessageAssembler(Generic[InputT]):
     """Puts one message after another together.
 
     Every block is kept as received (thinking with its signature, server results, kinds not known here), in the order
-    of the indexes; gaps do not matter. The `input` of a tool call is its value once it is valid, and
-    `{"INVALID_JSON": raw}` where it turned out not to be: a history with anything else is refused by the API.
+    of the indexes; gaps do not matter. The exceptions are what the API would refuse in a history: the `input` of a tool
+    call is its value once it is valid, and `{"INVALID_JSON": raw}` if it turns out not to be; names and ids with
+    illegal characters have stand-ins (`ToolInput.echo_id`, `echo_name`); a field without a JSON form is left out.
 
     Args:
-        parser, limits, input_type: As for `InputAccumulator`.
+        parser, limits, input_type, invalid_key: As for `InputAccumulator`.
         messages: What was sent. A call in there that the API was to run may have its result in the reply, see
             `ServerToolResult.call`.
 
     Attributes:
         state: Where in its life the message is.
-        stop_reason: Of the message under way; None until known.
         feed_deltas: See `InputAccumulator.feed_deltas`.
     """
 
@@ -113,11 +115,13 @@ class MessageAssembler(Generic[InputT]):
         parser: ParserFactory = PartialJSON,
         limits: Limits = DEFAULT_LIMITS,
         input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
+        invalid_key: str = INVALID_JSON,
         messages: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.state = MessageState.WAITING
-        self.stop_reason: str | None = None
-        self._accumulator = InputAccumulator(parser=parser, limits=limits, input_type=input_type)
+        self._accumulator = InputAccumulator(
+            parser=parser, limits=limits, input_type=input_type, invalid_key=invalid_key
+        )
         self.feed_deltas = self._accumulator.feed_deltas
         self._limits = limits
         self._fields: Message = {}
@@ -139,9 +143,15 @@ class MessageAssembler(Generic[InputT]):
         return self._accumulator.violations
 
     @property
-    def lost_chars(self) -> int:
-        """See `InputAccumulator.lost_chars`."""
-        return self._accumulator.lost_chars
+    def lost_fragments(self) -> int:
+        """See `InputAccumulator.lost_fragments`."""
+        return self._accumulator.lost_fragments
+
+    @property
+    def stop_reason(self) -> str | None:
+        """The reason why the message under way stopped; None until known. It may come with the start of the message."""
+        reason = self._fields.get("stop_reason")
+        return reason if isinstance(reason, str) else None
 
     @property
     def message(self) -> Message:
@@ -192,7 +202,8 @@ class MessageAssembler(Generic[InputT]):
         """
         if cleanly and self.state is MessageState.OPEN and self.stop_reason is not None and not self._open:
             return self._stop()
-        events: list[MessageEvent[InputT]] = [*self._accumulator.close(self.stop_reason), *self._close_blocks()]
+        inputs = self._accumulator.close(self.stop_reason, cut=True)
+        events: list[MessageEvent[InputT]] = [*inputs, *self._close_blocks()]
         if self.state is not MessageState.STOPPED:
             self.state = MessageState.INTERRUPTED
         return events
@@ -210,7 +221,6 @@ class MessageAssembler(Generic[InputT]):
         self._usage = dict(usage) if isinstance(usage, Mapping) else {}
         self._blocks = []
         self._server_calls = {}
-        self.stop_reason = None
         events.append(MessageStart(self.message, voided))
         self.state = MessageState.OPEN
         # Calls made from code that the API runs may come whole, inside the start itself.
@@ -228,7 +238,7 @@ class MessageAssembler(Generic[InputT]):
         return [] if self.state is MessageState.OPEN else self._feed_message_start({"type": "message_start"})
 
     def _feed_block_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
-        index = data.get("index")
+        index: Any = data.get("index")
         block = data.get("content_block")
         check_block_count(len(self._blocks) + 1 if self.state is MessageState.OPEN else 1, self._limits)
         events = self._begin_unannounced()
@@ -240,15 +250,23 @@ class MessageAssembler(Generic[InputT]):
         if type(index) is int and isinstance(block, Mapping):
             opened = self._open_block(index, block)
             if opened.input is None:
-                events.append(BlockStart(index, dict(opened.block)))
+                events.append(BlockStart(opened.index, dict(opened.block)))
+            if opened.block.get("type") == "fallback":
+                self._name_model(opened.block.get("to"))
         return events
 
+    def _name_model(self, successor: object) -> None:
+        """Another model takes over: the rest of the message is by it."""
+        model = successor.get("model") if isinstance(successor, Mapping) else None
+        if isinstance(model, str):
+            self._fields["model"] = model
+
     def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
-        opened = _OpenBlock(index, block)
+        opened = _OpenBlock(self._accumulator.places[index], block)
         if block.get("type") in TOOL_BLOCKS:
-            opened.input = self.inputs[index]
+            opened.input = self.inputs[opened.index]
             if block["type"] in SERVER_CALLS:
-                self._server_calls[str(block.get("id", ""))] = opened
+                self._server_calls[opened.input.echo_id] = opened
         self._open[index] = opened
         self._blocks.append(opened)
         return opened
@@ -256,6 +274,7 @@ class MessageAssembler(Generic[InputT]):
     def _feed_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
         delta = data.get("delta")
         if type(delta) is not dict and not isinstance(delta, Mapping):
+            self._accumulator.feed(data)
             return [UnknownEvent(data)]
         kind = delta.get("type")
         if kind == "input_json_delta":
@@ -263,21 +282,30 @@ class MessageAssembler(Generic[InputT]):
             return events
         index: Any = data.get("index")
         opened = self._open.get(index) if type(index) is int else None
+        if not isinstance(kind, str):
+            self._accumulator.feed(data)
         if opened is None or opened.input is not None or not isinstance(kind, str):
             return [UnknownEvent(data)]
         if kind in _APPENDED:
-            name, event = _APPENDED[kind]
-            piece = delta.get(name)
+            piece = delta.get(_APPENDED[kind])
             if not isinstance(piece, str):
                 return [UnknownEvent(data)]
-            opened.append(name, piece)
-            return [event(index, piece)] if piece else []
+            opened.append(_APPENDED[kind], piece)
+            if kind == "text_delta":
+                return [TextDelta(opened.index, piece)] if piece else []
+            tokens: Any = delta.get("estimated_tokens")
+            tokens = tokens if type(tokens) is int else None
+            return [ThinkingDelta(opened.index, piece, tokens)] if piece or tokens is not None else []
         if kind in _ASSIGNED:
-            opened.block.update({name: delta[name] for name in _ASSIGNED[kind] if name in delta})
+            changed = {name: delta[name] for name in _ASSIGNED[kind] if name in delta}
+            opened.block.update({name: value for name, value in changed.items() if has_json_form(value)})
             return []
         if kind == "citations_delta":
-            opened.cite(delta.get("citation"))
-            return []
+            citation = delta.get("citation")
+            if not isinstance(citation, Mapping) or not has_json_form(citation):
+                return [UnknownEvent(data)]
+            opened.cite(citation)
+            return [CitationDelta(opened.index, citation)]
         return [UnknownEvent(data)]
 
     def _feed_block_stop(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
@@ -300,8 +328,6 @@ class MessageAssembler(Generic[InputT]):
         if isinstance(usage, Mapping):
             # Cumulative: a count replaces the earlier one; what is left out or null keeps it.
             self._usage.update({name: count for name, count in usage.items() if count is not None})
-        reason = self._fields.get("stop_reason")
-        self.stop_reason = reason if isinstance(reason, str) else None
         return events + list(self._accumulator.feed(data))
 
     def _stop(self) -> list[MessageEvent[InputT]]:
@@ -323,7 +349,7 @@ class MessageAssembler(Generic[InputT]):
         return ServerToolResult(block.index, whole, self._server_call(id) if isinstance(id, str) else None)
 
     def _server_call(self, id: str) -> Mapping[str, Any] | None:
-        """The call with this id that the API was to run; None where there is none."""
+        """The call with this id, as it is echoed, that the API was to run; None if there is none."""
         opened = self._server_calls.get(id)
         if opened is not None:
             return opened.assembled()

@@ -5,31 +5,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final, Protocol, Self
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
+from .echo import legal_id, legal_name, stand_in_id
 from .mypyc import mypyc_attr
 from .partial_json import ParseFault, PartialJSON
-from .values import JSON, MISSING, JSONObject, Path, encodable, find, is_deeper
+from .values import JSON, MISSING, JSONObject, Path, encodable, find, has_colliding_keys, is_deeper
 
 INVALID_JSON: Final = "INVALID_JSON"
-"""The key under which an input that is not usable goes back to the model, verbatim."""
+"""The default key under which an input that is not usable goes back to the model, verbatim."""
 
 _BLOCK_CHARS: Final = 1_024
 """What may wait for the parser, and as fragments. It reads so much in half a millisecond, whatever is written there."""
 
 _WHITE_SPACE: Final = re.compile(rb"[ \t\n\r]*+")
+_MAY_HAVE_SURROGATE: Final = re.compile(rb"\\(?:u|$)|\xed[\xa0-\xbf]")
+"""An escape of any character, maybe split between two blocks of text, or a surrogate itself."""
 
 
-class Outcome(Enum):
-    """How the text of an input ended."""
+class Outcome(StrEnum):
+    """The way in which the text of an input ended. Each member equals its value: `outcome == "valid"`."""
 
     VALID = "valid"
     """The block was closed on one whole JSON object, or on no text at all in a reply that went on."""
     INVALID = "invalid"
-    """Not JSON, not an object, something after the object, a number beyond floats, or over a limit."""
+    """Not JSON, not an object, something after the object, a number beyond floats, over a limit, or known to lack a
+    fragment."""
     INCOMPLETE = "incomplete"
     """The text stops inside the object: cut off by a limit of tokens, a lost connection, a block never closed."""
 
@@ -69,6 +73,11 @@ class Parser(Protocol):
         """The value at `path` shows and can no longer change."""
         ...
 
+    @property
+    def open_path(self) -> Path | None:
+        """The path of the value that is being written; None if no value is."""
+        ...
+
 
 class ParserFactory(Protocol):
     """Makes a parser for each input: `PartialJSON` itself, or a `functools.partial` of a parser with its options."""
@@ -86,21 +95,39 @@ class ToolInput:
     of others. Nothing that grows is copied.
 
     Attributes:
-        index: Block index in the message.
-        id: The API's id of the call; opaque.
-        name: The tool.
+        index: Block index in the message. If the peer uses an index twice, the later block gets the next free one.
+        id: The API's id of the call; opaque. If the peer gave none that can be printed, the same as `echo_id`.
+        name: The tool, as the model wrote it.
         kind: `"tool_use"`, `"server_tool_use"` or `"mcp_tool_use"`.
         block: The block as received at its start.
         outcome: None until the input is settled.
+        echo_id: The id under which the call is echoed and answered. It differs from `id` if the API would refuse that
+            in a history: illegal characters, or the id of another call.
+        echo_name: The name under which the call is echoed: `name`, or legal characters in its place, at most 64.
+        repeats_id: An earlier call of the message has the same id.
     """
 
-    def __init__(self, index: int, block: Mapping[str, Any], *, parser: Parser, limits: Limits) -> None:
+    def __init__(
+        self,
+        index: int,
+        block: Mapping[str, Any],
+        *,
+        parser: Parser,
+        limits: Limits,
+        invalid_key: str = INVALID_JSON,
+    ) -> None:
         self.index = index
-        self.id: str = encodable(str(block.get("id", "")))  # as it can be sent back
-        self.name = str(block.get("name", ""))
         self.kind = str(block.get("type", ""))
+        name = block.get("name")
+        self.name: str = name if isinstance(name, str) else ""
+        self.echo_name = legal_name(name)
+        id = block.get("id")
+        self.echo_id = legal_id(id, self.kind)
+        self._own_id: str = id if isinstance(id, str) and encodable(id) == id else ""
+        self.repeats_id = False
         self.block = block
         self.outcome: Outcome | None = None
+        self.invalid_key = invalid_key
         self._parser = parser
         self._max_chars = limits.max_input_chars
         self._chars = 0
@@ -113,13 +140,19 @@ class ToolInput:
         self._parsed = 0  # fragments of the tail that the parser has read
         self._due_chars = _BLOCK_CHARS  # from so many characters on there is more to do than to keep a fragment
         self._fault: ParseFault | None = None
+        self._damage: ParseFault | None = None  # the first loss of a part of the text
         self._watchers: list[tuple[Path, Callable[[Any], object]]] = []
+        # A call made from code that the API runs brings its whole input along; fragments, if both come, win.
         given = block.get("input")
-        # A call made from code that the API runs brings its whole input along; fragments, where both come, win.
-        self._given: JSONObject | None = given if isinstance(given, dict) and given else None
+        self._given: Any = None if given == {} else given
         self._max_depth = limits.max_depth
-        # Told before anything recurses into it: json.dumps fails on some that json.loads has just read.
-        self._too_deep = self._given is not None and is_deeper(self._given, limits.max_depth)
+        # Checked before anything recurses into it: json.dumps fails on some that json.loads has just read.
+        self._too_deep = isinstance(given, (dict, list)) and is_deeper(given, limits.max_depth)
+
+    @property
+    def id(self) -> str:
+        """The id of the call; see the attributes of the class."""
+        return self._own_id or self.echo_id
 
     @property
     def raw(self) -> str:
@@ -157,30 +190,49 @@ class ToolInput:
         Live: it grows in place when it is looked at again. `copy_json` makes a copy that stays.
         """
         if self._given is not None and not self._chars:
-            return self._given
+            return self._given if isinstance(self._given, dict) else {}
         value = self._caught_up().value
         return value if isinstance(value, dict) else {}
 
     @property
+    def open_path(self) -> Path | None:
+        """The path of the value that is being written, `("lines_of_text", 1)` for example.
+
+        `()` before the object opens, or between its values; None once the object is complete, or the input is settled.
+        """
+        return None if self.outcome is not None else self._caught_up().open_path
+
+    @property
     def value(self) -> JSONObject | None:
-        """The whole input, by a strict reading; None unless `outcome` is `VALID`."""
+        """The whole input, by a strict reading; None unless `outcome` is `VALID`.
+
+        A lone surrogate stays in it. Tools, requests and logs get U+FFFD in its place. Keys that would become one key
+        by that make the input invalid.
+        """
         return self.partial if self.outcome is Outcome.VALID else None
 
     @property
     def wrapped(self) -> JSONObject:
         """The object to hand on and to echo: the value of a valid input, `{"INVALID_JSON": raw}` of any other.
 
+        The key is `invalid_key`.
+
         Raises:
             UsageError: The input is not settled yet.
         """
         if self.outcome is None:
             raise UsageError("the input is still being written: it has no final form yet")
-        return self.partial if self.outcome is Outcome.VALID else {INVALID_JSON: self.raw}
+        return self.partial if self.outcome is Outcome.VALID else {self.invalid_key: self.raw}
 
     @property
     def error(self) -> ParseFault | None:
         """What is wrong with the text and where, known at the offending character; None while nothing is wrong."""
         return self._fault or self._caught_up().error
+
+    @property
+    def is_damaged(self) -> bool:
+        """A part of the text is known to be lost. The input is, or will be, `INVALID`."""
+        return self._damage is not None
 
     def is_finished(self, *path: str | int) -> bool:
         """True once the value at `path` is finished: it can no longer change, except under a repeated key."""
@@ -211,6 +263,9 @@ class ToolInput:
             "block": self.block,
             "raw": self.raw if self._chars else "",
             "outcome": self.outcome and self.outcome.value,
+            "damage": self._damage and list(self._damage),
+            "echo_id": self.echo_id,
+            "invalid_key": self.invalid_key,
         }
 
     @classmethod
@@ -224,7 +279,11 @@ class ToolInput:
         # One that came whole has no text, and the depth that it may have everywhere.
         depth = max(room, DEFAULT_LIMITS.max_depth)
         limits = Limits(max_input_chars=room, max_depth=depth, max_integer_digits=room)
-        input = cls(plain["index"], plain["block"], parser=PartialJSON(limits=limits), limits=limits)
+        key = plain.get("invalid_key", INVALID_JSON)
+        input = cls(plain["index"], plain["block"], parser=PartialJSON(limits=limits), limits=limits, invalid_key=key)
+        input.echo_id = plain.get("echo_id", input.echo_id)
+        if plain.get("damage") is not None:
+            input._damage = input._fault = ParseFault(*plain["damage"])
         if plain["raw"]:
             input._append(plain["raw"])
         if plain["outcome"] is not None:
@@ -234,6 +293,17 @@ class ToolInput:
         return input
 
     # --- for the accumulator ------------------------------------------------------------------------------------------
+
+    def _stand_in(self, seed: str) -> None:
+        """Echo the call under another id: it has none, or that of another call."""
+        self.echo_id = stand_in_id(seed, self.kind)
+
+    def _lose(self, reason: str) -> None:
+        """A part of the text is lost: the input can only be invalid. What was read before the loss stays, as usual."""
+        if self._damage is None and self.outcome is None:
+            self._caught_up()
+            self._damage = self._fault = ParseFault(reason, self._chars, "")
+            self._attend()
 
     def _append(self, fragment: str) -> None:
         self._tail.append(fragment)
@@ -259,7 +329,8 @@ class ToolInput:
         if waiting:
             text = self._tail[-1] if waiting == 1 else "".join(self._tail[self._parsed :])
             self._parsed += waiting
-            self._parser.feed(text)
+            if self._damage is None:  # after a loss, further text means nothing
+                self._parser.feed(text)
         return self._parser
 
     def _compact(self) -> None:
@@ -278,14 +349,14 @@ class ToolInput:
     @property
     def _is_empty(self) -> bool:
         """No text at all: whether there is none, or whether it was cut off, only what follows can tell."""
-        return not self._chars and self._given is None
+        return not self._chars and self._given is None and self._damage is None
 
     def _settle(self, *, whole: bool) -> None:
         """Decide the outcome; `whole` says that what is there was not cut off (the block was closed, and so on)."""
         self._compact()
         parser = self._parser
         parser.close()
-        self._fault = self._find_fault()
+        self._fault = self._fault or self._find_fault()
         if self._fault is not None:
             self.outcome = Outcome.INVALID
         elif whole and (parser.complete or not self._chars):
@@ -297,6 +368,9 @@ class ToolInput:
         self._watchers.clear()
 
     def _find_fault(self) -> ParseFault | None:
+        is_placeholder = self._chars > 0 and self._given in ("", [])  # of gateways that do not know `{}`
+        if self._given is not None and not isinstance(self._given, dict) and not is_placeholder:
+            return ParseFault("the input that came with the start of the call is not an object", 0, "")
         if self._given is not None and not self._chars:
             if self._too_deep:
                 return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
@@ -304,6 +378,17 @@ class ToolInput:
                 json.dumps(self._given, allow_nan=False)
             except ValueError:
                 return ParseFault("a number that cannot be sent back", 0, "")
+        fault = self._fault_of_text()
+        if fault is None and self._may_have_surrogates and has_colliding_keys(self.partial):
+            return ParseFault("two keys that are the same once lone surrogates are replaced by U+FFFD", 0, "")
+        return fault
+
+    @property
+    def _may_have_surrogates(self) -> bool:
+        """Lone surrogates, that is; found without looking at each value."""
+        return self._given is not None or any(map(_MAY_HAVE_SURROGATE.search, self._blocks))
+
+    def _fault_of_text(self) -> ParseFault | None:
         offset = 0
         for block in self._blocks:
             blank = _WHITE_SPACE.match(block)

@@ -76,6 +76,20 @@ def encodable(value: Any) -> Any:
     return value
 
 
+def has_colliding_keys(value: JSON) -> bool:
+    """Return True if `encodable` would make two keys of an object one; O(size)."""
+    pending: list[JSON] = [value]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, dict):
+            if len({encodable(key) for key in found}) < len(found):
+                return True
+            pending += found.values()
+        elif isinstance(found, list):
+            pending += found
+    return False
+
+
 def _mended(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

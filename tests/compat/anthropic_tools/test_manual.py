@@ -108,8 +108,8 @@ async def test_endings(serial: Serial) -> None:
 
 
 async def test_thinking_is_left_out(serial: Serial) -> None:
-    """The format has no place for it, nor for a call that could not be answered."""
-    message = await ask(serial, turn(1, thinking("Hm."), tool_use("", {}), text("She has 14.")))
+    """The format has no place for it."""
+    message = await ask(serial, turn(1, thinking("Hm."), text("She has 14.")))
     assert message == ANSWER
 
 

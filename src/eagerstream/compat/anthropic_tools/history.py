@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ...run.settle import is_whole_call
 from ...tools import validate_history
 from ...tools.content import content_of, text_block, to_json
 from ...tools.history import as_mapping
@@ -236,7 +235,8 @@ def is_block(block: object) -> bool:
         case "text":
             return isinstance(block.get("text"), str)
         case "tool_use":
-            return is_whole_call(block) and isinstance(block.get("input"), Mapping)
+            named = all(isinstance(block.get(name), str) and block[name] for name in ("id", "name"))
+            return named and isinstance(block.get("input"), Mapping)
         case kind:
             return isinstance(kind, str)
 

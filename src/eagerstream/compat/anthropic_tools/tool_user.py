@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, TypeAlias
 from ...growing import GrowingInput
 from ...redaction import without_middle
 from ...run import Run, RunStatus, ToolStop, TurnStop, run
-from ...run.settle import is_whole_call
 from ...stream import stream
 from ...wire import InputStop, MessageStart, MessageStop, ToolInput
 from ...wire.events import Message
@@ -186,7 +185,7 @@ class ToolUser:
         async with stream(client, **request) as reply:
             await reply.finish()
         inputs = sorted(reply.inputs.values(), key=lambda input: input.index)
-        calls = [input for input in inputs if input.kind == "tool_use" and is_whole_call(input.block)]
+        calls = [input for input in inputs if input.kind == "tool_use"]
         message = message_of(reply.message, len(request["messages"]))
         if message["role"] == "tool_inputs":
             fault = await _looked_at(check, calls)
@@ -218,7 +217,7 @@ class ToolUser:
                 match event:
                     case MessageStart():
                         inputs.clear()
-                    case InputStop(input=input) if input.kind == "tool_use" and is_whole_call(input.block):
+                    case InputStop(input=input) if input.kind == "tool_use":
                         inputs.append(input)
                     case MessageStop():
                         executor.judge(inputs, await _looked_at(check, inputs))

@@ -144,6 +144,8 @@ SCOPE: Final = "eagerstream"
 
 RUN_STATUS: Final = "eagerstream.run.status"
 RUN_TURNS: Final = "eagerstream.run.turns"
+RUN_VIOLATIONS: Final = "eagerstream.run.violations"
+"""Number of violations of the protocol by the peer."""
 TOOL_RAN: Final = "eagerstream.tool.ran"
 """False on the span of a call that was answered without its tool."""
 

@@ -252,6 +252,7 @@ class FeedTracer:
                 usage: dict[str, AttributeValue] = {**usage_attributes(end.usage, self._telemetry.version)}
                 self._agent.set_attributes({**self._agent_attributes, **usage, names.RUN_TURNS: end.turns})
                 self._agent.set_attribute(names.RUN_STATUS, end.status)
+                self._agent.set_attribute(names.RUN_VIOLATIONS, end.violations)
             self._agent.end()
             if self._telemetry.metrics is not None:
                 seconds = time.perf_counter() - self._start_s

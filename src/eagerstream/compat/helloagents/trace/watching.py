@@ -85,6 +85,7 @@ class RunWatcher:
                 "total_steps": self._step or 0,
                 "final_answer": text_of((result.message or {}).get("content", "")),
                 "status": _STATUS.get(end.status, end.status),
+                **({"violations": end.violations} if end.violations else {}),
             },
         )
 

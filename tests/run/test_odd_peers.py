@@ -1,0 +1,451 @@
+"""Runs against peers that break the protocol: nothing is lost, nothing runs twice, and every history can be sent."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream import (
+    InputInterrupted,
+    Outcome,
+    TextStream,
+    ToolCall,
+    UsageError,
+    tool,
+)
+from eagerstream.progress.recorder import RunRecorder
+from eagerstream.replay import encode_event, reply, tool_use
+from eagerstream.run import RunStatus
+from tests.run.serial import DONE, SLOWLY_S, by_hand, call, finished, now, result, results
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    USER,
+    Broken,
+    LocalAPI,
+    Piece,
+    block_delta,
+    block_start,
+    block_stop,
+    input_delta,
+    message_delta,
+    message_start,
+    tool_start,
+    whole_call,
+)
+
+pytestmark = pytest.mark.anyio
+
+END: list[Piece] = [message_delta("tool_use"), MESSAGE_STOP]
+LEGAL = re.compile("[a-zA-Z0-9_-]{1,64}")
+
+
+class Ledger:
+    """A tool that must not run twice, and what it ran with."""
+
+    def __init__(self) -> None:
+        self.runs: list[Any] = []
+
+        @tool
+        async def pay(call: ToolCall, amount: int = 0) -> str:
+            """Pay."""
+            self.runs.append((call.id, amount))
+            return f"paid {amount}"
+
+        self.pay = pay
+
+
+def payment(index: int, amount: int, **fields: Any) -> list[Piece]:
+    """A whole call of the ledger's tool."""
+    return [tool_start(index, "pay", **fields), input_delta(index, json.dumps({"amount": amount})), block_stop(index)]
+
+
+# --- a message that is whole in its start -----------------------------------------------------------------------------
+
+CALLER = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+WHOLE_START: list[dict[str, Any]] = [
+    message_start(content=[call("toolu_1", "now", {}, caller=CALLER)], stop_reason="tool_use"),
+    MESSAGE_STOP,
+]
+
+
+def cut(events: Sequence[dict[str, Any]], size: int | None) -> list[Piece]:
+    """The bytes of a body in pieces of `size`; event by event if it is None."""
+    if size is None:
+        return [*events]
+    whole = b"".join(map(encode_event, events))
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["message_stop", "no_message_stop"])
+@pytest.mark.parametrize("size", [None, 7, 10**6])
+async def test_a_call_inside_message_start_runs(size: int | None, *, ends: bool) -> None:
+    """Code that the API runs makes such calls: the stop reason, too, is in the start, and no `message_delta` comes."""
+    body = cut(WHOLE_START if ends else WHOLE_START[:1], size)
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert run.result.messages[2] == results(result("toolu_1", "noon"))
+    conversation = await by_hand(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert conversation.result.messages == run.result.messages
+
+
+# --- names and ids ----------------------------------------------------------------------------------------------------
+
+ODD_NAMES = ["", "psql -c '" + "INSERT " * 40, "get weather", "名前", "x" * 65, "\ud800", None, ["now"], {"a": 1}]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES, ids=ascii)
+async def test_a_name_that_the_api_refuses(name: Any) -> None:
+    """One overlong name in a history makes the API refuse every later request: it is echoed under a legal one."""
+    body = [message_start(), tool_start(0, name=name), input_delta(0, "{}"), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert run.result.status is RunStatus.COMPLETED
+    (echoed,) = run.result.messages[1]["content"]
+    assert LEGAL.fullmatch(echoed["name"])
+    (made,) = run.result.calls
+    assert made.name == (name if isinstance(name, str) else "")
+    assert "not found" in str(made.result)
+    assert len(str(made.result)) < 500
+
+
+async def test_a_long_name_of_a_tool_stays() -> None:
+    """The API takes up to 128 characters in a definition, and so in its calls."""
+    name = "a" * 128
+    long = eagerstream.Tool(lambda _: "noon", definition={"name": name, "input_schema": {"type": "object"}})
+    run = await finished(LocalAPI([message_start(), *whole_call(0, name), *END], [DONE]).transport(), tools=[long])
+    assert run.result.messages[1]["content"][0]["name"] == name
+    assert run.result.messages[2] == results(result("toolu_0", "noon"))
+
+
+ODD_IDS = ["", "call:1", "functions.pay:0", "t\ud800", None, ["x"], {"a": 1}, 5]
+
+
+@pytest.mark.parametrize("other", ["a", *ODD_IDS], ids=ascii)
+@pytest.mark.parametrize("id", ODD_IDS, ids=ascii)
+@pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken"])
+async def test_ids_that_the_api_refuses(id: Any, other: Any, *, breaks: bool) -> None:
+    """Each call runs once, however the response ends, and the history has legal ids in pairs."""
+    ledger = Ledger()
+    body = [message_start(), *payment(0, 1, id=id), *payment(1, 2, id=other)]
+    rest: list[Piece] = [tool_start(2, "pay", id="x"), Broken()] if breaks else END
+    run = await finished(LocalAPI([*body, *rest], [DONE]).transport(), tools=[ledger.pay], restart_delay_s=0)
+    repeats = isinstance(id, str) and id != "" and id == other
+    assert [amount for _, amount in ledger.runs] == ([1] if repeats else [1, 2])
+    ids = [block["id"] for block in run.result.messages[1]["content"]]
+    assert all(map(LEGAL.fullmatch, ids))
+    assert len(set(ids)) == 2
+    assert [each.id for each in run.result.calls][:2] == [each[0] for each in ledger.runs] or repeats
+
+
+async def test_a_repeated_id_is_one_behaviour() -> None:
+    """It may be the same call, sent twice: the second one does not run, in a run and step by step."""
+    body = [message_start(), *payment(0, 1, id="a"), *payment(1, 2, id="a"), *END]
+    ledger = Ledger()
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    conversation = await by_hand(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == [("a", 1)] * 2
+    assert conversation.result.messages == run.result.messages
+    _, again = run.result.messages[2]["content"]
+    assert again["content"] == "Not executed: an earlier call of this response has the same id."
+    assert again["is_error"]
+
+
+async def test_a_server_call_with_an_odd_id_keeps_its_result() -> None:
+    """Call and result of the API's own tools are renamed in pairs, and so is the code that a call comes from."""
+    odd = "srv:1"
+    body: list[Piece] = [
+        message_start(),
+        block_start(0, "server_tool_use", id=odd, name="web_search", input={}),
+        input_delta(0, '{"query": "x"}'),
+        block_stop(0),
+        block_start(1, "web_search_tool_result", tool_use_id=odd, content=[]),
+        block_stop(1),
+        tool_start(2, "now", caller={"type": "code_execution_20260120", "tool_id": odd}),
+        input_delta(2, "{}"),
+        block_stop(2),
+        *END,
+    ]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    search, found, called = run.result.messages[1]["content"]
+    assert re.fullmatch("srvtoolu_[a-zA-Z0-9_]+", search["id"])
+    assert search["id"] == found["tool_use_id"] == called["caller"]["tool_id"]
+
+
+# --- nothing twice ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_whose_block_has_no_json_form_runs_once() -> None:
+    """The field is left out of the echo, so the call can be kept when the response breaks off behind it."""
+    start = encode_event(tool_start(0, "pay", x=12345)).replace(b"12345", b"1e999")
+    ledger = Ledger()
+    body: list[Piece] = [message_start(), start, input_delta(0, "{}"), block_stop(0), tool_start(1, "pay"), Broken()]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert ledger.runs == [("toolu_0", 0)]
+    assert run.result.messages[1]["content"] == [call("toolu_0", "pay", {})]
+
+
+async def test_a_call_of_a_model_that_gave_up_runs_once() -> None:
+    """The response breaks off behind the `fallback` block: what ran before it stays, and its request is not repeated."""
+    ledger = Ledger()
+    fallback = block_start(1, "fallback", **{"from": {"model": "a"}, "to": {"model": "b"}})
+    body: list[Piece] = [message_start(), *payment(0, 1), fallback, block_stop(1), Broken()]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert ledger.runs == [("toolu_0", 1)]
+    assert run.result.messages[2] == results(result("toolu_0", "paid 1"))
+
+
+# --- lost fragments, indexes, inputs ----------------------------------------------------------------------------------
+
+LOST = [
+    block_delta(0, "input_json_delta"),
+    block_delta(0, "input_json_delta", partial_json=None),
+    block_delta(0, "input_json_delta", partial_json=0),
+    {"type": "content_block_delta", "index": 0},
+    {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "0"}},
+]
+
+
+@pytest.mark.parametrize("lost", LOST, ids=str)
+async def test_an_input_that_lacks_a_fragment_never_runs(
+    lost: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """`{"amount": 1` and `}` around a lost fragment are JSON, and not what the model wrote."""
+    ledger = Ledger()
+    body = [message_start(), tool_start(0, "pay"), input_delta(0, '{"amount": 1'), lost, input_delta(0, "}")]
+    with caplog.at_level(logging.WARNING):
+        run = await finished(LocalAPI([*body, block_stop(0), *END], [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == []
+    (made,) = run.result.calls
+    assert made.input.outcome is Outcome.INVALID
+    assert made.result == {
+        "type": "tool_result",
+        "tool_use_id": "toolu_0",
+        "content": '{"INVALID_JSON": "{\\"amount\\": 1}"}\n'
+        "Not executed: a part of the input of this call was lost on its way.",
+        "is_error": True,
+    }
+    assert len(run.violations) == 1
+    assert [record.getMessage() for record in caplog.records if "broke the protocol" in record.message] == [
+        f"the response req_local broke the protocol: {run.violations[0]} (1 violations, see `violations`)"
+    ]
+
+
+async def test_a_fragment_before_its_block_never_runs() -> None:
+    """The empty text that follows is no empty input."""
+    ledger = Ledger()
+    body = [message_start(), input_delta(0, '{"amount": 1}'), tool_start(0, "pay"), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == []
+    assert run.result.calls[0].input.outcome is Outcome.INVALID
+
+
+async def test_a_streaming_tool_stops_where_a_fragment_is_lost() -> None:
+    """Nothing behind the loss reaches it, although more of the string comes."""
+    heard: list[str] = []
+
+    @tool
+    async def write(body: TextStream) -> str:
+        """Write."""
+        try:
+            async for piece in body:
+                heard.append(piece)
+        except InputInterrupted:
+            heard.append("(interrupted)")
+            raise
+        return "wrote"
+
+    body: list[Piece] = [message_start(), tool_start(0, "write"), input_delta(0, '{"body": "one '), 0.01]
+    body += [LOST[0], 0.01, input_delta(0, 'three"}'), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[write])
+    assert heard == ["one ", "(interrupted)"]
+    assert run.result.calls[0].is_error
+
+
+async def test_an_index_that_is_used_again_loses_no_call() -> None:
+    """Both calls run and are answered, in a run and step by step."""
+    body = [message_start(), *payment(0, 1, id="a"), *payment(0, 2, id="b"), *END]
+    ledger = Ledger()
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    conversation = await by_hand(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert sorted(ledger.runs) == [("a", 1), ("a", 1), ("b", 2), ("b", 2)]
+    assert conversation.result.messages == run.result.messages
+    assert [block["id"] for block in run.result.messages[1]["content"]] == ["a", "b"]
+    assert run.violations == ["block index 0 was used again"]
+
+
+@pytest.mark.parametrize("given", ["...", [1], 5, True], ids=str)
+async def test_an_input_in_the_start_that_is_no_object_never_runs(given: object) -> None:
+    """The tool would run on `{}` otherwise."""
+    ledger = Ledger()
+    body = [message_start(), tool_start(0, "pay", input=given), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == []
+    assert run.result.messages[1]["content"][0]["input"] == {"INVALID_JSON": json.dumps(given)}
+
+
+async def test_keys_that_would_become_one_are_refused() -> None:
+    """A lone surrogate becomes U+FFFD on its way to a tool: two such keys would be one, and a value lost."""
+    body = [message_start(), *whole_call(0, "now", '{"\\ud800": 1, "\\udfff": 2}'), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert "U+FFFD" in str(run.result.calls[0].input.error)
+    assert not run.result.calls[0].ran
+
+
+# --- who is told ------------------------------------------------------------------------------------------------------
+
+
+async def test_violations_are_counted_in_streams_and_records() -> None:
+    """A gateway that breaks the protocol shows in what is kept of a run, once for each response."""
+    body = [message_start(), *payment(0, 1, id="a"), *payment(0, 2, id="b"), *END]
+    records: list[Any] = []
+    recorder = RunRecorder(records.extend)
+    with anyio.fail_after(SLOWLY_S):
+        run = eagerstream.run(LocalAPI(body, body, [DONE]).transport(), **REQUEST, tools=[Ledger().pay])
+        run.observe(recorder)
+        async with run:
+            await run.finish()
+        assert len(run.violations) == 2
+        assert records[-1]["violations"] == 2
+        async with eagerstream.stream(LocalAPI(body).transport(), **REQUEST) as stream:
+            await stream.finish()
+    assert stream.violations == ["block index 0 was used again"]
+
+
+# --- a tool choice that forces ----------------------------------------------------------------------------------------
+
+
+class Obedient(LocalAPI):
+    """An API whose model calls a tool if it is told to, and ends its turn otherwise."""
+
+    def body_for(self, exchange: Any) -> Any:
+        """See `LocalAPI.body_for`."""
+        choice = exchange.body.get("tool_choice") or {}
+        number = len(self.exchanges)
+        return [reply(tool_use("now", {}, id=f"t{number}")) if choice.get("type") in ("any", "tool") else DONE]
+
+
+@pytest.mark.parametrize(
+    "choice", [{"type": "any"}, {"type": "tool", "name": "now", "disable_parallel_tool_use": True}]
+)
+async def test_a_forced_tool_choice_holds_once(choice: dict[str, Any]) -> None:
+    """The model could never end its turn otherwise."""
+    api = Obedient()
+    run = await finished(api.transport(), tools=[now], tool_choice=choice)
+    assert run.result.status is RunStatus.COMPLETED
+    first, second = [exchange.body["tool_choice"] for exchange in api.exchanges]
+    assert first == choice
+    assert (
+        second == {**choice, "type": "auto"}
+        if "name" not in choice
+        else {
+            "type": "auto",
+            "disable_parallel_tool_use": True,
+        }
+    )
+
+
+async def test_a_forced_tool_choice_holds_for_the_request_that_is_sent_again() -> None:
+    """What broke off was the first request still."""
+    api = LocalAPI([message_start(), Broken()], [DONE])
+    await finished(api.transport(), tools=[now], tool_choice={"type": "any"}, restart_delay_s=0)
+    assert [exchange.body["tool_choice"] for exchange in api.exchanges] == [{"type": "any"}] * 2
+
+
+# --- a hook for the next request --------------------------------------------------------------------------------------
+
+
+@tool
+async def later() -> str:
+    """Come later."""
+    return "later"
+
+
+async def test_before_request_changes_one_request() -> None:
+    """The model, the tools and all else change for that turn; the next one starts from the run's own."""
+    asked: list[tuple[int, int]] = []
+
+    def change(request: Any, turn: int) -> dict[str, Any] | None:
+        asked.append((turn, len(request["messages"])))
+        if turn != 2:
+            return None
+        return {
+            "model": "other",
+            "max_tokens": 7,
+            "system": "Be brief.",
+            "tool_choice": {"type": "any"},
+            "tools": [now, later],
+        }
+
+    api = LocalAPI([reply(tool_use("later", {}, id="a"))], [reply(tool_use("later", {}, id="b"))], [DONE])
+    run = await finished(api.transport(), tools=[now], before_request=change)
+    first, second, third = (exchange.body for exchange in api.exchanges)
+    assert asked == [(1, 1), (2, 3), (3, 5)]
+    assert (second["model"], second["max_tokens"], second["system"]) == ("other", 7, "Be brief.")
+    assert [each["name"] for each in second["tools"]] == ["now", "later"]
+    assert second["tool_choice"] == {"type": "any"}
+    for body in (first, third):
+        assert body["model"] == REQUEST["model"]
+        assert not {"system", "tool_choice"} & set(body)
+        assert [each["name"] for each in body["tools"]] == ["now"]
+    unknown, known = run.result.calls
+    assert unknown.is_error
+    assert known.result == result("b", "later")
+
+
+async def test_before_request_is_asked_once_for_a_request_that_is_sent_again() -> None:
+    """Its changes hold for the turn."""
+    turns: list[int] = []
+
+    def change(request: Any, turn: int) -> dict[str, Any]:
+        turns.append(turn)
+        return {"system": f"Turn {len(turns)}."}
+
+    api = LocalAPI([message_start(), Broken()], [DONE])
+    await finished(api.transport(), tools=[now], before_request=change, restart_delay_s=0)
+    assert [exchange.body["system"] for exchange in api.exchanges] == ["Turn 1."] * 2
+    assert turns == [1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"messages": [USER]}, "cannot change messages"),
+        ({"stream": False}, "cannot change stream"),
+        ({"buffer": "wait"}, "cannot change buffer"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"tools": [{"name": "x", "input_schema": {"type": "object"}}]}, "nothing runs the tool"),
+        (["system"], "must return"),
+    ],
+)
+async def test_a_hook_that_asks_for_what_cannot_be(asked: Any, told: str) -> None:
+    """A clear error, and the run's history as it was."""
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(
+            LocalAPI([DONE]).transport(), **REQUEST, tools=[now], before_request=lambda request, turn: asked
+        ) as run:
+            with pytest.raises(UsageError, match=told):
+                await run.finish()
+    assert run.result.status is RunStatus.ERROR
+    assert run.result.messages == [USER]
+
+
+# --- the key of an input that is not usable ---------------------------------------------------------------------------
+
+
+async def test_the_key_can_be_chosen() -> None:
+    """In the echo and in the result; everything else stays as it is."""
+    body = [message_start(), *whole_call(0, "now", '{"a": oops}'), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now], invalid_key="NOT_JSON")
+    assert run.result.messages[1]["content"][0]["input"] == {"NOT_JSON": '{"a": oops}'}
+    (answer,) = run.result.messages[2]["content"]
+    assert json.loads(answer["content"]) == {"NOT_JSON": '{"a": oops}'}
+    again = eagerstream.RunResult.from_json(run.result.to_json())
+    assert again.calls[0].input.wrapped == {"NOT_JSON": '{"a": oops}'}
+    with pytest.raises(UsageError, match="invalid_key"):
+        eagerstream.InputAccumulator(invalid_key="")
