@@ -61,6 +61,10 @@ def server_result(id: str = "srvtoolu_1", kind: str = "web_fetch_tool_result") -
     }
 
 
+def system(content: Any = "Be brief.", **fields: Any) -> dict[str, Any]:
+    return {"role": "system", "content": content} | fields
+
+
 def thinking(**fields: Any) -> Block:
     return {"type": "thinking", "thinking": "So.", "signature": "c2ln"} | fields
 
@@ -73,6 +77,7 @@ CODE = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
 WEB_FETCH = {"type": "web_fetch_20250910", "name": "web_fetch"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 CACHED: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
+DIRECTIVE: dict[str, Any] = {"role": "system", "content": [], "output_config": {"effort": "low"}}
 
 
 def without(at: int, ids: str) -> str:
@@ -89,6 +94,13 @@ def unexpected(place: str, id: str) -> str:
     )
 
 
+def orphan(place: str, id: str, kind: str = "web_fetch_tool_result", call: str = "server_tool_use") -> str:
+    return (
+        f"messages.{place}: unexpected `tool_use_id` found in `{kind}` blocks: {id}. "
+        f"Each `{kind}` block must have a corresponding `{call}` block before it."
+    )
+
+
 def told(messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = None) -> list[tuple[int | None, str]]:
     return [(fault.index, fault.message) for fault in validate_history(messages, tools)]
 
@@ -97,6 +109,12 @@ def told(messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = No
 
 _EMPTY = "all messages must have non-empty content except for the optional final assistant message"
 _FETCH = "`web_fetch` tool use with id `srvtoolu_1` was found without a corresponding `web_fetch_tool_result` block"
+_ANYWHERE = "; the directive-only form (content: [] with output_config) is accepted at any position"
+_TOP_LEVEL = "use the top-level 'system' parameter for the initial system prompt"
+_MUST_FOLLOW = "role 'system' must follow a 'user' message or an 'assistant' message ending in a server tool result"
+_MUST_PRECEDE = "role 'system' must precede an 'assistant' message or end the array"
+_NO_BLOCK = "system content must contain at least one block"
+_MCP_RESULT = ("mcptoolu_2", "mcp_tool_result")
 
 WRONG: dict[str, tuple[Sequence[Any], int | None, str]] = {
     "nothing": ([], None, "messages: at least one message is required"),
@@ -200,6 +218,72 @@ WRONG: dict[str, tuple[Sequence[Any], int | None, str]] = {
         f"messages.1: {_FETCH}",
     ),
     "a server tool that never ran": ([USER, assistant(words(), server_call()), USER], 1, f"messages.1: {_FETCH}"),
+    "an empty name of a call": (
+        [USER, assistant(call(name="")), user(result())],
+        1,
+        "messages.1.content.0.tool_use.name: String should have at least 1 character",
+    ),
+    "a long name of a call": (
+        [USER, assistant(words(), call(name="a" * 201)), user(result())],
+        1,
+        "messages.1.content.1.tool_use.name: String should have at most 200 characters",
+    ),
+    "an empty name of a server call": (
+        [USER, assistant(server_call(name=""), server_result())],
+        1,
+        "messages.1.content.0.server_tool_use.name: String should have at least 1 character",
+    ),
+    "a server result without its call": (
+        [USER, assistant(words(), server_result())],
+        1,
+        orphan("1.content.1", "srvtoolu_1"),
+    ),
+    "a server result before its call": (
+        [USER, assistant(server_result(), server_call(), words())],
+        1,
+        orphan("1.content.0", "srvtoolu_1"),
+    ),
+    "a server result of another call": (
+        [USER, assistant(server_call(), server_result(), server_result("srvtoolu_2"))],
+        1,
+        orphan("1.content.2", "srvtoolu_2"),
+    ),
+    "a server result without an id": (
+        [USER, assistant({"type": "web_fetch_tool_result", "content": []}, words())],
+        1,
+        "messages.1.content.0.web_fetch_tool_result.tool_use_id: Field required",
+    ),
+    "an MCP result without its call": (
+        [USER, assistant(server_call("mcptoolu_1", "echo", "mcp_tool_use"), server_result(*_MCP_RESULT), words())],
+        1,
+        orphan("1.content.1", "mcptoolu_2", "mcp_tool_result", "mcp_tool_use"),
+    ),
+    "a system message first": ([system(), USER], 0, f"messages.0: {_TOP_LEVEL}{_ANYWHERE}"),
+    "two system messages first": ([system(), system(), USER], 0, f"messages.0: {_TOP_LEVEL}{_ANYWHERE}"),
+    "a system message after a reply": (
+        [USER, assistant(words()), system(), USER],
+        2,
+        f"messages.2: {_MUST_FOLLOW}{_ANYWHERE}",
+    ),
+    "two system messages after a reply": (
+        [USER, assistant(words()), system(), system(), assistant(words()), USER],
+        2,
+        f"messages.2: {_MUST_FOLLOW}{_ANYWHERE}",
+    ),
+    "a system message between a call and its result": (
+        [USER, assistant(call()), system(), user(result())],
+        2,
+        f"messages.2: {_MUST_FOLLOW}{_ANYWHERE}",
+    ),
+    "a system message between users": ([USER, system(), USER], 1, f"messages.1: {_MUST_PRECEDE}{_ANYWHERE}"),
+    "two system messages between users": (
+        [USER, system(), system(), USER],
+        2,
+        f"messages.2: {_MUST_PRECEDE}{_ANYWHERE}",
+    ),
+    "an empty system message": ([USER, system("")], 1, f"messages.1: {_NO_BLOCK}"),
+    "a system message without blocks": ([USER, system([]), assistant(words())], 1, f"messages.1: {_NO_BLOCK}"),
+    "a directive of nothing": ([USER, system([], output_config={})], 1, f"messages.1: {_NO_BLOCK}"),
     "five breakpoints": (
         [user(*(words() | CACHED for _ in range(5)))],
         None,
@@ -212,6 +296,73 @@ WRONG: dict[str, tuple[Sequence[Any], int | None, str]] = {
 def test_a_wrong_history(messages: Sequence[Any], index: int | None, message: str) -> None:
     """One mistake is one fault, at its message, in the words of the API."""
     assert told(messages) == [(index, message)]
+
+
+_ID = "String should match pattern '^[a-zA-Z0-9_-]+$'"
+_SERVER_ID = "String should match pattern '^srvtoolu_[a-zA-Z0-9_]+$'"
+_NAME = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+
+FOREIGN: dict[str, tuple[Messages, list[str]]] = {
+    "an id": (
+        [USER, assistant(call("call:1")), user(result("call:1"))],
+        [f"1.content.0.tool_use.id: {_ID}", f"2.content.0.tool_result.tool_use_id: {_ID}"],
+    ),
+    "an empty id": (
+        [USER, assistant(call("")), user(result(""))],
+        [f"1.content.0.tool_use.id: {_ID}", f"2.content.0.tool_result.tool_use_id: {_ID}"],
+    ),
+    "a line break at the end of an id": (
+        [USER, assistant(call("toolu_1\n")), user(result("toolu_1\n"))],
+        [f"1.content.0.tool_use.id: {_ID}", f"2.content.0.tool_result.tool_use_id: {_ID}"],
+    ),
+    "the id of a server call": (
+        [USER, assistant(server_call("call_1"), server_result("call_1"))],
+        [
+            f"1.content.0.server_tool_use.id: {_SERVER_ID}",
+            f"1.content.1.web_fetch_tool_result.tool_use_id: {_SERVER_ID}",
+        ],
+    ),
+    "a dash in the id of a server call": (
+        [USER, assistant(server_call("srvtoolu_a-b"))],
+        [f"1.content.0.server_tool_use.id: {_SERVER_ID}"],
+    ),
+    "the id of an MCP call": (
+        [USER, assistant(server_call("mcp.1", "echo", "mcp_tool_use"), server_result("mcp.1", "mcp_tool_result"))],
+        [f"1.content.0.mcp_tool_use.id: {_ID}", f"1.content.1.mcp_tool_result.tool_use_id: {_ID}"],
+    ),
+    "a name": (
+        [USER, assistant(call(name="get weather")), user(result())],
+        [f"1.content.0.tool_use.name: {_NAME}"],
+    ),
+    "a name that no definition can have": (
+        [USER, assistant(call(name="a" * 129)), user(result())],
+        [f"1.content.0.tool_use.name: {_NAME}"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("messages", "expected"), FOREIGN.values(), ids=FOREIGN)
+def test_the_rules_of_the_claude_api(messages: Messages, expected: list[str]) -> None:
+    """Gateways write other ids and names, and accept them. The Claude API does not."""
+    assert told(messages) == []
+    faults = validate_history(messages, first_party=True)
+    assert [fault.message for fault in faults] == [f"messages.{what}" for what in expected]
+
+
+def test_the_claude_api_takes_its_own_ids() -> None:
+    """Ids and names of every form that the API writes pass."""
+    history = [
+        USER,
+        assistant(
+            server_call(),
+            server_result(),
+            server_call("mcptoolu_01-A", "echo!", "mcp_tool_use"),
+            server_result("mcptoolu_01-A", "mcp_tool_result"),
+            call("toolu_01A-b", name="a" * 128),
+        ),
+        user(result("toolu_01A-b")),
+    ]
+    assert validate_history(history, first_party=True) == []
 
 
 @pytest.mark.parametrize("role", ["tool", "function", "tool_inputs", "tool_outputs"])
@@ -344,12 +495,43 @@ RIGHT: dict[str, Sequence[Any]] = {
     "unknown blocks": [user({"type": "from_the_future"}), assistant({"type": "also", "text": ""}, words())],
     "unknown fields": [{**USER, "new": 1}, assistant(words() | {"new": 1}, call(new=1)), user(result(new=1))],
     "a system message": [USER, {"role": "system", "content": "Be brief."}, assistant(words()), USER],
+    "a system message at the end": [USER, system([words()])],
+    "system messages in a row": [USER, system(), system(), assistant(words()), USER, system()],
+    "a system message after results": [USER, assistant(call()), user(result()), system(), assistant(words())],
+    "a system message after a server result": [
+        USER,
+        assistant(server_call(), server_result()),
+        system(),
+        assistant(words()),
+    ],
+    "a system message beside an unknown role": [USER, system(), {"role": "oracle", "content": [words()]}],
+    "directives anywhere": [DIRECTIVE, USER, DIRECTIVE, USER, assistant(words()), DIRECTIVE, USER],
+    "a directive that says nothing of its content": [USER, {"role": "system", "output_config": {"effort": "low"}}],
+    "a system message beside a directive": [USER, assistant(words()), DIRECTIVE, system(), DIRECTIVE, USER],
+    "a long name of a call": [USER, assistant(call(name="ä b" * 66)), user(result())],
+    "a long name of an MCP call": [
+        USER,
+        assistant(
+            server_call("mcptoolu_1", "a" * 201, "mcp_tool_use"),
+            server_result("mcptoolu_1", "mcp_tool_result"),
+            words(),
+        ),
+    ],
+    "ids that are not the API's": [
+        USER,
+        assistant(server_call("call:1"), server_result("call:1"), call("call.2|x")),
+        user(result("call.2|x")),
+    ],
+    "the result of a server call from the future": [
+        USER,
+        assistant(server_call("x", kind="hologram_tool_use"), server_result("x", "hologram_tool_result"), words()),
+    ],
+    "a server result two messages later": [*_WAITS, assistant(server_result(), words()), USER],
     "an unknown role": [USER, {"role": "oracle", "content": [words()]}],
     "a server tool": [USER, assistant(server_call(), server_result(), words()), USER],
     "a server tool that failed": [USER, assistant(server_call(), server_result(), words())],
     "a paused reply": [USER, assistant(words(), server_call())],
     "a server tool that waits": _WAITS,
-    "a server tool that waited": [*_WAITS, assistant(server_result(), words()), USER],
     "an MCP tool": [
         USER,
         assistant(
@@ -548,7 +730,12 @@ def test_histories_of_recordings(recording: Path) -> None:
     if assembler.state is MessageState.STOPPED:
         ending = ending_of(message.get("stop_reason"), on_truncated="stop", forbids_retry=bool(calls))
     history = settle(message, calls, ending.keeps)
-    assert told([USER, *history]) == []
+    # A result whose call is in the reply before this one needs that reply.
+    known = {block.get("id") for block in message["content"]}
+    late = [block["tool_use_id"] for block in message["content"] if block.get("tool_use_id", "") not in {"", *known}]
+    before = [assistant(*map(server_call, late))] if late else []
+    assert [index for index, _ in told([USER, *history])] == [1] * len(late)
+    assert told([USER, *before, *history]) == []
 
 
 # --- any history ------------------------------------------------------------------------------------------------------
@@ -683,6 +870,7 @@ def _long_history(turns: int, *, calls: int = 3, text: str = "x") -> Messages:
         waits = [server_call(_Counted(f"srvtoolu_{turn}")), server_result(_Counted(f"srvtoolu_{turn}"))]
         messages.append(assistant(words(text), *waits, *(call(id, input={"text": text}) for id in ids)))
         messages.append(user(*(result(id, content=[words(text)]) for id in ids)))
+        messages.append(system())
     return messages
 
 
@@ -712,10 +900,6 @@ def test_the_length_of_texts_does_not_matter() -> None:
         pytest.param(
             [USER, assistant(thinking()), assistant(call("a")), user(result("a"))],
             id="thinking in a reply of its own",
-        ),
-        pytest.param(
-            [USER, {"role": "system", "content": [], "output_config": {"effort": "low"}}],
-            id="a directive without content",
         ),
         pytest.param(
             [user(), USER],
@@ -819,12 +1003,6 @@ def test_the_words_of_the_api(messages: Messages, tools: list[Any] | None, messa
             None,
             "messages.0.content: thinking blocks may only be in `assistant` messages",
             id="thinking of the user",
-        ),
-        pytest.param(
-            [{"role": "system", "content": "Be brief."}, USER],
-            None,
-            "messages.0: use the top-level 'system' parameter for the initial system prompt",
-            id="a system message first",
         ),
         pytest.param(
             [USER],

@@ -1,10 +1,11 @@
-"""`validate_history`: what the API would refuse in a conversation, found without asking it.
+"""`validate_history`: find what the API would refuse in a conversation, without a request.
 
-Each fault is told in the API's own words, where they are known. Kinds of blocks, roles and fields that are not known
-here pass: what the API takes tomorrow must not be refused today; nor are ids looked into, which gateways make as they
-like.
+Each fault has the API's own words, if they are known. Blocks, roles and fields of an unknown kind pass, because the API
+may accept them tomorrow. The form of ids passes too, unless you ask for the rules of the Claude API: gateways make ids
+of any form.
 
-Sources: the API's guide to handling tool calls, its guide to server tools, and the bodies of its 400 answers.
+Sources: the API's guides to tool calls, server tools and mid-conversation system messages, the schema of its requests,
+and the bodies of its 400 responses.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
@@ -23,6 +25,10 @@ _NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_us
 _MAX_NAME_CHARS: Final = 128
 API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
 """What the API takes as the name of a tool; its guide promises half of it."""
+_MAX_CALL_NAME_CHARS: Final = 200
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_SERVER_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
+_DIRECTIVES_ARE_FREE: Final = "; the directive-only form (content: [] with output_config) is accepted at any position"
 _MAX_BREAKPOINTS: Final = 4
 
 
@@ -47,14 +53,20 @@ def validate_history(
     tools: Sequence[Any] | None = None,
     *,
     system_breakpoints: int = 0,
+    first_party: bool = False,
 ) -> list[HistoryFault]:
-    """Everything in a conversation that the API would refuse; empty where it can be sent.
+    """Return everything in a conversation that the API would refuse. The list is empty if it can be sent.
 
     Args:
-        messages: As they would be sent.
-        tools: The tools, or their definitions, that would be sent with them; None leaves unchecked what depends on
-            them.
-        system_breakpoints: How many `cache_control`s the system prompt has, which count with the others.
+        messages: The messages of the request.
+        tools: The tools of the request, or their definitions. With `None`, nothing that depends on them is checked.
+        system_breakpoints: Number of `cache_control`s in the system prompt. They count with the others.
+        first_party: Also apply the rules of the Claude API that gateways often do not have:
+
+            - An id must match `^[a-zA-Z0-9_-]+$`, and the id of a server tool's call `^srvtoolu_[a-zA-Z0-9_]+$`.
+            - The name of a call must match `^[a-zA-Z0-9_-]{1,128}$`, the pattern of tool definitions. Earlier versions
+              of the API had this rule. The newest schema only refuses empty names and names of more than 200
+              characters, which are faults without `first_party` too.
     """
     if isinstance(messages, Mapping):
         return [HistoryFault(None, "messages: Input should be a valid list")]
@@ -70,14 +82,14 @@ def validate_history(
         before = _role(messages[index - 1]) if index else None
         after = _role(messages[index + 1]) if index + 1 < len(messages) else None
         may_be_empty = role in (before, after) or (role == "assistant" and after is None)
-        blocks = _check_message(index, message, faults, may_be_empty=may_be_empty, ends=role != after)
+        blocks = _check_message(
+            index, message, faults, may_be_empty=may_be_empty, ends=role != after, first_party=first_party
+        )
         pairing.add(index, role, blocks)
     pairing.close()
     if _role(messages[0]) == "assistant":
         faults.insert(0, HistoryFault(0, 'messages: first message must use the "user" role'))
-    elif _role(messages[0]) == "system":
-        what = "messages.0: use the top-level 'system' parameter for the initial system prompt"
-        faults.insert(0, HistoryFault(0, what))
+    faults += _misplaced_systems(messages)
     if tools is not None:
         faults += [HistoryFault(None, fault) for fault in tool_faults(tools)]
         faults += pairing.without_tool(tools)
@@ -113,7 +125,13 @@ def _check_role(index: int, message: object, faults: list[HistoryFault]) -> str 
 
 
 def _check_message(
-    index: int, message: Mapping[str, Any], faults: list[HistoryFault], *, may_be_empty: bool, ends: bool
+    index: int,
+    message: Mapping[str, Any],
+    faults: list[HistoryFault],
+    *,
+    may_be_empty: bool,
+    ends: bool,
+    first_party: bool,
 ) -> list[Mapping[str, Any]]:
     """Check a message by itself; its blocks.
 
@@ -123,6 +141,7 @@ def _check_message(
         faults: Where what is wrong goes.
         may_be_empty: It has neighbours to make up for it.
         ends: The next message is not by the same role.
+        first_party: See `validate_history`.
     """
 
     def fault(place: str, what: str) -> None:
@@ -130,6 +149,11 @@ def _check_message(
 
     role = message["role"]
     content = message.get("content")
+    if role == "system":
+        if _is_directive(message):
+            return []
+        if content is not None and not content:
+            fault(f".{index}", "system content must contain at least one block")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}] if content else []
     if not isinstance(content, list | tuple):
@@ -142,7 +166,7 @@ def _check_message(
         block = as_mapping(item)
         if isinstance(block, Mapping) and isinstance(block.get("type"), str):
             blocks.append(block)
-            for place, what in _block_faults(block):
+            for place, what in _block_faults(block, first_party=first_party):
                 # The API names no place for an empty text.
                 fault(f".{index}.content.{number}{place}" if place is not None else "", what)
         else:
@@ -165,28 +189,94 @@ def as_mapping(item: object) -> object:
     return item if isinstance(item, Mapping) or dump is None else dump(mode="json", exclude_unset=True)
 
 
-def _block_faults(block: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
-    """What is wrong with a block by itself: a place inside it (None where the API names none), and the words."""
+def _is_directive(message: Mapping[str, Any]) -> bool:
+    """Tell if a `system` message has no content and only changes the `output_config` of the next responses."""
+    content = message.get("content")
+    return not content and not isinstance(content, str) and bool(message.get("output_config"))
+
+
+def _misplaced_systems(messages: Sequence[Mapping[str, Any]]) -> Iterator[HistoryFault]:
+    """Find `system` messages in a place that the API refuses.
+
+    They follow a `user` message, or an `assistant` message that ends in the result of a server tool. They precede an
+    `assistant` message or end the array. Several in a row stand together: the API names the first one if the place
+    before them is wrong, else the last one. If one of them is a directive, which may stand anywhere, nothing is known
+    about the others, and they pass.
+    """
+    roles = [_role(message) for message in messages]
+    start = end = 0
+    for role, run in groupby(roles):
+        start, end = end, end + sum(1 for _ in run)
+        if role != "system":
+            continue
+        at, what = start, None
+        if start == 0:
+            if not _is_directive(messages[0]):
+                what = "use the top-level 'system' parameter for the initial system prompt"
+        elif any(map(_is_directive, messages[start:end])):
+            continue
+        elif roles[start - 1] == "assistant" and not _ends_in_server_result(messages[start - 1]):
+            what = "role 'system' must follow a 'user' message or an 'assistant' message ending in a server tool result"
+        elif end < len(roles) and roles[end] == "user":
+            at, what = end - 1, "role 'system' must precede an 'assistant' message or end the array"
+        if what is not None:
+            yield HistoryFault(at, f"messages.{at}: {what}{_DIRECTIVES_ARE_FREE}")
+
+
+def _ends_in_server_result(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    last = as_mapping(content[-1]) if isinstance(content, list | tuple) and content else None
+    return isinstance(last, Mapping) and is_server_result(last.get("type"))
+
+
+def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str | None, str]]:
+    """Yield what is wrong with a block by itself: a place inside it (`None` if the API names none), and the words."""
     match block["type"]:
         case "text":
             yield from _text_faults(block)
         case "tool_use" | "server_tool_use" | "mcp_tool_use" as kind:
-            for name in ("id", "name"):
-                if not isinstance(block.get(name), str):
-                    yield f".{kind}.{name}", "Field required"
+            yield from _id_faults(block, "id", first_party=first_party)
+            yield from _name_faults(block, first_party=first_party)
             if not isinstance(block.get("input"), Mapping):
                 given = "Input should be a valid dictionary" if "input" in block else "Field required"
                 yield f".{kind}.input", given
         case "tool_result":
-            if not isinstance(block.get("tool_use_id"), str):
-                yield ".tool_result.tool_use_id", "Field required"
+            yield from _id_faults(block, "tool_use_id", first_party=first_party)
             yield from _result_faults(block)
         case "thinking":
             for name in ("thinking", "signature"):
                 if not isinstance(block.get(name), str):
                     yield f".thinking.{name}", "Field required"
+        case kind if is_server_result(kind):
+            yield from _id_faults(block, "tool_use_id", first_party=first_party)
         case _:
             pass
+
+
+def _id_faults(block: Mapping[str, Any], field: str, *, first_party: bool) -> Iterator[tuple[str, str]]:
+    id = block.get(field)
+    kind = block["type"]
+    # Calls of MCP servers have ids of the general form, and so have their results.
+    pattern = _ID if kind in ("tool_use", "tool_result", "mcp_tool_use", "mcp_tool_result") else _SERVER_ID
+    if not isinstance(id, str):
+        yield f".{kind}.{field}", "Field required"
+    elif first_party and not pattern.fullmatch(id):
+        yield f".{kind}.{field}", f"String should match pattern '^{pattern.pattern}$'"
+
+
+def _name_faults(call: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str, str]]:
+    name = call.get("name")
+    place = f".{call['type']}.name"
+    if not isinstance(name, str):
+        yield place, "Field required"
+    elif call["type"] == "mcp_tool_use":
+        return  # the schema of the API accepts any string
+    elif not name:
+        yield place, "String should have at least 1 character"
+    elif len(name) > _MAX_CALL_NAME_CHARS:
+        yield place, f"String should have at most {_MAX_CALL_NAME_CHARS} characters"
+    elif first_party and not API_NAME.fullmatch(name):
+        yield place, f"String should match pattern '^{API_NAME.pattern}$'"
 
 
 def _text_faults(block: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
@@ -234,6 +324,7 @@ class _Pairing:
         self._others_at: str | None = None  # where, among the results, something else stood first
         self._awaits_results = False
         self._server_calls: dict[str, tuple[int, str]] = {}  # without their result so far: index and name, by id
+        self._server_ids: set[str] = set()  # of all server calls so far, and of kinds that are not known here
 
     def add(self, index: int, role: str, blocks: Sequence[Mapping[str, Any]]) -> None:
         if role == "assistant":
@@ -252,14 +343,30 @@ class _Pairing:
                     self._fault(index, f".content.{number}", "`tool_use` ids must be unique")
                 self._seen.add(id)
                 calls[id] = block
-            elif kind in SERVER_CALLS and isinstance(id, str):
-                self._server_calls[id] = (index, "mcp" if kind == "mcp_tool_use" else str(block.get("name")))
+            elif kind.endswith("_tool_use") and isinstance(id, str):
+                self._server_ids.add(id)
+                if kind in SERVER_CALLS:
+                    self._server_calls[id] = (index, "mcp" if kind == "mcp_tool_use" else str(block.get("name")))
             elif is_server_result(kind):
-                self._server_calls.pop(str(block.get("tool_use_id")), None)
+                self._add_server_result(index, f".content.{number}", block)
         if calls:
             self._calls, self._calls_at, self._answered = calls, index, set()
             self._awaits_results = True
             self._others_at = None
+
+    def _add_server_result(self, index: int, place: str, result: Mapping[str, Any]) -> None:
+        """Pair a result with its call: earlier in this message, or in any message before it."""
+        id, kind = result.get("tool_use_id"), result["type"]
+        if not isinstance(id, str):
+            return
+        self._server_calls.pop(id, None)
+        if id not in self._server_ids:
+            call = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
+            what = (
+                f"unexpected `tool_use_id` found in `{kind}` blocks: {id}. Each `{kind}` block must have a "
+                f"corresponding `{call}` block before it."
+            )
+            self._fault(index, place, what)
 
     def _add_answers(self, index: int, blocks: Sequence[Mapping[str, Any]]) -> None:
         for number, block in enumerate(blocks):
