@@ -88,6 +88,40 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         _turns([_CALL | {"input": "{}"}], [_RESULT]),
         "messages.1.content.0.tool_use.input: Input should be a valid dictionary",
     ),
+    "a long name of a call": (
+        _turns([_CALL | {"name": "a" * 201}], [_RESULT]),
+        "messages.1.content.0.tool_use.name: String should have at most 200 characters",
+    ),
+    "a call without a name": (
+        _turns([_CALL | {"name": ""}], [_RESULT]),
+        "messages.1.content.0.tool_use.name: String should have at least 1 character",
+    ),
+    "a call of a name with a space": (
+        _turns([_CALL | {"name": "get weather"}], [_RESULT]),
+        "messages.1.content.0.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
+    ),
+    "an id with a colon": (
+        _turns([_CALL | {"id": "call:1"}], [_RESULT | {"tool_use_id": "call:1"}]),
+        "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+    ),
+    "the id of a server call from elsewhere": (
+        _turns([{"type": "server_tool_use", "id": "call_1", "name": "web_search", "input": {}}]),
+        "messages.1.content.0.server_tool_use.id: String should match pattern '^srvtoolu_[a-zA-Z0-9_]+$'",
+    ),
+    "a server result without its call": (
+        _turns([{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}]),
+        (
+            "messages.1.content.0: unexpected `tool_use_id` found in `web_search_tool_result` blocks: srvtoolu_1. Each "
+            "`web_search_tool_result` block must have a corresponding `server_tool_use` block before it."
+        ),
+    ),
+    "a system message between two of the user": (
+        {"messages": [USER, {"role": "system", "content": "Be brief."}, USER]},
+        (
+            "messages.1: role 'system' must precede an 'assistant' message or end the array; the directive-only form "
+            "(content: [] with output_config) is accepted at any position"
+        ),
+    ),
     "a name with a dot": (
         {"tools": [_TOOL | {"name": "a.b"}]},
         "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",

@@ -132,7 +132,7 @@ async def test_on_the_last_result(serial: Serial) -> None:
 @pytest.mark.anyio
 async def test_after_a_pause(serial: Serial) -> None:
     """A paused reply goes back as it came: no mark in it."""
-    paused = reply(server_tool_use("s", {"q": 1}, id="s1"), stop_reason="pause_turn")
+    paused = reply(server_tool_use("s", {"q": 1}, id="srvtoolu_1"), stop_reason="pause_turn")
     bodies = await bodies_of(serial, paused, DONE, tools=[{"type": "s_1", "name": "s"}])
     assert sorted(marks(bodies[1])) == ["messages.0.content.0", "tools.0"]
 

@@ -527,7 +527,7 @@ async def test_execution_by_two_tasks() -> None:
 @pytest.mark.anyio
 async def test_calls_of_the_server_are_no_calls_of_the_turn() -> None:
     """What the server runs itself is not answered from here."""
-    search = [server_tool_use("web_search", {"query": "sea"}, id="srv1"), text("It is blue.")]
+    search = [server_tool_use("web_search", {"query": "sea"}, id="srvtoolu_1"), text("It is blue.")]
     conversation = Conversation(**REQUEST)
     async with eagerstream.stream(LocalAPI([reply(*search)]).transport(), **conversation.request()) as stream:
         await stream.finish()

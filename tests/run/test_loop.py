@@ -1044,7 +1044,7 @@ def _part(kind: str, id: str) -> Any:
         case "no JSON object":
             return tool_use("now", "[1]", id=id)
         case "server":
-            return server_tool_use("web_search", {"query": "a"}, id=f"srv{id}")
+            return server_tool_use("web_search", {"query": "a"}, id=f"srvtoolu_{id}")
         case _:
             return tool_use(kind, {}, id=id)
 

@@ -70,76 +70,92 @@ async def told(client: Any, **options: Any) -> tuple[Told, Any]:
 
 REPLIES: dict[str, tuple[list[Recording], Told]] = {
     "in one reply": (
-        [reply(search("s1"), found("s1"), mcp("m1"), read("m1"), search("s2"), found("s2"), text("So."))],
         [
-            ("use", "s1", "web_search"),
-            ("result", "s1", "web_search"),
+            reply(
+                search("srvtoolu_1"),
+                found("srvtoolu_1"),
+                mcp("m1"),
+                read("m1"),
+                search("srvtoolu_2"),
+                found("srvtoolu_2"),
+                text("So."),
+            )
+        ],
+        [
+            ("use", "srvtoolu_1", "web_search"),
+            ("result", "srvtoolu_1", "web_search"),
             ("use", "m1", "read_page"),
             ("result", "m1", "read_page"),
-            ("use", "s2", "web_search"),
-            ("result", "s2", "web_search"),
+            ("use", "srvtoolu_2", "web_search"),
+            ("result", "srvtoolu_2", "web_search"),
             "turn 1",
         ],
     ),
     "two at once": (
-        [reply(search("s1"), search("s2"), found("s2"), found("s1"))],
+        [reply(search("srvtoolu_1"), search("srvtoolu_2"), found("srvtoolu_2"), found("srvtoolu_1"))],
         [
-            ("use", "s1", "web_search"),
-            ("use", "s2", "web_search"),
-            ("result", "s2", "web_search"),
-            ("result", "s1", "web_search"),
+            ("use", "srvtoolu_1", "web_search"),
+            ("use", "srvtoolu_2", "web_search"),
+            ("result", "srvtoolu_2", "web_search"),
+            ("result", "srvtoolu_1", "web_search"),
             "turn 1",
         ],
     ),
     "over a mixed turn": (
-        [reply(search("s1"), mcp("m1"), tool_use("now", {}, id="a")), reply(found("s1"), read("m1"), text("So."))],
         [
-            ("use", "s1", "web_search"),
+            reply(search("srvtoolu_1"), mcp("m1"), tool_use("now", {}, id="a")),
+            reply(found("srvtoolu_1"), read("m1"), text("So.")),
+        ],
+        [
+            ("use", "srvtoolu_1", "web_search"),
             ("use", "m1", "read_page"),
             ("start", "a", "now"),
             "turn 1",
-            ("result", "s1", "web_search"),
+            ("result", "srvtoolu_1", "web_search"),
             ("result", "m1", "read_page"),
             "turn 2",
         ],
     ),
     "over two mixed turns": (
         [
-            reply(search("s1"), tool_use("now", {}, id="a")),
+            reply(search("srvtoolu_1"), tool_use("now", {}, id="a")),
             reply(tool_use("now", {}, id="b")),
-            reply(found("s1"), text("So.")),
+            reply(found("srvtoolu_1"), text("So.")),
         ],
         [
-            ("use", "s1", "web_search"),
+            ("use", "srvtoolu_1", "web_search"),
             ("start", "a", "now"),
             "turn 1",
             ("start", "b", "now"),
             "turn 2",
-            ("result", "s1", "web_search"),
+            ("result", "srvtoolu_1", "web_search"),
             "turn 3",
         ],
     ),
     "over a pause": (
-        [reply(text("So."), search("s1"), stop_reason="pause_turn"), reply(found("s1"), text("Done."))],
-        [("use", "s1", "web_search"), "turn 1", ("result", "s1", "web_search"), "turn 2"],
+        [reply(text("So."), search("srvtoolu_1"), stop_reason="pause_turn"), reply(found("srvtoolu_1"), text("Done."))],
+        [("use", "srvtoolu_1", "web_search"), "turn 1", ("result", "srvtoolu_1", "web_search"), "turn 2"],
     ),
     "over two pauses": (
         [
-            reply(search("s1"), stop_reason="pause_turn"),
-            reply(search("s2"), stop_reason="pause_turn"),
-            reply(found("s2"), found("s1"), text("Done.")),
+            reply(search("srvtoolu_1"), stop_reason="pause_turn"),
+            reply(search("srvtoolu_2"), stop_reason="pause_turn"),
+            reply(found("srvtoolu_2"), found("srvtoolu_1"), text("Done.")),
         ],
         [
-            ("use", "s1", "web_search"),
+            ("use", "srvtoolu_1", "web_search"),
             "turn 1",
-            ("use", "s2", "web_search"),
+            ("use", "srvtoolu_2", "web_search"),
             "turn 2",
-            ("result", "s2", "web_search"),
-            ("result", "s1", "web_search"),
+            ("result", "srvtoolu_2", "web_search"),
+            ("result", "srvtoolu_1", "web_search"),
             "turn 3",
         ],
     ),
-    "a result of nothing": ([reply(found("s9"), text("So."))], [("result", "s9", "of nothing"), "turn 1"]),
+    "a result of nothing": (
+        [reply(found("srvtoolu_9"), text("So."))],
+        [("result", "srvtoolu_9", "of nothing"), "turn 1"],
+    ),
 }
 
 
@@ -161,28 +177,30 @@ async def test_pairs(serial: Serial, replies: list[Recording], expected: Told) -
 
 async def test_a_call_of_an_earlier_run(serial: Serial) -> None:
     """A run goes on from one that was paused: the call is in the history."""
-    async with serial.conversing(reply(search("s1"), stop_reason="pause_turn")) as client:
+    async with serial.conversing(reply(search("srvtoolu_1"), stop_reason="pause_turn")) as client:
         _, paused = await told(client, max_continuations=0)
     assert paused.result.status is RunStatus.PAUSED
-    async with serial.conversing(reply(found("s1"), text("Done."))) as client:
+    async with serial.conversing(reply(found("srvtoolu_1"), text("Done."))) as client:
         lines, _ = await told(client, messages=paused.result)
-    assert lines == [("result", "s1", "web_search"), "turn 1"]
+    assert lines == [("result", "srvtoolu_1", "web_search"), "turn 1"]
 
 
 async def test_a_reply_that_was_discarded(serial: Serial) -> None:
     """What came of it is void: a result that names a call of it is of nothing that is known."""
-    broken = reply(search("s1"), error_event("overloaded_error", "Overloaded"))
-    async with serial.conversing(broken, reply(found("s1"), text("Done."))) as client:
+    broken = reply(search("srvtoolu_1"), error_event("overloaded_error", "Overloaded"))
+    async with serial.conversing(broken, reply(found("srvtoolu_1"), text("Done."))) as client:
         lines, _ = await told(client, restart_delay_s=0.0)
-    assert lines == [("use", "s1", "web_search"), ("result", "s1", "of nothing"), "turn 1"]
+    assert lines == [("use", "srvtoolu_1", "web_search"), ("result", "srvtoolu_1", "of nothing"), "turn 1"]
 
 
 async def test_a_single_request(serial: Serial) -> None:
     """`stream` pairs a result with a call in the messages that it was given."""
-    earlier = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "a"}}
+    earlier = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "a"}}
     messages = [USER, {"role": "assistant", "content": [earlier]}]
     failed = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
-    async with serial.conversing(reply(found("s1", content=failed), search("s2"), found("s2"))) as client:
+    async with serial.conversing(
+        reply(found("srvtoolu_1", content=failed), search("srvtoolu_2"), found("srvtoolu_2"))
+    ) as client:
         options = {**REQUEST, "messages": messages, "tools": [SEARCH]}
         with anyio.fail_after(SLOWLY_S):
             async with eagerstream.stream(client, **options) as stream:
@@ -192,7 +210,7 @@ async def test_a_single_request(serial: Serial) -> None:
     (use,) = (event for event in events if isinstance(event, InputStop))
     assert isinstance(use, ServerToolUse)
     assert second.call is not None
-    assert second.call["input"] == use.input.value == {"query": "of s2"}
+    assert second.call["input"] == use.input.value == {"query": "of srvtoolu_2"}
     assert first.block is stream.message["content"][0]
 
 

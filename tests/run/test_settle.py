@@ -159,9 +159,9 @@ def test_every_history_can_be_sent(turn: tuple[list[WireEvent], bool], answered:
 
 def test_code_that_waits_for_a_call_stays() -> None:
     """In a turn that was cut: a program that called a tool has no result yet, and is no server call without one."""
-    caller = {"type": "code_execution_20260120", "tool_id": "srv1"}
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
     program = [
-        tool_start(0, "code_execution", kind="server_tool_use", id="srv1"),
+        tool_start(0, "code_execution", kind="server_tool_use", id="srvtoolu_1"),
         input_delta(0, '{"code": "now()"}'),
         block_stop(0),
     ]

@@ -145,36 +145,41 @@ CASES["tool_use without a call"] = Case(
 )
 CASES["tool_use of the API's own only"] = Case(
     # Nothing of ours to answer: the run ends, and the call that the API did not run is left out.
-    [reply(text("So."), search("s1"), stop_reason="tool_use")],
+    [reply(text("So."), search("srvtoolu_1"), stop_reason="tool_use")],
     [body(tools=[SEARCH])],
     [assistant(said("So."))],
     RunStatus.COMPLETED,
     options={"tools": [SEARCH]},
 )
-_both = [assistant(searched("s1"), call("a", "now", {})), results(result("a", "noon"))]
+_both = [assistant(searched("srvtoolu_1"), call("a", "now", {})), results(result("a", "noon"))]
 CASES["a mixed turn"] = Case(
     [
-        reply(search("s1"), tool_use("now", {}, id="a")),
-        reply(block(found("s1")), text("Found.")),
+        reply(search("srvtoolu_1"), tool_use("now", {}, id="a")),
+        reply(block(found("srvtoolu_1")), text("Found.")),
     ],
     [body(tools=[now, SEARCH]), body(*_both, tools=[now, SEARCH])],
-    [*_both, assistant(found("s1"), said("Found."))],
+    [*_both, assistant(found("srvtoolu_1"), said("Found."))],
     RunStatus.COMPLETED,
     {"a": True},
     options={"tools": [now, SEARCH]},
 )
 CASES["a mixed turn, and its result in a turn with calls"] = Case(
     [
-        reply(search("s1"), tool_use("now", {}, id="a")),
-        reply(block(found("s1")), tool_use("now", {}, id="b")),
+        reply(search("srvtoolu_1"), tool_use("now", {}, id="a")),
+        reply(block(found("srvtoolu_1")), tool_use("now", {}, id="b")),
         DONE,
     ],
     [
         body(tools=[now, SEARCH]),
         body(*_both, tools=[now, SEARCH]),
-        body(*_both, assistant(found("s1"), call("b", "now", {})), results(result("b", "noon")), tools=[now, SEARCH]),
+        body(
+            *_both,
+            assistant(found("srvtoolu_1"), call("b", "now", {})),
+            results(result("b", "noon")),
+            tools=[now, SEARCH],
+        ),
     ],
-    [*_both, assistant(found("s1"), call("b", "now", {})), results(result("b", "noon")), ALL_DONE],
+    [*_both, assistant(found("srvtoolu_1"), call("b", "now", {})), results(result("b", "noon")), ALL_DONE],
     RunStatus.COMPLETED,
     {"a": True, "b": True},
     options={"tools": [now, SEARCH]},
@@ -197,11 +202,13 @@ CASES["stop_sequence with a call"] = Case(
 
 
 def _paused(number: int) -> Recording:
-    return reply(text(f"Part {number}."), search(f"s{number}"), stop_reason="pause_turn", message_id=f"m{number}")
+    return reply(
+        text(f"Part {number}."), search(f"srvtoolu_{number}"), stop_reason="pause_turn", message_id=f"m{number}"
+    )
 
 
 def _paused_messages(count: int) -> list[Message]:
-    return [assistant(said(f"Part {number}."), searched(f"s{number}")) for number in range(count)]
+    return [assistant(said(f"Part {number}."), searched(f"srvtoolu_{number}")) for number in range(count)]
 
 
 for _count in (1, 3, 5):
@@ -235,7 +242,7 @@ CASES["pause_turn, a call in between begins the count anew"] = Case(
 )
 CASES["pause_turn with a call of the client's"] = Case(
     # It should not happen; the call's result is what goes on then.
-    [reply(search("s1"), tool_use("now", {}, id="a"), stop_reason="pause_turn"), DONE],
+    [reply(search("srvtoolu_1"), tool_use("now", {}, id="a"), stop_reason="pause_turn"), DONE],
     [body(tools=[now, SEARCH]), body(*_both, tools=[now, SEARCH])],
     [*_both, ALL_DONE],
     RunStatus.COMPLETED,
@@ -293,7 +300,7 @@ CASES["max_tokens in thinking"] = Case(
 )
 for _reason in ("report", "stop", "retry"):
     CASES[f"max_tokens with a search that was not run, {_reason}"] = Case(
-        [reply(search("s1"), *([] if _reason == "retry" else [text("So")]), stop_reason="max_tokens")],
+        [reply(search("srvtoolu_1"), *([] if _reason == "retry" else [text("So")]), stop_reason="max_tokens")],
         [body(tools=[SEARCH])],
         [] if _reason == "retry" else [assistant(said("So"))],
         RunStatus.TRUNCATED,
@@ -488,8 +495,8 @@ CASES["calls before the last of two fallbacks"] = Case(
     RunStatus.COMPLETED,
 )
 
-_caller = {"type": "code_execution_20260120", "tool_id": "srv1"}
-_code = {"type": "server_tool_use", "id": "srv1", "name": "code_execution", "input": {"code": "now()"}}
+_caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+_code = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "now()"}}
 _from_code = call("a", "get_weather", {"city": "Oslo"}, caller=_caller)
 
 
@@ -503,10 +510,12 @@ def _with_container(recording: Recording) -> Recording:
 
 
 _by_code = [assistant(_code, _from_code), results(result("a", "15 degrees in Oslo"))]
-_done_by_code = {"type": "code_execution_tool_result", "tool_use_id": "srv1", "content": {"stdout": "15"}}
+_done_by_code = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": {"stdout": "15"}}
 CASES["a call from code"] = Case(
     [
-        _with_container(reply(server_tool_use("code_execution", {"code": "now()"}, id="srv1"), block(_from_code))),
+        _with_container(
+            reply(server_tool_use("code_execution", {"code": "now()"}, id="srvtoolu_1"), block(_from_code))
+        ),
         reply(block(_done_by_code), text("15")),
     ],
     [body(tools=[get_weather, CODE]), body(*_by_code, tools=[get_weather, CODE], container="c1")],
@@ -527,7 +536,7 @@ _drawn = [
 CASES["an image for code"] = Case(
     [
         reply(
-            server_tool_use("code_execution", {"code": "now()"}, id="srv1"),
+            server_tool_use("code_execution", {"code": "now()"}, id="srvtoolu_1"),
             block(call("a", "draw", {}, caller=_caller)),
             stop_reason="tool_use",
         ),

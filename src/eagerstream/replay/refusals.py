@@ -28,7 +28,7 @@ def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}: Input should be a valid list"
     if isinstance(messages, list) and isinstance(tools, list | None):
         system = count_breakpoints(body.get("system"))
-        for fault in validate_history(messages, tools or (), system_breakpoints=system):
+        for fault in validate_history(messages, tools or (), system_breakpoints=system, first_party=True):
             yield fault.message
 
 
