@@ -1,15 +1,18 @@
-"""`classify`: where the calls of a tool run."""
+"""`classify` and `betas_for`: where the calls of a tool run, and which betas it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_type_hints
 
+import anthropic
 import pytest
 from anthropic.types import ToolUnionParam
 from anthropic.types.beta import BetaToolUnionParam
 
-from eagerstream.tool_kind import ToolClass, classify, tool_family
+from eagerstream.builtin.server_tools import advisor, mcp_toolset, web_search
+from eagerstream.replay.refusals import KINDS_WITHOUT_BETA
+from eagerstream.tool_kind import ToolClass, accepted_betas, betas_for, classify, tool_family
 
 KNOWN: dict[ToolClass, list[str | None]] = {
     "user": [None, "", "custom"],
@@ -78,9 +81,9 @@ def test_a_type_that_is_no_text(kind: Any) -> None:
     assert classify({"type": kind}) == "opaque"
 
 
-def kinds_of_the_package() -> Iterator[str]:
-    """Each `type` that the installed anthropic package has for a tool."""
-    for definition in {*get_args(ToolUnionParam), *get_args(BetaToolUnionParam)}:
+def kinds_of_the_package(*unions: Any) -> Iterator[str]:
+    """Yield each `type` that the installed anthropic package has for a tool in these unions."""
+    for definition in {definition for union in unions for definition in get_args(union)}:
         (kinds,) = [hint for name, hint in get_type_hints(definition).items() if name == "type"]
         yield from (text for text in _literals(kinds) if text is not None)
 
@@ -95,7 +98,7 @@ def _literals(hint: Any) -> Iterator[Any]:
 
 def test_the_kinds_of_the_anthropic_package() -> None:
     """What the package can send is not taken for unknown: a new family has to be looked at."""
-    kinds = sorted(kinds_of_the_package())
+    kinds = sorted(kinds_of_the_package(ToolUnionParam, BetaToolUnionParam))
     assert "custom" in kinds
     assert "bash_20250124" in kinds
     assert [kind for kind in kinds if classify({"type": kind}) == "opaque"] == []
@@ -106,3 +109,51 @@ def test_families() -> None:
     kinds = ("web_search_20260318", "tool_search_tool_regex", "mcp_toolset", None)
     families = ["web_search", "tool_search_tool_regex", "mcp_toolset", "custom"]
     assert [tool_family({"type": kind}) for kind in kinds] == families
+
+
+# --- betas ------------------------------------------------------------------------------------------------------------
+
+_MCP, _PINNED_MCP = "mcp-client-2025-11-20", "mcp-client-2026-09-15"
+_OTHER = "context-1m-2025-08-07"
+
+BETAS: dict[str, tuple[list[Mapping[str, Any]], list[str], list[str]]] = {
+    # name: the tools, the betas of the request, those to add
+    "nothing": ([], [], []),
+    "an own tool": ([{"name": "now", "input_schema": {"type": "object"}}], [], []),
+    "kinds without a beta": ([web_search(), {"type": "computer_toolset_20260801"}], [_OTHER], []),
+    "a kind from the future": ([{"type": "hologram_20270101", "name": "hologram"}], [], []),
+    "the earlier computer": ([{"type": "computer_20250124"}], [], ["computer-use-2025-01-24"]),
+    "the later computer": ([{"type": "computer_20251124"}], [], ["computer-use-2025-11-24"]),
+    "the first computer and its companions": (
+        [{"type": "bash_20241022"}, {"type": "text_editor_20241022"}, {"type": "computer_20241022"}],
+        [],
+        ["computer-use-2024-10-22"],
+    ),
+    "several, in order": (
+        [mcp_toolset("a"), advisor("m"), mcp_toolset("b")],
+        [_OTHER],
+        [_MCP, "advisor-tool-2026-03-01"],
+    ),
+    "one that is there": ([advisor("m")], ["advisor-tool-2026-03-01"], []),
+    "one that is there in a newer version": ([mcp_toolset("a")], [_PINNED_MCP], []),
+    "pinned tools": ([mcp_toolset("a", tools=[])], [], [_PINNED_MCP]),
+    "pinned tools, and only the earlier version": ([mcp_toolset("a", tools=[])], [_MCP], [_PINNED_MCP]),
+}
+
+
+@pytest.mark.parametrize(("tools", "given", "added"), BETAS.values(), ids=BETAS)
+def test_betas_of_tools(tools: list[Mapping[str, Any]], given: list[str], added: list[str]) -> None:
+    """A tool without its beta is refused, and a beta that is not needed may be unknown to the platform."""
+    assert betas_for(iter(tools), iter(given)) == added
+    assert betas_for(tools, [*given, *added]) == []
+
+
+@pytest.mark.skipif(
+    tuple(map(int, anthropic.__version__.split(".")[:2])) < (2, 12), reason="its kinds were betas in older versions"
+)
+def test_the_betas_are_those_of_the_anthropic_package() -> None:
+    """Its beta namespace has the kinds that need a beta, its main one all others. A new kind is noticed here."""
+    stable, all_kinds = (set(kinds_of_the_package(union)) for union in (ToolUnionParam, BetaToolUnionParam))
+    assert stable == set(KINDS_WITHOUT_BETA)
+    assert list(KINDS_WITHOUT_BETA) == sorted(KINDS_WITHOUT_BETA)
+    assert {kind for kind in all_kinds if accepted_betas({"type": kind})} == all_kinds - stable

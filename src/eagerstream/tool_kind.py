@@ -1,9 +1,9 @@
-"""Of which kind a tool is, by its definition: where its calls run, and what the definition may carry."""
+"""The kind of a tool, by its definition: where its calls run, what the definition may carry, which beta it needs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 USER_DEFINED: Final = "custom"
@@ -45,6 +45,22 @@ _CLASSES: Final[Mapping[str, ToolClass]] = {
 
 _DATE: Final = re.compile(r"_[0-9]{8}$")
 
+_PINNED_MCP_TOOLS: Final = "mcp-client-2026-09-15"
+_BETAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "advisor_20260301": ("advisor-tool-2026-03-01",),
+    "bash_20241022": ("computer-use-2024-10-22",),
+    "computer_20241022": ("computer-use-2024-10-22",),
+    "computer_20250124": ("computer-use-2025-01-24",),
+    "computer_20251124": ("computer-use-2025-11-24",),
+    "mcp_toolset": ("mcp-client-2025-11-20", _PINNED_MCP_TOOLS),
+    "text_editor_20241022": ("computer-use-2024-10-22",),
+}
+"""Betas that let the API accept a kind of tool. Any of them will do; the first one is the default.
+
+The kinds are those of `BetaToolUnionParam` of the anthropic package 2.12.0 that its `ToolUnionParam` does not have.
+Source of the betas: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference
+"""
+
 
 def tool_kind(definition: Mapping[str, Any]) -> str:
     """The `type` of a definition; `USER_DEFINED` where it has none."""
@@ -74,3 +90,36 @@ def classify(definition: Mapping[str, Any] | str) -> ToolClass:
     """
     kind = {"type": definition} if isinstance(definition, str) else definition
     return _CLASSES.get(tool_family(kind), "opaque")
+
+
+def accepted_betas(definition: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the betas of which a request with this tool needs one. It is empty if the tool needs none.
+
+    The first one is the default. A newer version of a beta covers what the earlier version brought.
+    """
+    kind = tool_kind(definition)
+    if kind == "mcp_toolset" and definition.get("tools") is not None:
+        return (_PINNED_MCP_TOOLS,)
+    return _BETAS.get(kind, ())
+
+
+def betas_for(definitions: Iterable[Mapping[str, Any]], given: Iterable[str] = ()) -> list[str]:
+    """Return the betas to add to a request with these tools, each once, in the order of the tools.
+
+    Args:
+        definitions: The tools, as the API takes them. If a kind is unknown, it needs no beta.
+        given: The betas that the request already has. A tool that one of them covers adds none.
+    """
+    known = dict.fromkeys(given)
+    added: list[str] = []
+    for definition in definitions:
+        accepted = accepted_betas(definition)
+        if accepted and known.keys().isdisjoint(accepted):
+            known[accepted[0]] = None
+            added.append(accepted[0])
+    return added
+
+
+def forbids_legacy_beta(definition: Mapping[str, Any]) -> bool:
+    """Tell if the API refuses `LEGACY_BETA` in a request with this tool."""
+    return tool_family(definition) in ("browser_toolset", "computer_toolset")

@@ -15,6 +15,7 @@ from eagerstream.replay import Platform, ReplayServer, Timing, http_error, reply
 from eagerstream.replay.faults import ERROR_STATUS
 from eagerstream.replay.framing import AWS_EVENT_STREAM, in_aws_frames
 from eagerstream.replay.platforms import DIALECTS, PLAIN, Dialect, Refused
+from eagerstream.replay.refusals import KINDS_WITHOUT_BETA
 from eagerstream.tool_kind import LEGACY_BETA, EagerSupport
 from tests.support import REQUEST
 
@@ -266,6 +267,81 @@ def test_ways_that_do_not_exist(eager: Any) -> None:
     """A slip would let everything pass."""
     with pytest.raises(UsageError, match="eager must be one of any, field, header, none"):
         ReplayServer(_REPLY, eager=eager)
+
+
+# --- betas of tools ---------------------------------------------------------------------------------------------------
+
+_COMPUTER = {"type": "computer_20250124", "name": "computer", "display_width_px": 800, "display_height_px": 600}
+_MCP = {"type": "mcp_toolset", "mcp_server_name": "a"}
+
+
+def _send(
+    client: httpx.Client, platform: Platform | None, betas: list[str], tools: list[dict[str, Any]]
+) -> httpx.Response:
+    body, headers = _body(platform, tools=tools), _headers(platform)
+    if betas and platform is Platform.BEDROCK:
+        body["anthropic_beta"] = betas
+    elif betas:
+        headers["anthropic-beta"] = ",".join(betas)
+    return client.post(_path(platform), json=body, headers=headers)
+
+
+@each_platform
+def test_a_tool_without_its_beta(client: httpx.Client, platform: Platform | None) -> None:
+    """The API does not know the kind then. A beta of another version does not help."""
+    for betas in ([], ["computer-use-2025-11-24"]):
+        response = _send(client, platform, betas, [{"type": "custom", **_FIELD["tools"][0]}, _COMPUTER])
+        assert response.status_code == 400
+        known = ", ".join(f"'{kind}'" for kind in KINDS_WITHOUT_BETA)
+        assert _said(platform, response)[1] == (
+            "tools.1: Input tag 'computer_20250124' found using 'type' does not match any of the expected tags: "
+            + known
+        )
+    assert _send(client, platform, ["other", "computer-use-2025-01-24"], [_COMPUTER]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("tool", "betas", "words"),
+    [
+        ({"type": "advisor_20260301", "name": "advisor", "model": "m"}, ["advisor-tool-2026-03-01"], "Input tag 'adv"),
+        (_MCP, ["mcp-client-2025-11-20"], "Input tag 'mcp_toolset' found"),
+        (_MCP, ["mcp-client-2026-09-15"], "Input tag 'mcp_toolset' found"),
+        (_MCP | {"tools": []}, ["mcp-client-2026-09-15"], "Input tag 'mcp_toolset' found"),
+    ],
+)
+def test_other_tools_without_their_beta(
+    client: httpx.Client, tool: dict[str, Any], betas: list[str], words: str
+) -> None:
+    """Each kind has its own beta; that of the MCP connector has two versions."""
+    response = _send(client, None, [], [tool])
+    assert response.status_code == 400
+    assert _said(None, response)[1].startswith(f"tools.0: {words}")
+    assert _send(client, None, betas, [tool]).status_code == 200
+
+
+def test_pinned_tools_of_an_mcp_server(client: httpx.Client) -> None:
+    """The earlier version of the beta does not have the field."""
+    response = _send(client, None, ["mcp-client-2025-11-20"], [_MCP | {"tools": []}])
+    assert response.status_code == 400
+    assert _said(None, response)[1] == "tools.0.mcp_toolset.tools: Extra inputs are not permitted"
+
+
+def test_kinds_that_need_no_beta(client: httpx.Client) -> None:
+    """What the API has without a beta passes, and so does what is not known here."""
+    tools: list[dict[str, Any]] = [{"type": "bash_20250124", "name": "bash"}, {"type": "hologram_20990101"}]
+    assert _send(client, None, [], tools).status_code == 200
+
+
+@each_platform
+@pytest.mark.parametrize("kind", ["computer_toolset_20260801", "browser_toolset_20260801"])
+def test_a_toolset_beside_the_legacy_beta(client: httpx.Client, platform: Platform | None, kind: str) -> None:
+    """S2.4: the API refuses the two together, whatever the model takes."""
+    assert _send(client, platform, [], [{"type": kind}]).status_code == 200
+    response = _send(client, platform, [LEGACY_BETA], [{"type": kind}])
+    assert response.status_code == 400
+    message = _said(platform, response)[1]
+    assert kind in message
+    assert LEGACY_BETA in message
 
 
 # --- credentials ------------------------------------------------------------------------------------------------------

@@ -109,16 +109,18 @@ async def test_the_beta_namespace(platform_client: PlatformClient) -> None:
         "made_up": {"a": 1},
     }
     async with ReplayServer(WEATHER) as server, platform_client.client(server) as client:
-        async with eagerstream.stream(client, **REQUEST, betas=["a-2025-01-01", "b-2025-01-01"], **options) as stream:
+        async with eagerstream.stream(
+            client, **REQUEST, betas=["a-2025-01-01", "mcp-client-2025-11-20"], **options
+        ) as stream:
             events = [event_line(event) async for event in stream]
         (request,) = server.requests
     async with eagerstream.stream(WEATHER, **REQUEST) as played:
         assert [event_line(event) async for event in played] == events
     expected = {**options, "tools": [get_weather.to_dict(), options["tools"][1]]}
     assert {name: request.body[name] for name in expected} == expected
-    assert request.headers["anthropic-beta"] == "a-2025-01-01,b-2025-01-01"
+    assert request.headers["anthropic-beta"] == "a-2025-01-01,mcp-client-2025-11-20"
     if platform_client.platform is Platform.BEDROCK:  # which looks there, and not at headers
-        assert request.body["anthropic_beta"] == ["a-2025-01-01", "b-2025-01-01"]
+        assert request.body["anthropic_beta"] == ["a-2025-01-01", "mcp-client-2025-11-20"]
 
 
 @each_platform

@@ -238,15 +238,15 @@ def mcp_toolset(
 ) -> Definition:
     """The tools of an MCP server that the API connects to.
 
-    Needs a beta header, and the server itself: `run(..., betas=["mcp-client-2025-11-20"], mcp_servers=[{"type": "url",
-    "url": "https://...", "name": mcp_server_name}])`.
+    The request needs the server itself: `run(..., mcp_servers=[{"type": "url", "url": "https://...", "name":
+    mcp_server_name}])`. It also needs the beta `mcp-client-2025-11-20`, which the definition brings.
 
     Args:
         mcp_server_name: As in `mcp_servers`.
         default_config: For all its tools: `{"enabled": bool, "defer_loading": bool}`, each of which may be missing.
         configs: The same for single tools, by name.
-        tools: The server's tools as the `mcp_tool_listing` block of an earlier reply has them: it is not asked again.
-            Needs `betas=["mcp-client-2026-09-15"]`.
+        tools: The server's tools, from the `mcp_tool_listing` block of an earlier response. The API then uses exactly
+            these and does not ask the server. The definition brings the beta `mcp-client-2026-09-15` instead.
         cache_control: See `eagerstream.builtin.server_tools`.
 
     Raises:
@@ -280,7 +280,7 @@ def advisor(
     strict: bool | None = None,
     version: str = "20260301",
 ) -> Definition:
-    """The model asks a stronger one for advice. Needs `betas=["advisor-tool-2026-03-01"]`.
+    """The model asks a stronger one for advice. The definition brings the beta `advisor-tool-2026-03-01`.
 
     Args:
         model: Who gives the advice.

@@ -19,7 +19,7 @@ from ..tool_kind import EagerSupport
 from ..transports.base import betas_in
 from .framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
 from .injection import Answer
-from .refusals import eager_faults, request_faults
+from .refusals import beta_faults, eager_faults, request_faults
 
 
 class Platform(StrEnum):
@@ -110,6 +110,7 @@ class Dialect:
             eager: Which ways its model takes to ask for eager input streaming.
         """
         yield from request_faults(body)
+        yield from beta_faults(body, betas)
         yield from eager_faults(body, betas, eager, self.unknown_beta)
         if body.get("stream") is not True:
             yield "stream: only streamed replies are replayed; it must be true"

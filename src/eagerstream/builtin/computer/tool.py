@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
 from ...errors import ToolError, UsageError
+from ...tool_kind import betas_for
 from ...tools import Group, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
 from .actions import ACTIONS, checked
 from .handler import ComputerHandler
@@ -14,11 +15,6 @@ from .handler import ComputerHandler
 ComputerVersion: TypeAlias = Literal["computer_toolset_20260801", "computer_20251124", "computer_20250124"]
 
 _TOOLSET: Final = "computer_toolset_20260801"
-_BETAS: Final[Mapping[str, tuple[str, ...]]] = {
-    "computer_toolset_20260801": (),
-    "computer_20251124": ("computer-use-2025-11-24",),
-    "computer_20250124": ("computer-use-2025-01-24",),
-}
 _GROUP: Final = Group(
     "computer", stop_on_error=True, skipped="Not executed: an earlier computer action in this turn failed."
 )
@@ -43,8 +39,7 @@ class Computer(Tool):
         handler: The computer. What its class does not implement is not offered to the model, where the version can say
             so, and answered with an error.
         version: `"computer_toolset_20260801"` has a tool for each action, and needs no beta header. The others are one
-            tool named `computer` with an `action`, and are sent with `betas=computer.betas`; only the later of them has
-            `zoom`.
+            tool named `computer` with an `action`, and bring the beta that they need. Only the later one has `zoom`.
         configs: Of the toolset: `{"zoom": {"enabled": False}}`, by action.
         options: See `ToolOptions`; of those that go into the definition, `cache_control` alone.
 
@@ -90,8 +85,8 @@ class Computer(Tool):
 
     @property
     def betas(self) -> tuple[str, ...]:
-        """What a request with this tool needs as `betas=computer.betas`; nothing, for the toolset."""
-        return _BETAS[self._version]
+        """The betas that a request with this tool needs. The toolset needs none."""
+        return tuple(betas_for([self.to_dict()]))
 
     def _toolset(self, configs: Mapping[str, Mapping[str, bool]]) -> dict[str, Any]:
         """All members are on unless it is said otherwise."""
