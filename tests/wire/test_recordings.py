@@ -150,7 +150,8 @@ def test_a_body_cut_anywhere_is_an_interruption(recording: Path) -> None:
         assembler = MessageAssembler()
         outs = [out for event in events for out in assembler.feed(event)]
         outs += assembler.close()
-        reason = any(event["type"] == "message_delta" and event["delta"].get("stop_reason") for event in events)
+        ends = [event.get("delta") or event.get("message") or {} for event in events]
+        reason = any(end.get("stop_reason") for end in ends)  # may be in message_start, too
         if not reason:
             assert assembler.state is MessageState.INTERRUPTED
         for out in outs:
@@ -165,11 +166,13 @@ STOPPED, INTERRUPTED = MessageState.STOPPED, MessageState.INTERRUPTED
 
 MADE: dict[str, tuple[MessageState, str | None, list[Outcome], list[str]]] = {
     # name: how the body ended, the stop reason, the outcomes in order, the blocks of the message
+    "call_in_message_start": (STOPPED, "tool_use", [V], ["tool_use"]),
     "citations": (STOPPED, "end_turn", [], ["text", "text"]),
     "crlf": (STOPPED, "tool_use", [V], ["tool_use"]),
     "cut_mid_event": (INTERRUPTED, None, [C], ["tool_use"]),
     "error_mid_stream": (INTERRUPTED, None, [V], ["tool_use", "text"]),
     "invalid_input": (STOPPED, "tool_use", [X, V], ["tool_use", "tool_use"]),
+    "late_server_result": (STOPPED, "end_turn", [], ["web_search_tool_result", "text"]),
     "max_tokens_closed": (STOPPED, "max_tokens", [C], ["tool_use"]),
     "max_tokens_empty": (STOPPED, "max_tokens", [C], ["tool_use"]),
     "max_tokens_open": (STOPPED, "max_tokens", [C], ["text", "tool_use"]),
