@@ -74,6 +74,27 @@ def test_names_and_descriptions() -> None:
     }
 
 
+def test_descriptions_skip_section_headers() -> None:
+    """`Args:` and `Returns:` describe nothing: the first other line counts, and the method's name if there is none."""
+
+    class Notes(Memory):
+        @tool_action()
+        def first(self) -> str:
+            """Args:
+            Returns: a text.
+            Read the notes.
+            """
+            return ""
+
+        @tool_action()
+        def second(self) -> str:
+            """Returns: a text."""
+            return ""
+
+    made = {tool.name: tool.description for tool in Notes().get_expanded_tools() or ()}
+    assert (made["memory_first"], made["memory_second"]) == ("Read the notes.", "执行 second")
+
+
 def test_what_is_not_expandable() -> None:
     """It has no sub-tools, and neither has one without marks."""
     assert Memory(expandable=False).get_expanded_tools() is None
