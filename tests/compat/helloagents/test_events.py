@@ -42,6 +42,13 @@ def test_types() -> None:
     ]
 
 
+@pytest.mark.parametrize("kinds", [StreamEventType, EventType])
+def test_kinds_are_texts(kinds: type[StreamEventType | EventType]) -> None:
+    """Programs print the kind of an event, and compare it with a text."""
+    for kind in kinds:
+        assert f"{kind}" == str(kind) == kind.value == kind
+
+
 def test_sse() -> None:
     """Byte by byte what HelloAgents sends."""
     assert EVENT.to_sse() == (

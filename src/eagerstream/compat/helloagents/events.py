@@ -6,14 +6,14 @@ import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Collection
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Generic, Self, TypeVar
 
 from .trace.payload import dump, plain
 
 
-class StreamEventType(Enum):
-    """What a `StreamEvent` tells of."""
+class StreamEventType(StrEnum):
+    """The kind of a `StreamEvent`. Prints and compares as its text."""
 
     AGENT_START = "agent_start"
     AGENT_FINISH = "agent_finish"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from enum import Enum
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 import anyio
@@ -18,8 +18,11 @@ HOOK_TIMEOUT_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class EventType(Enum):
-    """What an `AgentEvent` tells of. Not all of them happen here: they are those that programs may name."""
+class EventType(StrEnum):
+    """The kind of an `AgentEvent`. Prints and compares as its text.
+
+    Programs may name all of these kinds. `agent_events` reports six of them.
+    """
 
     AGENT_START = "agent_start"
     AGENT_FINISH = "agent_finish"
