@@ -32,7 +32,7 @@ def test_one_long_line() -> None:
 
 @pytest.mark.parametrize(
     ("direction", "preview"),
-    [("head", "0\n1\n2\n3\n"), ("tail", "6\n7\n8\n9\n"), ("head_tail", "0\n1\n...(中间省略)...\n8\n9\n")],
+    [("head", "0\n1\n2\n3"), ("tail", "6\n7\n8\n9"), ("head_tail", "0\n1\n...(中间省略)...\n8\n9")],
 )
 def test_directions(direction: Any, preview: str) -> None:
     """Which end is kept, and what stands for the middle."""
@@ -42,6 +42,16 @@ def test_directions(direction: Any, preview: str) -> None:
         *("direction", "original_lines", "original_bytes", "kept_lines", "kept_bytes", "time_ms")
     ]
     assert (result["stats"]["direction"], result["stats"]["original_lines"]) == (direction, 10)
+    assert (result["stats"]["kept_lines"], result["stats"]["kept_bytes"]) == (4, len(preview.encode()))
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r"])
+def test_previews_have_no_line_break_at_the_end(line_break: str) -> None:
+    """HelloAgents joins the kept lines: one line break is missing, and an empty last line stays."""
+    output = line_break.join(["a", "", "b"])
+    assert ObservationTruncator(1).truncate("t", output)["preview"] == "a"
+    assert ObservationTruncator(2).truncate("t", output)["preview"] == f"a{line_break}"
+    assert ObservationTruncator(3).truncate("t", f"{output}{line_break}")["preview"] == f"{output}{line_break}"
 
 
 @given(st.text(), st.integers(1, 5), st.integers(1, 60), st.sampled_from(["head", "tail", "head_tail"]))
@@ -127,13 +137,13 @@ def test_responses(tmp_path: Path) -> None:
     short = ToolResponse.success("a")
     assert truncator.truncate_response("t", short) is short
     cut = truncator.truncate_response("t", ToolResponse.success("a\nb\nc", {"n": 1}))
-    assert (cut.status, cut.text, cut.data, cut.context) == ("partial", "a\nb\n", {"n": 1}, None)
+    assert (cut.status, cut.text, cut.data, cut.context) == ("partial", "a\nb", {"n": 1}, None)
     assert cut.reason == "输出过长,已截断到 2 行(共 3 行)"
     failed = truncator.truncate_response("t", ToolResponse.error(ToolErrorCode.TIMEOUT, "a\nb\nc"))
     assert (failed.status, failed.code, failed.error_info) == (
         "error",
         "TIMEOUT",
-        {"code": "TIMEOUT", "message": "a\nb\n"},
+        {"code": "TIMEOUT", "message": "a\nb"},
     )
     saving = ObservationTruncator(2, output_dir=tmp_path)
     saved = saving.truncate_response("t", ToolResponse.partial("a\nb\nc", context={"x": 1}, reason="too many"))

@@ -20,6 +20,7 @@ from .trace.file import new_file
 from .trace.payload import plain
 
 _MAX_NAME_CHARS: Final = 64
+_LAST_BREAK: Final = re.compile(r"(?:\r\n|\n|\r)\Z")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 _log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class Truncated(TypedDict):
 
     Attributes:
         truncated: Something was left out.
-        preview: What stays; the output itself where nothing was left out.
+        preview: The kept lines, without a line break at the end. The output itself if nothing was left out.
         full_output_path: Where all of it is; None where it was not saved.
         stats: What was cut, with sizes in bytes of UTF-8.
     """
@@ -83,13 +84,13 @@ class ObservationTruncator:
             Where the file cannot be written, the log tells so, and there is no path.
         """
         cut = truncate_output(output, self.max_lines, self.max_bytes, self.truncate_direction, language="zh")
-        path = self._save(tool_name, output, metadata) if cut["truncated"] and self.output_dir is not None else None
-        return {
-            "truncated": cut["truncated"],
-            "preview": cut["preview"],
-            "full_output_path": path,
-            "stats": cut["stats"],
-        }
+        preview, stats, path = cut["preview"], cut["stats"], None
+        if cut["truncated"]:
+            preview = _LAST_BREAK.sub("", preview)  # HelloAgents joins the kept lines
+            stats["kept_bytes"] = len(preview.encode())
+            if self.output_dir is not None:
+                path = self._save(tool_name, output, metadata)
+        return {"truncated": cut["truncated"], "preview": preview, "full_output_path": path, "stats": stats}
 
     def truncate_response(self, tool_name: str, response: ToolResponse) -> ToolResponse:
         """A response whose text is within the bounds; itself where it was before.
