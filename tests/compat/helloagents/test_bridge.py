@@ -157,6 +157,50 @@ async def test_plain_tools_run_at_the_same_time() -> None:
     assert [block["content"] for block in results(result)] == ["met", "met"]
 
 
+@pytest.mark.parametrize(
+    ("options", "at_once"), [({}, 3), ({"max_concurrent_tools": 2}, 2), ({"max_concurrent_tools": None}, 5)]
+)
+async def test_calls_at_once(options: dict[str, Any], at_once: int) -> None:
+    """HelloAgents runs three calls at once unless a program says otherwise."""
+    running, peak = set[int](), 0
+
+    async def work(n: int) -> str:
+        nonlocal peak
+        running.add(n)
+        peak = max(peak, len(running))
+        await anyio.wait_all_tasks_blocked()
+        running.discard(n)
+        return str(n)
+
+    registry = ToolRegistry()
+    registry.register_function(work)
+    result = await conversation(registry.to_tools(**options), calls(*(("work", {"n": n}) for n in range(5))))
+    assert [block["content"] for block in results(result)] == ["0", "1", "2", "3", "4"]
+    assert peak == at_once
+
+
+async def test_a_run_inside_a_call() -> None:
+    """Its calls take no place: here the outer calls hold the only one."""
+    registry = ToolRegistry()
+
+    async def ask(depth: int) -> str:
+        if not depth:
+            return "deep"
+        return str(results(await conversation(tools, calls(("ask", {"depth": depth - 1}))))[0]["content"])
+
+    registry.register_function(ask)
+    tools = registry.to_tools(max_concurrent_tools=1)
+    result = await conversation(tools, calls(("ask", {"depth": 2}), ("ask", {"depth": 1})))
+    assert [block["content"] for block in results(result)] == ["deep", "deep"]
+
+
+@pytest.mark.parametrize("count", [0, -1, True, 1.5])
+async def test_numbers_of_places_that_cannot_be(count: Any) -> None:
+    """They are refused before a call waits for a place that never comes."""
+    with pytest.raises(UsageError, match="max_concurrent_tools"):
+        ToolRegistry().to_tools(max_concurrent_tools=count)
+
+
 async def test_the_breaker_of_the_registry() -> None:
     """It counts what the loop calls; the model reads that the tool is out of order."""
     tool = Plain(failing(RuntimeError("boom")))

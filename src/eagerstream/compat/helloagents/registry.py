@@ -17,7 +17,11 @@ from .bridge import bridged
 from .coercion import convert_parameters
 from .filters import ToolFilter
 from .functions import FunctionTool
+from .places import Places
 from .tool import Tool
+
+MAX_CONCURRENT_TOOLS: Final = 3
+"""Number of tools that HelloAgents runs at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -129,25 +133,34 @@ class ToolRegistry:
         lines = [f"- {name}: {tool.description}" for name, tool in self._all().items()]
         return "\n".join(lines) or "暂无可用工具"
 
-    def to_tools(self, filter: ToolFilter | None = None, **options: Unpack[ToolOptions]) -> list[tools.Tool]:
+    def to_tools(
+        self,
+        filter: ToolFilter | None = None,
+        *,
+        max_concurrent_tools: int | None = MAX_CONCURRENT_TOOLS,
+        **options: Unpack[ToolOptions],
+    ) -> list[tools.Tool]:
         """What is registered now, for `eagerstream.run(client, tools=registry.to_tools(), ...)`.
 
         Inputs stream eagerly, and are checked against the schema before the tool gets them. Calls run by
         `aexecute_tool`: with the registry's breaker, the time and the context. The model reads the response's text,
-        with a notice where it is partial, and `[CODE] message` of an error. HelloAgents runs three tools at once, `run`
-        as many as its `max_concurrency` says. Calls that run into the loop's time limit are cancelled, and count where
-        the breaker is given to `run(circuit_breaker=...)` as well.
+        with a notice where it is partial, and `[CODE] message` of an error. Calls that run into the loop's time limit
+        are cancelled, and count where the breaker is given to `run(circuit_breaker=...)` as well.
 
         Args:
             filter: Which of them; all by default.
+            max_concurrent_tools: Maximum number of calls that run at once, three as in HelloAgents. None leaves the
+                bound to `run(max_concurrency=...)`. The time limit of a call includes its wait for the others.
             options: As of `eagerstream.tool`, for each of them: `timeout_s=30`, for example.
 
         Raises:
-            UsageError: The API takes no tool of this name, or options do not fit.
+            UsageError: The API takes no tool of this name, options do not fit, or `max_concurrent_tools` is less than
+                1.
         """
+        places = None if max_concurrent_tools is None else Places(max_concurrent_tools)
         every = self._all()
         names = filter.filter(list(every)) if filter else every
-        return [bridged(name, every[name], self._counted, options) for name in names]
+        return [bridged(name, every[name], self._counted, places, options) for name in names]
 
     def _all(self) -> dict[str, Tool]:
         # Tools come first, and in front of functions of their names. Other threads may register some meanwhile.
