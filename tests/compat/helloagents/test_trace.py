@@ -47,12 +47,12 @@ def test_a_session(tmp_path: Path) -> None:
     assert (second["step"], second["event"]) == (1, "tool_call")
     assert "小明" in logger.jsonl_path.read_text("utf-8")
     logger.finalize()
-    assert [path.name for path in logger.output_dir.iterdir()] == [logger.jsonl_path.name]  # a page is made when asked
+    assert sorted(logger.output_dir.iterdir()) == [logger.html_path, logger.jsonl_path]
 
 
 def test_files_are_for_their_owner(tmp_path: Path) -> None:
     """They hold what was said."""
-    with TraceLogger(tmp_path, html=True) as logger:
+    with TraceLogger(tmp_path) as logger:
         assert logger.html_path is not None
         modes = [stat.S_IMODE(path.stat().st_mode) for path in (logger.jsonl_path, logger.html_path)]
     assert modes == [0o600, 0o600]
@@ -69,6 +69,30 @@ def test_sessions_of_a_second_keep_apart(tmp_path: Path, monkeypatch: pytest.Mon
         assert second.session_id == "s-20250118-143052-bbbb"
 
 
+def test_a_page_by_default(tmp_path: Path) -> None:
+    """HelloAgents writes one for every session; `html=False` leaves it out, also with raw responses."""
+    with TraceLogger(tmp_path) as logger:
+        assert logger.html_path == logger.jsonl_path.with_suffix(".html")
+        assert logger.html_path.exists()
+    with TraceLogger(tmp_path, html_include_raw_response=True, html=False) as bare:
+        assert bare.html_path is None
+        assert not bare.jsonl_path.with_suffix(".html").exists()
+
+
+def test_names_that_programs_use(tmp_path: Path) -> None:
+    """HelloAgents has no public names for the records and the statistics: its programs use private ones."""
+    logger = TraceLogger(tmp_path)
+    logger.log_event("error", {"message": "line\u2028break sk-ant-api03-AbC_dEf-123"}, step=2)
+    (event,) = logger._events
+    assert (event["event"], event["step"]) == ("error", 2)
+    assert "AbC_dEf" not in event["payload"]["message"]
+    assert logger._compute_stats() == logger.stats()
+    assert not logger.is_final
+    logger.finalize()
+    assert logger.is_final
+    assert logger._events == [event]
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     """That is told when the logger is made, and not in the middle of a run."""
     (tmp_path / "file").touch()
@@ -83,7 +107,7 @@ def test_a_page_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(logger_module, "datetime", type("Stopped", (), {"now": staticmethod(lambda _: moment)}))
     (tmp_path / "trace-s-20250118-143052-aaaa.html").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(FileExistsError):
-        TraceLogger(tmp_path, html=True)
+        TraceLogger(tmp_path)
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -102,7 +126,7 @@ def test_tool_responses_as_they_are(tmp_path: Path) -> None:
 def test_secrets(tmp_path: Path, sanitize: bool) -> None:
     """They are masked everywhere, in the page and in the statistics too, unless somebody wants them."""
     secret = "sk-ant-api03-AbC_dEf-123"
-    with TraceLogger(tmp_path, sanitize, html=True) as logger:
+    with TraceLogger(tmp_path, sanitize) as logger:
         logger.log_event(f"event {secret}", {"error": {"api_key": "hunter2"}})
         logger.log_event("error", {"message": f"refused {secret}", "error_type": secret})
         logger.log_soon("tool_call", {"tool_name": secret, "args": [secret]})
@@ -140,7 +164,7 @@ def test_an_exception_that_cannot_be_shown(tmp_path: Path) -> None:
 
 def test_finalize_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A second time does nothing; what comes later is lost, which is told once, and raises nothing."""
-    logger = TraceLogger(tmp_path, html=True)
+    logger = TraceLogger(tmp_path)
     logger.log_event("session_start", {})
     logger.finalize()
     assert logger.html_path is not None
@@ -340,7 +364,7 @@ def test_the_end_of_the_program(tmp_path: Path) -> None:
         "    logger.log_soon('event', {'text': 'x' * 1000}, number)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.jsonl")
     assert len(path.read_text("utf-8").splitlines()) == 500
 
 

@@ -53,7 +53,7 @@ TAGS |= {
 
 def hostile_trace(folder: Path, texts: tuple[str, ...] = HOSTILE) -> Path:
     """A page in which every place that takes a text has one that is made to do harm."""
-    with TraceLogger(folder, html=True) as logger:
+    with TraceLogger(folder) as logger:
         logger.log_event("session_start", {"agent_name": texts[0]})
         for number, text in enumerate(texts):
             logger.log_event(text, {text: [text, {"deep": text}], "args": {"code": text}}, step=number)
@@ -127,7 +127,7 @@ def test_statistics_and_policy(tmp_path: Path) -> None:
 
 def test_it_can_be_read_while_it_grows(tmp_path: Path) -> None:
     """Each event is there at once; a trace without an end is a page, too."""
-    with TraceLogger(tmp_path, html=True) as logger:
+    with TraceLogger(tmp_path) as logger:
         logger.log_event("message_written", {"content": "你好"})
         assert logger.html_path is not None
         assert "你好" in check(logger.html_path.read_text("utf-8")).text
@@ -136,7 +136,7 @@ def test_it_can_be_read_while_it_grows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("include_raw", [False, True])
 def test_raw_responses(tmp_path: Path, include_raw: bool) -> None:
     """They are on the page only where that is asked for, and in the lines always."""
-    with TraceLogger(tmp_path, html_include_raw_response=include_raw, html=not include_raw) as logger:
+    with TraceLogger(tmp_path, html_include_raw_response=include_raw) as logger:
         logger.log_event("model_output", {"content": "said", "raw_response": "as it came"})
     assert logger.html_path is not None
     assert ("as it came" in logger.html_path.read_text()) is include_raw
@@ -146,7 +146,7 @@ def test_raw_responses(tmp_path: Path, include_raw: bool) -> None:
 def test_long_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page has so many events, and says how many more there are."""
     monkeypatch.setattr(page, "MAX_EVENTS", 3)
-    with TraceLogger(tmp_path, html=True) as logger:
+    with TraceLogger(tmp_path) as logger:
         for step in range(5):
             logger.log_event("step_start", {}, step=step)
     assert logger.html_path is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import secrets
@@ -48,8 +49,8 @@ class TraceLogger:
         output_dir: Is made where it is missing.
         sanitize: Keys, tokens, passwords and names of users in paths are masked before anything is written. A payload
             is bounded in any case: see `payload.plain`.
-        html_include_raw_response: Write the page, and show in it what a payload has as `raw_response`, too.
-        html: Write a page beside it, to be read by people, and while it grows, too: `trace-{session_id}.html`.
+        html_include_raw_response: Show the `raw_response` of a payload in the page.
+        html: Write a page for people next to the lines, `trace-{session_id}.html`. It can be read while it grows.
 
     Raises:
         OSError: The files cannot be made.
@@ -61,7 +62,7 @@ class TraceLogger:
         sanitize: bool = True,
         html_include_raw_response: bool = False,
         *,
-        html: bool = False,
+        html: bool = True,
     ) -> None:
         self.output_dir = Path(output_dir)
         self.sanitize = sanitize
@@ -71,9 +72,9 @@ class TraceLogger:
         self.jsonl_path = self._lines.path
         """Where the lines are."""
         self.html_path: Path | None = None
-        """Where the page is; None without one."""
+        """Path of the page; `None` without one."""
         self._page: GrowingLog | None = None
-        if html or html_include_raw_response:
+        if html:
             self.html_path = self.jsonl_path.with_suffix(".html")
             try:
                 self._page = GrowingLog(self.html_path)
@@ -84,7 +85,7 @@ class TraceLogger:
         self._statistics = TraceStatistics()
         self._background = Background()
         self._make_locks()
-        self._events = 0
+        self._count = 0
         self._is_final = False
         self._has_told_late = False
         _loggers.add(self)
@@ -143,6 +144,19 @@ class TraceLogger:
         with self._counting:
             return self._statistics.stats()
 
+    _compute_stats = stats  # programs for HelloAgents call it, for want of a public name
+
+    @property
+    def _events(self) -> list[dict[str, Any]]:
+        """The records so far, read from the file: programs for HelloAgents look at this list."""
+        self._background.drain(_DRAIN_S)
+        return [json.loads(line) for line in self.jsonl_path.read_text("utf-8").split("\n") if line]
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing can be logged any more."""
+        return self._is_final
+
     def finalize(self) -> None:
         """Write what is under way, finish the page, and close the files; once, however often it is called.
 
@@ -158,7 +172,7 @@ class TraceLogger:
                 return
             self._is_final = True
             if self._page is not None:
-                self._page.write(page.foot(self._statistics.stats(), self._events))
+                self._page.write(page.foot(self._statistics.stats(), self._count))
                 self._page.close()
             self._lines.close()
         finally:
@@ -197,9 +211,9 @@ class TraceLogger:
                 return
             with self._counting:
                 self._statistics.add(record)
-            self._events += 1
+            self._count += 1
             self._lines.write(line + "\n")
-            if self._page is not None and self._events <= page.MAX_EVENTS:
+            if self._page is not None and self._count <= page.MAX_EVENTS:
                 self._page.write(shown)
 
 
