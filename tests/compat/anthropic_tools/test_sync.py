@@ -75,8 +75,7 @@ def test_the_client_goes_with_its_user(server: ReplayServer) -> None:
     """Its connections are closed, also where nobody says so."""
     user = ToolUser([])
     user.use_tools([*HELLO, {"role": "assistant", "content": "x"}])
-    assert user._kept is not None
-    client = user._kept[1]
+    client = user._kept.client
     assert not client.is_closed()
     del user
     gc.collect()
@@ -90,8 +89,7 @@ def test_a_copy_has_connections_of_its_own(server: ReplayServer, copied: Callabl
     """It works on where the original went, and can be sent to another process."""
     user = ToolUser([AdditionTool()])
     user.use_tools(HELLO)
-    assert user._kept is not None
-    client, other = user._kept[1], copied(user)
+    client, other = user._kept.client, copied(user)
     del user
     gc.collect()
     while not client.is_closed():

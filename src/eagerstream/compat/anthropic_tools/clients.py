@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from ..clients import DEFAULT_MODEL, default_model
 from ..deprecation import deprecated
 
-DEFAULT_MODEL: Final = "claude-sonnet-4-6"
-_MODEL_VARIABLE: Final = "ANTHROPIC_MODEL"
 _RETIRED: Final = ("claude-2", "claude-instant", "claude-3-opus", "claude-3-sonnet", "anthropic.claude-v2")
 """How the ids begin that programs for anthropic-tools had."""
 
@@ -29,7 +25,7 @@ def model_named(model: str, *, first_party: bool, stacklevel: int) -> str:
     if model == "default":
         if not first_party:
             raise ValueError("With first_party=False a model is required: the id of a model of Bedrock.")
-        return os.environ.get(_MODEL_VARIABLE) or DEFAULT_MODEL
+        return default_model()
     if model.startswith(_RETIRED):
         current = f"{DEFAULT_MODEL}, for example" if first_party else "one that Bedrock has"
         instead = f"it was retired, and requests for it fail; name one of today: {current}"
@@ -46,12 +42,3 @@ def make_client(*, first_party: bool) -> Any:
     import anthropic
 
     return anthropic.AsyncAnthropic() if first_party else anthropic.AsyncAnthropicBedrock()
-
-
-@asynccontextmanager
-async def closing(client: Any) -> AsyncIterator[Any]:
-    """A client for one call."""
-    try:
-        yield client
-    finally:
-        await client.close()

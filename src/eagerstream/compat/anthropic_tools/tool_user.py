@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,11 +14,12 @@ from ...run import Run, RunStatus, ToolStop, TurnStop, run
 from ...stream import stream
 from ...wire import InputStop, MessageStart, MessageStop, ToolInput
 from ...wire.events import Message
+from ..clients import KeptClient
 from ..sync import SyncLoop, run_plain, run_sync
 from .arguments import CallCheck, Validate
 from .base_tool import BaseTool
 from .batches import BatchExecutor
-from .clients import closing, make_client, model_named
+from .clients import make_client, model_named
 from .history import from_history, inputs_message, is_block, to_history
 
 _log = logging.getLogger("eagerstream.compat.anthropic_tools")
@@ -92,11 +91,11 @@ class ToolUser:
         self.on_message = on_message
         self.raise_tool_exceptions = raise_tool_exceptions
         self.strict = strict
-        self._kept: tuple[SyncLoop, Any] | None = None  # the client of synchronous calls, and where its connections are
+        self._kept = KeptClient()
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy has, here or in another process: all but the client of synchronous calls."""
-        return {**self.__dict__, "_kept": None}
+        return {**self.__dict__, "_kept": KeptClient()}
 
     def use_tools(
         self,
@@ -174,7 +173,7 @@ class ToolUser:
             _log.debug("tools: %s", _shown([tool.to_dict() for tool in request["tools"]]))
         if verbose > 0:
             _log.info("messages: %s", _shown(from_history(request["messages"])))
-        async with self._opened() as client:
+        async with self._kept.opened(self.client, partial(make_client, first_party=self.first_party)) as client:
             if mode == "manual":
                 return await self._ask(client, request, check, verbose)
             return await self._converse(client, request, check, verbose)
@@ -249,24 +248,6 @@ class ToolUser:
                 _log.info("message: %s", _shown(message))
             if self.on_message is not None:
                 await _in_place(partial(self.on_message, message))
-
-    # --- clients ------------------------------------------------------------------------------------------------------
-
-    def _opened(self) -> AbstractAsyncContextManager[Any]:
-        """The client for a call, for as long as it takes."""
-        loop = SyncLoop.current()
-        if self.client is not None:
-            if loop is not None:
-                loop.close_at_exit(self.client)
-            return nullcontext(self.client)
-        if loop is None:
-            return closing(make_client(first_party=self.first_party))
-        if self._kept is None or self._kept[0] is not loop:
-            client = make_client(first_party=self.first_party)
-            self._kept = loop, client
-            loop.close_at_exit(client)
-            weakref.finalize(self, loop.close_soon, client).atexit = False
-        return nullcontext(self._kept[1])
 
 
 def message_of(reply: Message, place: int) -> dict[str, Any]:
