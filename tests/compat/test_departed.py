@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import pytest
 
-from eagerstream.compat.departed import INSTEAD
+from eagerstream.compat.departed import INSTEAD, INSTEAD_OF_ATTRIBUTES
+from eagerstream.compat.helloagents import Config, HelloAgentsLLM, SimpleAgent
 
 DEPARTED = [(package, name) for package, names in INSTEAD.items() for name in sorted(names)]
 
@@ -34,3 +36,15 @@ def test_what_is_exported(package: str) -> None:
     module = importlib.import_module(package)
     assert [name for name in module.__all__ if not getattr(module, name).__doc__] == []
     assert module.__all__ == sorted(module.__all__)
+
+
+@pytest.mark.parametrize("name", INSTEAD_OF_ATTRIBUTES)
+def test_methods_that_stayed_behind(name: str) -> None:
+    """An agent or its model explains the replacement; other attributes are missing as from any object."""
+    llm = HelloAgentsLLM("claude-made-1", client=object())
+    owners: list[Any] = [llm, SimpleAgent("assistant", llm, config=Config(trace_enabled=False))]
+    for owner in owners:
+        with pytest.raises(AttributeError) as told:
+            getattr(owner, name)
+        assert str(told.value) == f"{type(owner).__name__} has no {name}: {INSTEAD_OF_ATTRIBUTES[name]}"
+        assert not hasattr(owner, "nobody")

@@ -15,23 +15,26 @@ _SUBAGENT: Final = (
 )
 _CONTEXT: Final = "the request's own arguments are the context: system=... and messages=[...] of eagerstream.run"
 _OWN_TOOL: Final = "write it as a tool of your own, a class that derives from eagerstream.compat.helloagents.Tool"
+_LATENCY: Final = "run.result.usage has the tokens, and run.latency the times"
+_SESSION: Final = (
+    "save Message.to_dict() of agent.get_history(), or agent.result.to_json(): RunResult.from_json(...) continues it"
+)
+_SKILL: Final = "return the text of the file from a tool of your own, or name it in system_prompt"
+_TOKENS: Final = "run.result.usage has the tokens that the API counted"
 _ERRORS: Final = "exceptions derive from eagerstream.EagerStreamError, and those of a tool become its ToolResponse"
 
 _OF_HELLOAGENTS: Final = {
     **dict.fromkeys(
         (
-            "Agent",
             "FunctionCallAgent",
             "PlanAndSolveAgent",
             "PlanSolveAgent",
-            "ReActAgent",
             "ReflectionAgent",
-            "SimpleAgent",
         ),
         _LOOP,
     ),
-    **dict.fromkeys(("HelloAgentsLLM", "LLMResponse", "StreamStats"), _CLIENT),
-    **dict.fromkeys(("HistoryManager", "Message", "SessionStore"), _HISTORY),
+    **dict.fromkeys(("LLMResponse", "StreamStats"), _CLIENT),
+    **dict.fromkeys(("HistoryManager", "SessionStore"), _HISTORY),
     **dict.fromkeys(("TaskTool", "create_agent", "default_subagent_factory"), _SUBAGENT),
     **dict.fromkeys(
         (
@@ -40,7 +43,6 @@ _OF_HELLOAGENTS: Final = {
         ),
         _OWN_TOOL,
     ),
-    "Config": "settings are arguments: of eagerstream.run, eagerstream.Limits and CircuitBreaker",
     **dict.fromkeys(("ContextBuilder", "ContextConfig", "ContextPacket"), _CONTEXT),
     "TokenCounter": "run.result.usage has the tokens that the API counted",
     "HelloAgentsException": _ERRORS,
@@ -66,6 +68,22 @@ INSTEAD: Final[Mapping[str, Mapping[str, str]]] = {
 """By package and name: what takes its place."""
 
 
+_ASK: Final = "ask with SimpleAgent(name, llm).run(text), or with eagerstream.run(client, **llm.request(), ...)"
+
+INSTEAD_OF_ATTRIBUTES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("ainvoke", "ainvoke_with_tools", "invoke", "invoke_with_tools", "think"), _ASK),
+    **dict.fromkeys(("astream_invoke", "stream_invoke"), _ASK),
+    "last_call_stats": _LATENCY,
+    **dict.fromkeys(("list_sessions", "load_session", "save_session", "session_store"), _SESSION),
+    "history_manager": _HISTORY,
+    "run_as_subagent": _SUBAGENT,
+    "skill_loader": _SKILL,
+    "token_counter": _TOKENS,
+    "truncator": "call ObservationTruncator in the tool whose output is too long",
+}
+"""The replacement of each attribute of agents and of `HelloAgentsLLM`, by name."""
+
+
 def departed(package: str, name: str) -> Exception:
     """What to raise where a package is asked for a name that it does not have.
 
@@ -76,3 +94,11 @@ def departed(package: str, name: str) -> Exception:
     if instead is None:
         return AttributeError(f"module {package!r} has no attribute {name!r}")
     return ImportError(f"{package} has no {name}: {instead}", name=package)
+
+
+def departed_attribute(owner: object, name: str) -> AttributeError:
+    """Return the exception to raise if an object has no such attribute."""
+    kind = type(owner).__name__
+    instead = INSTEAD_OF_ATTRIBUTES.get(name)
+    told = f"{kind!r} object has no attribute {name!r}" if instead is None else f"{kind} has no {name}: {instead}"
+    return AttributeError(told, name=name, obj=owner)

@@ -184,6 +184,11 @@ class SyncLoop:
             raise RuntimeError("the event loop of synchronous calls has ended: the program ends")
         return tasks[0].result()
 
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Call a plain function in the loop, from any thread, without waiting for it. Does nothing after the end."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
+
     def close_at_exit(self, client: Any) -> None:
         """Its connections are closed at the end of the process, where nobody has done so before."""
         with suppress(TypeError):  # a class of the user's own, without weak references

@@ -1,0 +1,476 @@
+"""Agents: constructors and methods of HelloAgents, on `eagerstream.run`, over loopback."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from eagerstream import RunStatus, UsageError
+from eagerstream.compat.helloagents import (
+    Agent,
+    AgentEvent,
+    Config,
+    HelloAgentsLLM,
+    Message,
+    ReActAgent,
+    SimpleAgent,
+    StreamEventType,
+    ToolRegistry,
+)
+from eagerstream.errors import EagerStreamError
+from eagerstream.recording import Recording
+from eagerstream.replay import ReplayServer, Scenario, http_error, reply, text, tool_use
+from tests.compat.helloagents.tools import MyTool
+from tests.run.serial import Serial
+
+QUIET = Config(trace_enabled=False)
+ASK = reply(text("Let me see."), tool_use("MyTool", {"input": "x"}), message_id="msg_ask")
+ASK_AGAIN = reply(text("Once more."), tool_use("MyTool", {"input": "y"}), message_id="msg_again")
+DONE = reply(text("Done."), message_id="msg_done")
+REFUSED = http_error(400, "invalid_request_error", "no")
+
+
+@pytest.fixture(scope="module")
+def serial() -> Iterator[Serial]:
+    """One server for all conversations of the module."""
+    server = Serial()
+    with server.server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, which traces are written to."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@asynccontextmanager
+async def a_model(serial: Serial, *replies: Recording, **settings: Any) -> AsyncIterator[HelloAgentsLLM]:
+    """A model with these responses, and a time limit for the test."""
+    async with serial.conversing(*replies) as client:
+        with anyio.fail_after(20):
+            yield HelloAgentsLLM("claude-made-1", client=client, **settings)
+
+
+def a_registry() -> ToolRegistry:
+    """A registry with `MyTool`."""
+    registry = ToolRegistry()
+    registry.register_tool(MyTool())
+    return registry
+
+
+def suffixes(folder: Path) -> list[str]:
+    """Return the endings of all files in a folder and its subfolders."""
+    return sorted(path.suffix for path in folder.rglob("*") if path.is_file())
+
+
+def history(agent: Agent) -> list[tuple[str, str]]:
+    """The roles and texts of the messages."""
+    return [(message.role, message.content) for message in agent.get_history()]
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_run_with_tools(serial: Serial) -> None:
+    """The tools run, the text of the last response is the answer, and the request is what the arguments say."""
+    async with a_model(serial, ASK, DONE, temperature=0.5) as llm:
+        agent = ReActAgent("assistant", llm, a_registry(), "Be brief.", QUIET)
+        assert await agent.arun("Question?", top_p=0.9) == "Done."
+    assert history(agent) == [("user", "Question?"), ("assistant", "Done.")]
+    assert agent.result is not None
+    assert [call.name for call in agent.result.calls] == ["MyTool"]
+    first, second = serial.bodies
+    settings = {name: first[name] for name in ("model", "max_tokens", "temperature", "top_p", "system", "stream")}
+    assert settings == {
+        "model": "claude-made-1",
+        "max_tokens": 4096,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "system": "Be brief.",
+        "stream": True,
+    }
+    assert first["messages"] == [{"role": "user", "content": "Question?"}]
+    assert second["messages"][-1]["content"][0]["content"] == "处理完成: X"
+
+
+@pytest.mark.anyio
+async def test_an_agent_without_anything(serial: Serial) -> None:
+    """The request has no instructions, no tools and no temperature if none were given."""
+    async with a_model(serial, DONE) as llm:
+        assert await SimpleAgent("assistant", llm, config=QUIET).arun("Hello.") == "Done."
+    assert not {"system", "tools", "temperature"} & set(serial.bodies[0])
+
+
+@pytest.mark.anyio
+async def test_an_agent_of_a_program(serial: Serial) -> None:
+    """`Agent` itself has no bound on its steps, and can be derived from."""
+
+    class Polite(Agent):
+        async def arun(self, input_text: str, *args: Any, **kwargs: Any) -> str:
+            return await super().arun(f"{input_text} Please.", *args, **kwargs)
+
+    async with a_model(serial, ASK, ASK_AGAIN, DONE, DONE) as llm:
+        assert await Polite("assistant", llm, config=QUIET, tool_registry=a_registry()).arun("Work.") == "Done."
+        bare = Polite("assistant", llm, config=QUIET)
+        assert await bare.arun("Talk.") == "Done."
+    assert history(bare)[0] == ("user", "Talk. Please.")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("kind", "sent"), [(SimpleAgent, 3), (ReActAgent, 1)])
+async def test_the_history(serial: Serial, kind: type[SimpleAgent | ReActAgent], sent: int) -> None:
+    """A SimpleAgent sends it. A ReActAgent keeps it only, as in HelloAgents."""
+    async with a_model(serial, DONE) as llm:
+        agent = kind("assistant", llm, config=QUIET)
+        agent.add_message(Message("Hello.", "user"))
+        agent.add_message(Message("Hello!", "assistant"))
+        await agent.arun("Question?")
+    assert len(serial.bodies[0]["messages"]) == sent
+    assert len(agent.get_history()) == 4
+    agent.get_history().clear()
+    assert len(agent.get_history()) == 4
+    agent.clear_history()
+    assert agent.get_history() == []
+
+
+@pytest.mark.anyio
+async def test_the_most_steps(serial: Serial, caplog: pytest.LogCaptureFixture) -> None:
+    """An agent that does not come to an end says so, and not the last thing that the model said before a call."""
+    async with a_model(serial, ASK, ASK_AGAIN) as llm:
+        agent = ReActAgent("assistant", llm, a_registry(), config=QUIET, max_steps=2)
+        assert await agent.arun("Question?") == "未能在 2 步内得出最终答案。"
+    assert agent.result is not None
+    assert agent.result.status is RunStatus.LIMIT
+    assert "ended with status limit" in caplog.text
+    async with a_model(serial, ASK, DONE) as llm:
+        simple = SimpleAgent("assistant", llm, None, QUIET, a_registry(), max_tool_iterations=1)
+        assert await simple.arun("Question?") == "Done."
+
+
+@pytest.mark.anyio
+async def test_an_answer_without_text(serial: Serial) -> None:
+    """It is not kept: the API would refuse an empty message in the next request."""
+    async with a_model(serial, reply(stop_reason="end_turn"), DONE) as llm:
+        agent = SimpleAgent("assistant", llm, config=QUIET)
+        assert await agent.arun("One?") == ""
+        assert await agent.arun("Two?") == "Done."
+    assert [message["content"] for message in serial.bodies[1]["messages"]] == ["One?", "Two?"]
+
+
+@pytest.mark.anyio
+async def test_tools_of_an_agent(serial: Serial) -> None:
+    """A SimpleAgent gets tools with its registry or with `add_tool`, and can do without them."""
+    async with a_model(serial, DONE, DONE, DONE) as llm:
+        agent = SimpleAgent("assistant", llm, config=QUIET)
+        assert (agent.has_tools(), agent.list_tools(), agent.remove_tool("MyTool")) == (False, [], False)
+        agent.add_tool(MyTool())
+        await agent.arun("One?")
+        assert (agent.has_tools(), agent.list_tools()) == (True, ["MyTool"])
+        assert (agent.remove_tool("MyTool"), agent.list_tools()) == (True, [])
+        silent = SimpleAgent("assistant", llm, None, QUIET, a_registry(), enable_tool_calling=False)
+        await silent.arun("Two?")
+        given = ReActAgent("assistant", llm, config=Config(trace_enabled=False, circuit_failure_threshold=7))
+        given.add_tool(MyTool())
+        await given.arun("Three?")
+    assert [len(body.get("tools", [])) for body in serial.bodies] == [1, 0, 1]
+    assert given.tool_registry is not None
+    assert given.tool_registry.circuit_breaker.failure_threshold == 7
+
+
+@pytest.mark.anyio
+async def test_tools_at_once(serial: Serial) -> None:
+    """`Config.max_concurrent_tools` bounds the tools of a run."""
+    running, peak = 0, 0
+
+    async def work() -> None:
+        nonlocal running, peak
+        running += 1
+        peak = max(peak, running)
+        await anyio.wait_all_tasks_blocked()
+        running -= 1
+
+    registry = ToolRegistry()
+    registry.register_function(work)
+    async with a_model(serial, reply(*[tool_use("work", {})] * 4, message_id="msg_4"), DONE) as llm:
+        config = Config(trace_enabled=False, max_concurrent_tools=2)
+        await ReActAgent("assistant", llm, registry, config=config).arun("Work.")
+    assert peak == 2
+
+
+@pytest.mark.anyio
+async def test_errors(serial: Serial) -> None:
+    """They reach the hook and the caller, and the history stays as it was."""
+    seen: list[AgentEvent] = []
+
+    async def on_error(event: AgentEvent) -> None:
+        seen.append(event)
+
+    async with a_model(serial, REFUSED) as llm:
+        agent = SimpleAgent("assistant", llm)
+        with pytest.raises(EagerStreamError):
+            await agent.arun("Question?", on_error=on_error)
+    assert [event.type for event in seen] == ["agent_error"]
+    assert agent.get_history() == []
+    assert agent.trace_logger is not None
+    assert agent.trace_logger.is_final
+
+
+@pytest.mark.anyio
+async def test_cancelling(serial: Serial) -> None:
+    """The tool is cancelled, the trace is complete, and the history stays as it was."""
+    registry = ToolRegistry()
+    with anyio.CancelScope() as scope:
+
+        async def work() -> None:
+            scope.cancel()
+            await anyio.sleep_forever()
+
+        registry.register_function(work)
+        async with a_model(serial, reply(tool_use("work", {}))) as llm:
+            agent = ReActAgent("assistant", llm, registry)
+            await agent.arun("Work.")
+    assert scope.cancelled_caught
+    assert agent.get_history() == []
+    assert agent.trace_logger is not None
+    assert agent.trace_logger.is_final
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_events(serial: Serial) -> None:
+    """`arun_stream` yields the events as they happen, and calls the same hooks as `arun`."""
+    called: list[str] = []
+
+    async def hook(event: AgentEvent) -> None:
+        called.append(event.type)
+
+    async with a_model(serial, ASK, DONE) as llm:
+        agent = ReActAgent("assistant", llm, a_registry(), config=QUIET)
+        hooks = dict.fromkeys(("on_start", "on_step", "on_tool_call", "on_finish"), hook)
+        kinds = [event.type async for event in agent.arun_stream("Question?", **hooks)]
+    once = list(dict.fromkeys(kinds))
+    assert once[:3] == ["agent_start", "step_start", "llm_chunk"]
+    assert once[-1] == "agent_finish"
+    assert {"tool_call_start", "tool_call_finish"} < set(once)
+    assert called == [
+        *("agent_start", "step_start", "tool_call", "step_finish"),
+        *("step_start", "step_finish", "agent_finish"),
+    ]
+    assert history(agent) == [("user", "Question?"), ("assistant", "Done.")]
+
+
+@pytest.mark.anyio
+async def test_events_that_nobody_wants_any_more(serial: Serial) -> None:
+    """Closing the generator ends the run; the history stays as it was."""
+    async with a_model(serial, ASK, DONE) as llm:
+        agent = SimpleAgent("assistant", llm, tool_registry=a_registry())
+        async with aclosing(agent.arun_stream("Question?")) as events:
+            async for event in events:
+                assert event.type is StreamEventType.AGENT_START
+                break
+    assert agent.get_history() == []
+    assert agent.trace_logger is not None
+    assert agent.trace_logger.is_final
+
+
+# --- synchronous calls ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ReplayServer]]:
+    """Starts a server, to which the variables of HelloAgents lead."""
+    with ReplayServer(Scenario(ASK, DONE), speed=float("inf")) as server:
+        for name in ("LLM_MODEL_ID", "LLM_API_KEY"):
+            monkeypatch.setenv(name, "simulated")
+        monkeypatch.setenv("LLM_BASE_URL", server.base_url)
+        monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+        yield lambda: server
+
+
+@pytest.mark.usefixtures("environment")
+def test_synchronous_calls() -> None:
+    """A program of HelloAgents: everything comes from the environment, and connections stay open between calls."""
+    llm = HelloAgentsLLM()
+    agent = ReActAgent("assistant", llm, tool_registry=a_registry(), config=QUIET)
+    assert agent.run("One?") == "Done."
+    client = llm._kept.client
+    assert copy(llm)._kept.client is None
+    assert SimpleAgent("other", llm, config=QUIET, tool_registry=a_registry()).run("Two?") == "Done."
+    assert llm._kept.client is client
+    assert repr(agent) == "ReActAgent(name='assistant', model='simulated')"
+
+
+@pytest.mark.usefixtures("environment")
+def test_pieces() -> None:
+    """`stream_run` yields the text as it arrives, of all responses."""
+    agent = SimpleAgent("assistant", HelloAgentsLLM(), config=QUIET, tool_registry=a_registry())
+    assert "".join(agent.stream_run("Question?")) == "Let me see.Done."
+    assert history(agent) == [("user", "Question?"), ("assistant", "Done.")]
+
+
+@pytest.mark.usefixtures("environment")
+def test_pieces_that_nobody_wants_any_more() -> None:
+    """Closing the iterator cancels the run, also while a tool works: here one that would never end."""
+    registry = ToolRegistry()
+    registry.register_function(anyio.sleep_forever, "MyTool")
+    agent = SimpleAgent("assistant", HelloAgentsLLM(), config=QUIET, tool_registry=registry)
+    pieces = agent.stream_run("Question?")
+    assert next(pieces)
+    pieces.close()  # type: ignore[attr-defined]
+    assert agent.get_history() == []
+
+
+def test_pieces_of_a_response_that_fails(environment: Callable[[], ReplayServer]) -> None:
+    """The error of the run is raised."""
+    environment().close()
+    with pytest.raises(EagerStreamError):
+        list(SimpleAgent("assistant", HelloAgentsLLM(), config=QUIET).stream_run("Question?"))
+
+
+@pytest.mark.anyio
+async def test_synchronous_calls_in_an_event_loop() -> None:
+    """They would block it: the error names the asynchronous method."""
+    agent = SimpleAgent("assistant", HelloAgentsLLM(client=object()), config=QUIET)
+    with pytest.raises(UsageError, match=r"await arun\("):
+        agent.run("Question?")
+    with pytest.raises(UsageError, match="arun_stream"):
+        next(agent.stream_run("Question?"))
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_traces(serial: Serial, folder: Path) -> None:
+    """Each run has a trace of its own with a page, in the folder of HelloAgents."""
+    async with a_model(serial, ASK, DONE, DONE) as llm:
+        agent = ReActAgent("assistant", llm, a_registry())
+        assert suffixes(folder) == []  # an agent that never runs leaves nothing behind
+        first = agent.trace_logger
+        assert first is not None
+        await agent.arun("One?")
+        assert agent.trace_logger is first
+        await agent.arun("Two?")
+    assert suffixes(folder / "memory" / "traces") == [".html", ".html", ".jsonl", ".jsonl"]
+    assert agent.trace_logger is not first
+    assert agent.trace_logger.is_final
+    start = json.loads(first.jsonl_path.read_text("utf-8").splitlines()[0])
+    assert (start["payload"]["agent_name"], start["payload"]["agent_type"]) == ("assistant", "ReActAgent")
+    assert start["payload"]["config"]["max_concurrent_tools"] == 3
+    assert first.stats()["tool_calls"] == {"MyTool": 1}
+
+
+@pytest.mark.anyio
+async def test_runs_that_overlap(serial: Serial) -> None:
+    """Each writes to its own trace, and to no other."""
+    async with a_model(serial, DONE, DONE) as llm:
+        agent = SimpleAgent("assistant", llm)
+        first = agent.trace_logger
+        async with aclosing(agent.arun_stream("One?")) as events:
+            await anext(events)
+            await agent.arun("Two?")
+            second = agent.trace_logger
+            assert [event.type async for event in events][-1] == "agent_finish"
+    assert first is not None
+    assert second is not None
+    for trace in (first, second):
+        kinds = [event["event"] for event in trace._events]
+        assert (kinds.count("session_start"), kinds.count("session_end")) == (1, 1)
+
+
+@pytest.mark.anyio
+async def test_no_traces(serial: Serial, folder: Path) -> None:
+    """Nothing is written if the configuration says so."""
+    async with a_model(serial, DONE) as llm:
+        agent = SimpleAgent("assistant", llm, config=QUIET)
+        await agent.arun("Question?")
+    assert agent.trace_logger is None
+    assert suffixes(folder) == []
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_settings(caplog: pytest.LogCaptureFixture) -> None:
+    """Settings of HelloAgents without an effect here are accepted; the log names those that were turned on."""
+    caplog.set_level(logging.WARNING)
+    assert Config().to_dict() == Config.from_env().to_dict()
+    make: Any = Config  # type checkers complain of settings without an effect
+    make(subagent_enabled=False, skills_enabled=False)
+    assert caplog.text == ""
+    config = make(auto_save_enabled=True, api_key="private", hook_timeout_seconds=1)
+    assert "settings without effect: api_key, auto_save_enabled" in caplog.text
+    assert "private" not in caplog.text + json.dumps(config.to_dict())
+    assert config.auto_save_enabled is True
+    assert config.to_dict()["hook_timeout_seconds"] == 1
+
+
+VARIABLES = ("LLM_MODEL_ID", "LLM_API_KEY", "LLM_BASE_URL", "LLM_TIMEOUT")
+ANTHROPIC = {"ANTHROPIC_API_KEY": "of-anthropic", "ANTHROPIC_BASE_URL": "https://anthropic.test"}
+OTHER = {"LLM_API_KEY": "of-other", "LLM_BASE_URL": "https://other.test"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "arguments", "key", "url"),
+    [
+        (ANTHROPIC, {}, "of-anthropic", "https://anthropic.test"),
+        (OTHER, {}, "of-other", "https://other.test"),
+        ({**ANTHROPIC, **OTHER}, {}, "of-other", "https://other.test"),
+        ({**ANTHROPIC, "LLM_BASE_URL": "https://other.test"}, {}, "of-anthropic", "https://anthropic.test"),
+        ({**ANTHROPIC, "LLM_API_KEY": ""}, {}, "of-anthropic", "https://anthropic.test"),
+        (OTHER, {"api_key": "given", "base_url": "https://given.test"}, "given", "https://given.test"),
+        (OTHER, {"api_key": "given"}, "given", "https://other.test"),
+    ],
+    ids=["anthropic", "helloagents", "both", "a key never goes elsewhere", "empty", "arguments", "an argument"],
+)
+def test_keys_and_addresses(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], arguments: dict[str, Any], key: str, url: str
+) -> None:
+    """The variables of HelloAgents come first, as a pair: a key of Anthropic is never sent to another service."""
+    for name in (*VARIABLES, *ANTHROPIC):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    client = HelloAgentsLLM(**arguments)._made()
+    assert (client.api_key, str(client.base_url).rstrip("/")) == (key, url)
+
+
+def test_models_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments come first, then the variables of HelloAgents, then those of Anthropic. No key is needed yet."""
+    for name in (*VARIABLES, *ANTHROPIC):
+        monkeypatch.delenv(name, raising=False)
+    assert HelloAgentsLLM().model.startswith("claude-")
+    monkeypatch.setenv("ANTHROPIC_MODEL", "of-anthropic")
+    assert HelloAgentsLLM().model == "of-anthropic"
+    monkeypatch.setenv("LLM_MODEL_ID", "of-helloagents")
+    monkeypatch.setenv("LLM_TIMEOUT", "90")
+    assert HelloAgentsLLM().request() == {"model": "of-helloagents", "max_tokens": 4096}
+    assert HelloAgentsLLM("given", max_tokens=10).request(max_tokens=20) == {"model": "given", "max_tokens": 20}
+    assert HelloAgentsLLM(api_key="k")._made().timeout == 90
+    assert HelloAgentsLLM(provider="deepseek").kwargs == {"provider": "deepseek"}
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def test_messages() -> None:
+    """They are plain data and back, and print as in HelloAgents."""
+    message = Message("你好", "user")
+    assert Message.from_dict(json.loads(json.dumps(message.to_dict()))) == message
+    assert Message.from_dict({"role": "user", "content": "你好"}).to_dict()["timestamp"] is None
+    assert str(message) == message.to_text() == "[user] 你好"
+    with pytest.raises(UsageError, match="system_prompt"):
+        Message("Be brief.", "system")  # type: ignore[arg-type]
