@@ -1,4 +1,4 @@
-"""Names of the older libraries that are not here, and what does the same."""
+"""Names of the older libraries that do not exist here, and their replacements."""
 
 from __future__ import annotations
 
@@ -6,67 +6,96 @@ from collections.abc import Mapping
 from typing import Final
 
 _LOOP: Final = "the loop is eagerstream.run(client, tools=registry.to_tools(), ...)"
+_SEVERAL_RUNS: Final = "call a SimpleAgent several times, with other instructions each time, or eagerstream.run"
 _CLIENT: Final = (
     "give eagerstream.run a client of the anthropic package, anthropic.AsyncAnthropic(), or an HTTPTransport"
 )
-_HISTORY: Final = "messages are plain dicts, and run.result.messages is the history to go on from"
+_RESPONSE: Final = "agent.result or run.result has the message, the calls, the usage and the status"
+_LATENCY: Final = "run.result.usage has the tokens, and run.latency the times"
+_HISTORY: Final = "an agent keeps its own history: add_message, get_history and clear_history"
+_SESSION: Final = (
+    "save Message.to_dict() of agent.get_history(), or agent.result.to_json(): RunResult.from_json(...) continues it"
+)
 _SUBAGENT: Final = (
     "call eagerstream.run inside a tool, with other messages and tools=registry.to_tools(filter=ReadOnlyFilter())"
 )
 _CONTEXT: Final = "the request's own arguments are the context: system=... and messages=[...] of eagerstream.run"
 _OWN_TOOL: Final = "write it as a tool of your own, a class that derives from eagerstream.compat.helloagents.Tool"
-_LATENCY: Final = "run.result.usage has the tokens, and run.latency the times"
-_SESSION: Final = (
-    "save Message.to_dict() of agent.get_history(), or agent.result.to_json(): RunResult.from_json(...) continues it"
-)
 _SKILL: Final = "return the text of the file from a tool of your own, or name it in system_prompt"
-_TOKENS: Final = "run.result.usage has the tokens that the API counted"
 _ERRORS: Final = "exceptions derive from eagerstream.EagerStreamError, and those of a tool become its ToolResponse"
+_TOKENS: Final = "run.result.usage has the tokens that the API counted"
+_VERSION: Final = 'importlib.metadata describes this library: version("eagerstream")'
 
 _OF_HELLOAGENTS: Final = {
+    "FunctionCallAgent": "use ReActAgent or SimpleAgent: both call tools",
+    **dict.fromkeys(("PlanAndSolveAgent", "PlanSolveAgent", "Planner", "Executor"), _SEVERAL_RUNS),
+    **dict.fromkeys(("Memory", "ReflectionAgent"), _SEVERAL_RUNS),
+    "DEFAULT_REACT_SYSTEM_PROMPT": "ReActAgent needs no instructions; give it yours as system_prompt",
     **dict.fromkeys(
-        (
-            "FunctionCallAgent",
-            "PlanAndSolveAgent",
-            "PlanSolveAgent",
-            "ReflectionAgent",
-        ),
-        _LOOP,
+        ("AnthropicAdapter", "BaseLLMAdapter", "GeminiAdapter", "OpenAIAdapter", "create_adapter"), _CLIENT
     ),
-    **dict.fromkeys(("LLMResponse", "StreamStats"), _CLIENT),
-    **dict.fromkeys(("HistoryManager", "SessionStore"), _HISTORY),
+    **dict.fromkeys(("LLMResponse", "LLMToolResponse"), _RESPONSE),
+    "ToolCall": "eagerstream.ToolCall is a call of a run, with its input and its result",
+    "StreamStats": _LATENCY,
+    "HistoryManager": _HISTORY,
+    "MessageRole": 'the role of a Message is "user" or "assistant"',
+    "SessionStore": _SESSION,
+    "ExecutionContext": "the data of an AgentEvent has the step, and run.result the usage",
     **dict.fromkeys(("TaskTool", "create_agent", "default_subagent_factory"), _SUBAGENT),
     **dict.fromkeys(
-        (
-            *("CATEGORIES", "DevLogEntry", "DevLogStore", "DevLogTool", "SkillLoader", "SkillTool"),
-            *("TodoItem", "TodoList", "TodoWriteTool"),
-        ),
-        _OWN_TOOL,
+        ("CATEGORIES", "DevLogEntry", "DevLogStore", "DevLogTool", "TodoItem", "TodoList", "TodoWriteTool"), _OWN_TOOL
     ),
+    **dict.fromkeys(("Skill", "SkillLoader", "SkillTool"), _SKILL),
     **dict.fromkeys(("ContextBuilder", "ContextConfig", "ContextPacket"), _CONTEXT),
-    "TokenCounter": "run.result.usage has the tokens that the API counted",
-    "HelloAgentsException": _ERRORS,
+    **dict.fromkeys(("TokenCounter", "count_tokens"), _TOKENS),
+    **dict.fromkeys(
+        ("AgentException", "ConfigException", "HelloAgentsException", "LLMException", "ToolException"), _ERRORS
+    ),
+    **dict.fromkeys(("__author__", "__description__", "__email__", "__version__"), _VERSION),
 }
+
+_PROMPTS: Final = "the API takes tools and calls as data: eagerstream.run builds the requests"
+_CONVERTERS: Final = "responses need no conversion: from_history and to_history convert whole conversations"
 
 _OF_ANTHROPIC_TOOLS: Final = {
     "ElasticsearchSearchTool": (
         "give BackendSearchTool an object whose search(query, count) asks the client of Elasticsearch"
     ),
+    "BraveAPI": "BraveSearchTool sends the requests itself",
     "HuggingFaceEmbedder": "write a class with embed(text) and embed_batch(texts), see BaseEmbedder",
+    **dict.fromkeys(
+        ("DEFAULT_EMBEDDER", "DEFAULT_SPARSE_EMBEDDER"), "there is no default: give VectorSearchTool an embedder"
+    ),
+    "DATA_FILE": "no sample data is shipped: give embed_and_upload a file of your own",
     "PineconeVectorStore": (
         "write a class with upsert(embeddings) and query(query_embedding, n_search_results_to_use) around the client "
         "of Pinecone, see BaseVectorStore; InMemoryVectorStore does for tests and small programs"
     ),
     "construct_format_tool_for_claude_prompt": "a tool's own format_tool_for_claude() gives that text",
+    **dict.fromkeys(
+        (
+            *("construct_error_function_run_injection_prompt", "construct_format_parameters_prompt"),
+            *("construct_prompt_from_messages", "construct_successful_function_run_injection_prompt"),
+            *("construct_tool_use_system_prompt", "construct_use_tools_prompt"),
+        ),
+        _PROMPTS,
+    ),
+    **dict.fromkeys(
+        (
+            *("MiniCompletion", "construct_tool_inputs_message", "construct_tool_outputs_message"),
+            *("convert_completion_to_messages", "convert_messages_completion_object_to_completions_completion_object"),
+        ),
+        _CONVERTERS,
+    ),
     "upload_to_elasticsearch": "use elasticsearch.helpers.bulk, of the client of Elasticsearch",
+    "validate_messages": "check_messages does the same",
 }
 
 INSTEAD: Final[Mapping[str, Mapping[str, str]]] = {
     "eagerstream.compat.anthropic_tools": _OF_ANTHROPIC_TOOLS,
     "eagerstream.compat.helloagents": _OF_HELLOAGENTS,
 }
-"""By package and name: what takes its place."""
-
+"""The replacement of each name, by package and name."""
 
 _ASK: Final = "ask with SimpleAgent(name, llm).run(text), or with eagerstream.run(client, **llm.request(), ...)"
 
@@ -85,10 +114,10 @@ INSTEAD_OF_ATTRIBUTES: Final[Mapping[str, str]] = {
 
 
 def departed(package: str, name: str) -> Exception:
-    """What to raise where a package is asked for a name that it does not have.
+    """Return the exception to raise if a package has no such name.
 
-    An `ImportError` where the older library has the name: of an `AttributeError`, `from ... import` would not show the
-    text.
+    It is an `ImportError` if the older library has the name, because `from ... import` would not show the text of an
+    `AttributeError`.
     """
     instead = INSTEAD[package].get(name)
     if instead is None:
