@@ -170,9 +170,8 @@ def request_parameters(
         listed = request["betas"] = list(betas)  # they are looked at more than once
     headers = parameters.get("extra_headers")
     asked = (*listed, *betas_in(headers if isinstance(headers, Mapping) else {}))
-    if LEGACY_BETA in asked and (
-        forbidding := [kind for kind in map(tool_kind, definitions) if forbids_legacy_beta(kind)]
-    ):
+    forbidding = [tool_kind(definition) for definition in definitions if forbids_legacy_beta(definition)]
+    if forbidding and LEGACY_BETA in asked:
         raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside {forbidding[0]}, and no tool needs it")
     return {**request, "tools": definitions} if definitions else request
 

@@ -72,11 +72,6 @@ def tool_family(definition: Mapping[str, Any]) -> str:
     return _DATE.sub("", tool_kind(definition))
 
 
-def forbids_legacy_beta(kind: str) -> bool:
-    """Return True if the API refuses a tool of this kind beside `LEGACY_BETA`."""
-    return kind.startswith(("computer_toolset_", "browser_toolset_"))
-
-
 def classify(definition: Mapping[str, Any] | str) -> ToolClass:
     """Where the calls of a tool run, by the `type` of its definition: `classify("web_search_20260318")`.
 

@@ -729,11 +729,12 @@ def test_histories_of_recordings(recording: Path) -> None:
     ending = BROKEN_OFF
     if assembler.state is MessageState.STOPPED:
         ending = ending_of(message.get("stop_reason"), on_truncated="stop", forbids_retry=bool(calls))
-    history = settle(message, calls, ending.keeps)
     # A result whose call is in the reply before this one needs that reply.
     known = {block.get("id") for block in message["content"]}
     late = [block["tool_use_id"] for block in message["content"] if block.get("tool_use_id", "") not in {"", *known}]
     before = [assistant(*map(server_call, late))] if late else []
+    assert told([USER, *settle(message, calls, ending.keeps)]) == [], "an orphan is left out"
+    history = settle(message, calls, ending.keeps, server_calls=late)
     assert [index for index, _ in told([USER, *history])] == [1] * len(late)
     assert told([USER, *before, *history]) == []
 

@@ -32,6 +32,7 @@ from ..tools.foreign import ForeignTool
 from ..tools.history import count_breakpoints, validate_history
 from ..wire.echo import stand_in_id
 from ..wire.events import Message
+from ..wire.server_tools import server_calls
 from .cache import with_breakpoints
 from .callable_tools import callable_tools, toolbox_of
 from .policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, OnInterrupt, OnTruncated, Then, ending_of
@@ -275,7 +276,13 @@ class Conversation:
         self._awaits_reply = False
         if not self.retries:
             self._turns += 1
-        self._turn = Turn(self._turns, executor=self.executor, limits=self._limits, on_close=self._closed)
+        self._turn = Turn(
+            self._turns,
+            executor=self.executor,
+            limits=self._limits,
+            server_calls=server_calls(self.result.messages).keys(),
+            on_close=self._closed,
+        )
         return self._turn
 
     def add_call(self, turn: Turn, input: GrowingInput) -> ToolCall:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..tools.call import ToolCall
 from ..tools.results import CANCELLED, NOT_RUN
 from ..wire import Outcome, encodable
 from ..wire.events import Block, Message
-from ..wire.server_tools import SERVER_CALLS
+from ..wire.server_tools import SERVER_CALLS, is_server_result
 from .policy import Keeps
 
 
-def settle(message: Message, calls: Sequence[ToolCall], keeps: Keeps = Keeps.WHOLE) -> list[Message]:
+def settle(
+    message: Message,
+    calls: Sequence[ToolCall],
+    keeps: Keeps = Keeps.WHOLE,
+    *,
+    server_calls: Collection[str] = (),
+) -> list[Message]:
     """The messages that a turn adds to the history: the assistant's, and the results of its calls in one user message.
 
     Each client call that stays has exactly one result: the real one where it was answered, and an error that says why
@@ -22,8 +28,9 @@ def settle(message: Message, calls: Sequence[ToolCall], keeps: Keeps = Keeps.WHO
         message: The assistant message of the turn.
         calls: The client's calls of the turn, in the order of their blocks.
         keeps: What of the turn stays.
+        server_calls: Ids of the calls in the history that the API runs: their results may come in this turn.
     """
-    content = kept_blocks(message, calls, keeps)
+    content = kept_blocks(message, calls, keeps, server_calls=server_calls)
     for call in calls:
         answer(call)
     if not content:
@@ -40,7 +47,9 @@ def settle(message: Message, calls: Sequence[ToolCall], keeps: Keeps = Keeps.WHO
     return history
 
 
-def kept_blocks(message: Message, calls: Sequence[ToolCall], keeps: Keeps) -> list[Block]:
+def kept_blocks(
+    message: Message, calls: Sequence[ToolCall], keeps: Keeps, *, server_calls: Collection[str] = ()
+) -> list[Block]:
     """The blocks of a reply that stay in the history, in a form in which the API takes them back."""
     ran = any(call.ran for call in calls)
     if keeps is Keeps.NOTHING or (not ran and keeps in (Keeps.IF_RAN, Keeps.UP_TO_LAST_CALL)):
@@ -54,6 +63,7 @@ def kept_blocks(message: Message, calls: Sequence[ToolCall], keeps: Keeps) -> li
         # A call that had begun on its streaming parameters stays although it was cut, and so does one that a guard cut.
         whole = (call for call in calls if call.ran or call.rejected or call.input.outcome is not Outcome.INCOMPLETE)
         content = _up_to_last_call(content, {call.input.echo_id for call in whole})
+    content = _without_orphans(content, server_calls)
     return [encodable(block) for block in _sendable(content, message.get("stop_reason"))]
 
 
@@ -78,6 +88,18 @@ def _up_to_last_call(content: Sequence[Block], ids: set[str]) -> list[Block]:
             kept.append(block)
             end = len(kept)
     return kept[:end]
+
+
+def _without_orphans(content: Sequence[Block], server_calls: Collection[str]) -> list[Block]:
+    """Leave out the results of calls that the API ran and that are not in the history: it refuses these."""
+    known = {*server_calls}
+    kept: list[Block] = []
+    for block in content:
+        if block.get("type") in SERVER_CALLS:
+            known.add(block["id"])
+        if not is_server_result(block.get("type")) or block.get("tool_use_id") in known:
+            kept.append(block)
+    return kept
 
 
 def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import anyio
 
@@ -31,7 +31,13 @@ class Turn:
     """
 
     def __init__(
-        self, number: int, *, executor: Executor, limits: Limits, on_close: Callable[[Turn], object] | None = None
+        self,
+        number: int,
+        *,
+        executor: Executor,
+        limits: Limits,
+        server_calls: Collection[str] = (),
+        on_close: Callable[[Turn], object] | None = None,
     ) -> None:
         self.number = number
         self.message: Message = {"role": "assistant", "content": []}
@@ -44,6 +50,7 @@ class Turn:
         """Its request is sent once more, and nothing of it stays."""
         self._executor = executor
         self._limits = limits
+        self._server_calls = server_calls  # of the history before, by id
         self._by_input: dict[GrowingInput, ToolCall] = {}
         self._failed_groups: dict[str, ToolCall] = {}
         self._begun: set[ToolCall] = set()  # by `execute`
@@ -53,7 +60,7 @@ class Turn:
     def kept(self) -> list[Block]:
         """The blocks of the reply that stay in the history."""
         assert self.ending is not None
-        return kept_blocks(self.message, self.calls, self.ending.keeps)
+        return kept_blocks(self.message, self.calls, self.ending.keeps, server_calls=self._server_calls)
 
     @property
     def forbids_retry(self) -> bool:
@@ -156,7 +163,7 @@ class Turn:
         if not self.is_closed:
             assert self.ending is not None
             self.is_closed = True
-            self.history = settle(self.message, self.calls, self.ending.keeps)
+            self.history = settle(self.message, self.calls, self.ending.keeps, server_calls=self._server_calls)
             on_close, self._on_close = self._on_close, _tell_nobody  # no cycle with the conversation is left
             on_close(self)
 

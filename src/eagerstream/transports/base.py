@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -172,6 +172,36 @@ def betas_in(headers: Mapping[str, object]) -> list[str]:
     # The anthropic package has an object that stands for the removal of a header.
     named = value.split(",") if isinstance(value, str) else ()
     return [beta.strip() for beta in named if beta.strip()]
+
+
+def betas_of(request: RequestBody, default_betas: Iterable[str]) -> list[str]:
+    """Return the betas that a request may be sent with: its own, those of its headers and body, and the client's."""
+    listed = request.get("betas")
+    named = (request.get("extra_body") or {}).get("anthropic_beta")  # Bedrock looks there
+    return [
+        *(listed if isinstance(listed, Iterable) else ()),
+        *(named if isinstance(named, list) else ()),
+        *betas_in(request.get("extra_headers") or {}),
+        *default_betas,
+    ]
+
+
+def with_betas(request: RequestBody, betas: Sequence[str], default_betas: Iterable[str]) -> RequestBody:
+    """Return the request with these betas beside all those that it would be sent with; itself if there are none."""
+    if not betas:
+        return request
+    body = request.get("extra_body") or {}
+    if isinstance(named := body.get("anthropic_beta"), list):  # Bedrock looks there, and only there
+        request = {**request, "extra_body": {**body, "anthropic_beta": [*dict.fromkeys([*named, *betas])]}}
+    headers = request.get("extra_headers") or {}
+    has_header = any(name.lower() == BETA_HEADER for name in headers)
+    # If a request has both, an anthropic client sends the header.
+    listed = request.get("betas")
+    if isinstance(listed, Iterable) and not has_header:
+        return {**request, "betas": [*dict.fromkeys([*listed, *betas])]}
+    others = {name: value for name, value in headers.items() if name.lower() != BETA_HEADER}
+    kept = betas_in(headers) if has_header else default_betas
+    return {**request, "extra_headers": {**others, BETA_HEADER: ",".join(dict.fromkeys([*kept, *betas]))}}
 
 
 DECODERS: Final[Mapping[str, type[Decoder[Any]]]] = {

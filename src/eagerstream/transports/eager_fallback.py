@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import Enum
 from typing import Final, Literal, TypeAlias, assert_never
@@ -31,8 +31,8 @@ import anyio
 
 from ..errors import APIError, StreamInterrupted, UsageError
 from ..limits import Limits
-from ..tool_kind import EAGER_FIELD, LEGACY_BETA, forbids_legacy_beta, tool_kind
-from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in
+from ..tool_kind import EAGER_FIELD, LEGACY_BETA, betas_for, forbids_legacy_beta
+from .base import Reply, RequestBody, Transport, betas_of, with_betas
 
 _log = logging.getLogger(__name__)
 
@@ -127,6 +127,8 @@ class EagerFallback(Transport):
                 one of them for another reason.
             StreamInterrupted: One of them had no answer in the time that it has where it is the only one.
         """
+        betas = betas_for(request.get("tools") or (), betas_of(request, self._transport.default_betas))
+        request = with_betas(request, betas, self._transport.default_betas)
         forms = self._forms_left(request)
         timeout_s = self._transport.opening_timeout_s(limits)
 
@@ -190,11 +192,10 @@ class EagerFallback(Transport):
         if not (said and self._falls_back):
             return [_Form.FIELD]
         forms = [_Form.FIELD]
-        is_forbidden = any(forbids_legacy_beta(tool_kind(tool)) for tool in request["tools"])
+        is_forbidden = any(map(forbids_legacy_beta, request["tools"]))
         if True in said and False not in said and not is_forbidden:
             forms.append(_Form.HEADER)
-        betas = (*(request.get("betas") or ()), *betas_in(_headers(request)), *self._transport.default_betas)
-        if LEGACY_BETA not in betas:
+        if LEGACY_BETA not in betas_of(request, self._transport.default_betas):
             forms.append(_Form.NEITHER)
         return forms
 
@@ -203,7 +204,7 @@ class EagerFallback(Transport):
             case _Form.FIELD:
                 return request
             case _Form.HEADER:
-                return _with_beta(_without_field(request), self._transport.default_betas)
+                return with_betas(_without_field(request), [LEGACY_BETA], self._transport.default_betas)
             case _Form.NEITHER:
                 return _without_field(request)
             case _:
@@ -227,27 +228,3 @@ def _said(request: RequestBody) -> list[object]:
 def _without_field(request: RequestBody) -> RequestBody:
     tools = [{name: value for name, value in tool.items() if name != EAGER_FIELD} for tool in request["tools"]]
     return {**request, "tools": tools}
-
-
-def _headers(request: RequestBody) -> Mapping[str, object]:
-    return request.get("extra_headers") or {}
-
-
-def _with_beta(request: RequestBody, default_betas: Sequence[str]) -> RequestBody:
-    """The request with the beta, beside all those that it would be sent with."""
-    body = request.get("extra_body") or {}
-    if isinstance(listed := body.get("anthropic_beta"), list):  # Bedrock looks there, and only there
-        request = {**request, "extra_body": {**body, "anthropic_beta": _with(LEGACY_BETA, listed)}}
-    headers = _headers(request)
-    has_header = any(name.lower() == BETA_HEADER for name in headers)
-    # Where a request has both, an anthropic client sends the header.
-    betas = request.get("betas")
-    if isinstance(betas, Iterable) and not has_header:
-        return {**request, "betas": _with(LEGACY_BETA, betas)}
-    others = {name: value for name, value in headers.items() if name.lower() != BETA_HEADER}
-    betas = _with(LEGACY_BETA, betas_in(headers) if has_header else default_betas)
-    return {**request, "extra_headers": {**others, BETA_HEADER: ",".join(betas)}}
-
-
-def _with(beta: str, betas: Iterable[str]) -> list[str]:
-    return [*dict.fromkeys([*betas, beta])]
