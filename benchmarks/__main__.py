@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m benchmarks [--quick] [--output DIR] [NAME...]`."""
+"""Run the benchmarks: `python -m benchmarks [--quick] [--output DIR] [--render] [NAME...]`."""
 
 from __future__ import annotations
 
@@ -14,31 +14,7 @@ import typer
 from rich.console import Console
 
 from . import machine, results
-
-BENCHMARKS = (
-    "early_start",
-    "frameworks",
-    "fault_matrix",
-    "bedrock_frames",
-    "bytes_to_events",
-    "partial_values",
-    "unwatched",
-    "loopback_run",
-    "hand_off",
-    "executors",
-    "many_inputs",
-    "watchers",
-    "thousand_runs",
-    "latency_marks",
-    "capture",
-    "tracing",
-    "memory",
-    "blocking",
-    "startup",
-    "growth",
-    "guard",
-)
-"""Modules, each with `main(console, *, quick)`, in the order in which they run."""
+from .results import BENCHMARKS
 
 _messages = Console(stderr=True)
 
@@ -51,8 +27,9 @@ def main(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(help="Where RESULTS.md and results.json go. A whole run writes them beside the benchmarks."),
+        typer.Option(help="Where RESULTS.md and results.json go. A complete run writes to benchmarks/."),
     ] = None,
+    render: Annotated[bool, typer.Option("--render", help="Measure nothing. Write RESULTS.md again.")] = False,
 ) -> None:
     """Measure eagerstream beside its peers, on this machine, in this run. Read the ratios, not the times.
 
@@ -61,16 +38,19 @@ def main(
     for name in names or ():
         if name not in BENCHMARKS:
             raise typer.BadParameter(f"{name}: not one of {', '.join(BENCHMARKS)}", param_hint="NAME")
+    if render:
+        results.render()
+        return
     described = machine.describe()
     chosen = names or BENCHMARKS
     sections = [
         _run(name, f"{number} of {len(chosen)}: {name}", quick=quick) for number, name in enumerate(chosen, start=1)
     ]
     if output is None and not names and not quick:
-        output = Path(__file__).parent
+        output = results.FOLDER
+    faults = results.broken(sections)
     if output is not None:
         results.write(output, described, sections)
-    faults = results.broken(sections)
     for fault in faults:
         _messages.print(f"not met: {fault}", style="red", markup=False)
     sys.exit(1 if faults else 0)

@@ -4,8 +4,9 @@ A reply calls three tools, and the one after it says "Done."; the first meets ev
 its events, and a lost connection at every 50th byte: the fault matrix of the tests, on the same server. All sides have
 the same tools and the same client with its two retries. Silence is bounded alike, by `idle_timeout_s` here and by the
 client's read time-out there, both brought down from minutes. A conversation that has not ended after `PATIENCE_S`
-hangs. The input that never ends comes last, since reading it leaves the others no processor; only eagerstream bounds a
-reply's size, and that is brought down from 256 MiB.
+hangs. The input that never ends comes last, since reading it leaves the others no processor. eagerstream bounds the
+size of a reply (here 200 KB instead of 256 MiB); the tool runner does not. The tool runner runs without message threads
+(`thread=False`): the server has none.
 
 A conversation ends in one of five ways (`End`), and is then judged from outside, by the same code for all sides: by
 what the tools did, and by the history that the program has in hand. eagerstream's is `run.result.messages`. The

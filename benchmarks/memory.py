@@ -3,8 +3,8 @@
 Each kind of input has a process of its own, in which the wire core takes in a body that is written while it is read.
 Measured is by how much the process grows (Linux: `VmHWM`, reset before the start), and what is left once the input is
 settled, with its value and its text. Beside it stands what the value alone takes, as `json.loads` makes it and with the
-text taken off, by `tracemalloc`: no parser can give the same value for less. `tracemalloc` also tells the peak of a
-smaller input, as a check, since it is too slow for a large one.
+text taken off, by `tracemalloc`. `tracemalloc` also tells the peak of a smaller input, as a check, since it is too slow
+for a large one.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from .peers import PEERS
 from .streams import make_document
 
 OURS = "eagerstream"
-FLOOR = "floor"  # appended to a list, and one `json.loads` at the end: nobody can go below that in Python
+FLOOR = "floor"  # appended to a list, and one `json.loads` at the end
 _RUNS = 3  # at least
 _BATCH = 64  # prefixes in memory at once
 _COUNTED_CHARS = 10_000  # up to which all values are compared, each of which is read whole for it

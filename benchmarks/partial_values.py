@@ -212,7 +212,7 @@ def _time(cells: Cells, flavor: Flavor, why: str) -> Row:
     return Row(
         work=_work(flavor),
         against="(a time: depends on the machine)",
-        target=f"at most {target} µs for a fragment of 4 / 16 / 64 characters",
+        target=f"at most {target} µs for a fragment of 4 / 16 / 64 characters, from {LINEAR_FROM:,} characters on",
         measured=why or " / ".join(f"{us:.2f}" for us in figures_us) + " µs",
         met=None if why else all(us <= most for us, most in zip(figures_us, _TARGETS_US[flavor], strict=True)),
         asserted=False,
@@ -239,7 +239,7 @@ def _crossing(small: Cells, flavor: Flavor, why: str) -> Row:
     return Row(
         work=_work(flavor),
         against=", ".join(PEERS),
-        target=f"cheaper than each of them from {most:,} characters on",
+        target=f"at fragments of 4 and 16, cheaper than each of them from {most:,} characters on",
         measured=why or ("not cheaper" if crossing is None else f"from {crossing:,} characters on"),
         met=None if why else crossing is not None and crossing <= most,
     )

@@ -1,4 +1,4 @@
-"""The results as files: `results.json` with every figure, and `RESULTS.md` to read."""
+"""The results as files: `results.json` with every figure and text of a run, and `RESULTS.md`, which is made of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,34 @@ from rich.table import Table
 from rich.text import Text
 
 from .targets import Row
+
+BENCHMARKS = (
+    "early_start",
+    "frameworks",
+    "fault_matrix",
+    "bedrock_frames",
+    "bytes_to_events",
+    "partial_values",
+    "unwatched",
+    "loopback_run",
+    "hand_off",
+    "executors",
+    "many_inputs",
+    "watchers",
+    "thousand_runs",
+    "latency_marks",
+    "capture",
+    "tracing",
+    "memory",
+    "blocking",
+    "startup",
+    "growth",
+    "guard",
+)
+"""Modules, each with `main(console, *, quick)`, in the order in which they run."""
+
+FOLDER = Path(__file__).parent
+"""Holds the results of the last whole run."""
 
 OPTIONAL = ("botocore", "httpx2", "numpy", "opentelemetry", "ray")
 """Packages that some benchmarks cannot run without, and the others can."""
@@ -79,35 +107,75 @@ def left_out(name: str, package: str) -> dict[str, Any]:
 def write(directory: Path, machine: Mapping[str, str], sections: Sequence[Section]) -> None:
     """Write both files into `directory`, which is made if it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
-    figures = {
+    results = {
         "machine": dict(machine),
         "benchmarks": {
             section.name: {"error": section.error} if section.error else section.figures for section in sections
         },
+        "texts": {
+            section.name: {
+                "method": section.method,
+                "printed": [
+                    markdown(thing) if isinstance(thing, Table) else _plain(thing) for thing in section.printed
+                ],
+            }
+            for section in sections
+        },
     }
-    (directory / "results.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    (directory / "RESULTS.md").write_text(_document(machine, sections), encoding="utf-8")
+    (directory / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    render(directory)
 
 
-def _document(machine: Mapping[str, str], sections: Sequence[Section]) -> str:
-    rows = [row for section in sections for row in section.rows]
+def read(directory: Path = FOLDER) -> dict[str, Any]:
+    """Return the content of `results.json`."""
+    results: dict[str, Any] = json.loads((directory / "results.json").read_text(encoding="utf-8"))
+    return results
+
+
+def render(directory: Path = FOLDER) -> None:
+    """Write `RESULTS.md` from `results.json`; measure nothing."""
+    (directory / "RESULTS.md").write_text(document(read(directory)), encoding="utf-8")
+
+
+def rows_of(results: Mapping[str, Any]) -> list[Row]:
+    """Return the targets of all benchmarks."""
+    return [Row(**row) for figures in results["benchmarks"].values() for row in figures.get("rows", ())]
+
+
+def document(results: Mapping[str, Any]) -> str:
+    """Return `RESULTS.md`.
+
+    Args:
+        results: Content of `results.json`. The `note` of a benchmark says how its run differed from the others.
+    """
+    benchmarks = results["benchmarks"]
     parts = [
         "# What was measured",
-        "Written by `make bench`. Both sides of each comparison ran in this run: read the ratios, not the times.",
-        _grid(("what", "which"), [(name, value) for name, value in machine.items()]),
+        "`make bench` writes this file. `python -m benchmarks --render` writes it again from `results.json`.",
+        "Both sides of a comparison ran in the same run. Compare the ratios: the times depend on the machine.",
+        grid(("what", "which"), list(results["machine"].items())),
+    ]
+    if missing := [name for name in BENCHMARKS if name not in benchmarks]:
+        parts.append(f"Not measured in this run: {', '.join(missing)}.")
+    parts += [
         "## Targets",
-        "A run fails where a target is not met, unless it is marked as not asserted: those depend on the machine.",
-        _grid(
+        'If a target is missed, `make bench` fails. Targets marked "not asserted" do not fail it.',
+        grid(
             ("work", "against", "target", "measured", "met"),
-            [(row.work, row.against, row.target, row.measured, _met(row)) for row in rows],
+            [(row.work, row.against, row.target, row.measured, _met(row)) for row in rows_of(results)],
         ),
     ]
-    for section in sections:
-        parts += [f"## {section.name.replace('_', ' ').capitalize()}", section.method]
-        parts += [markdown(thing) if isinstance(thing, Table) else _plain(thing) for thing in section.printed]
-        if section.error:
-            parts.append(f"**It failed**: {section.error}")
-    return "\n\n".join(parts) + "\n"
+    for name, figures in benchmarks.items():
+        texts = results["texts"][name]
+        parts += [
+            f"## {name.replace('_', ' ').capitalize()}",
+            texts.get("note", ""),
+            texts["method"],
+            *texts["printed"],
+        ]
+        if error := figures.get("error"):
+            parts.append(f"**It failed**: {error}")
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _met(row: Row) -> str:
@@ -121,11 +189,18 @@ def markdown(table: Table) -> str:
     heads = [_plain(column.header) for column in table.columns]
     right = [column.justify == "right" for column in table.columns]
     rows = zip(*([_plain(cell) for cell in column.cells] for column in table.columns), strict=True)
-    grid = _grid(heads, rows, right)
-    return f"**{_plain(table.title)}**\n\n{grid}" if table.title else grid
+    text = grid(heads, rows, right)
+    return f"**{_plain(table.title)}**\n\n{text}" if table.title else text
 
 
-def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool] | None = None) -> str:
+def grid(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool] | None = None) -> str:
+    """Return a Markdown table.
+
+    Args:
+        heads: Titles of the columns.
+        rows: Cells. Pipes are escaped, and line feeds become spaces.
+        right: For each column: align it to the right. Default: none.
+    """
     ruler = ["--:" if is_right else ":--" for is_right in right or [False] * len(heads)]
     lines = [heads, ruler, *([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""What a run of the benchmarks writes down, and what it fails on; the figures here are made up."""
+"""Files that a run of the benchmarks writes, and targets that it fails on. Most figures here are made up."""
 
 import json
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.table import Table
 
-from benchmarks.results import Recorder, Section, broken, left_out, markdown, write
+from benchmarks.results import FOLDER, Recorder, Section, broken, document, left_out, markdown, read, write
 from benchmarks.targets import Row
 
 
@@ -80,3 +80,22 @@ def test_both_files(tmp_path: Path) -> None:
     assert "**It failed**: OSError: gone" in text
     figures = json.loads((tmp_path / "new" / "results.json").read_text(encoding="utf-8"))
     assert figures["benchmarks"] == {"good": good.figures, "bad": {"error": "OSError: gone"}}
+
+
+def test_the_written_results_are_those_that_were_measured() -> None:
+    """A figure that is edited by hand is a false claim. To write RESULTS.md again: `python -m benchmarks --render`."""
+    results = read()
+    assert document(results) == (FOLDER / "RESULTS.md").read_text(encoding="utf-8")
+    assert list(results["texts"]) == list(results["benchmarks"])
+
+
+def test_notes_and_missing_benchmarks() -> None:
+    """A benchmark that ran later, or not at all, must not look like a part of the run."""
+    results = {
+        "machine": {},
+        "benchmarks": {"guard": {"rows": []}},
+        "texts": {"guard": {"note": "Measured later.", "method": "How.", "printed": ["| 1 |"]}},
+    }
+    text = document(results)
+    assert text.endswith("## Guard\n\nMeasured later.\n\nHow.\n\n| 1 |\n")
+    assert "Not measured in this run: early_start, frameworks," in text
