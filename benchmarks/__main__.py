@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from . import machine, results
+from . import machine, readme, results
 from .results import BENCHMARKS
 
 _messages = Console(stderr=True)
@@ -27,9 +27,13 @@ def main(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(help="Where RESULTS.md and results.json go. A complete run writes to benchmarks/."),
+        typer.Option(
+            help="Where RESULTS.md and results.json go. A complete run writes to benchmarks/, and to the README."
+        ),
     ] = None,
-    render: Annotated[bool, typer.Option("--render", help="Measure nothing. Write RESULTS.md again.")] = False,
+    render: Annotated[
+        bool, typer.Option("--render", help="Measure nothing. Write RESULTS.md and the figures of the README again.")
+    ] = False,
 ) -> None:
     """Measure eagerstream beside its peers, on this machine, in this run. Read the ratios, not the times.
 
@@ -40,6 +44,7 @@ def main(
             raise typer.BadParameter(f"{name}: not one of {', '.join(BENCHMARKS)}", param_hint="NAME")
     if render:
         results.render()
+        readme.write()
         return
     described = machine.describe()
     chosen = names or BENCHMARKS
@@ -51,6 +56,11 @@ def main(
     faults = results.broken(sections)
     if output is not None:
         results.write(output, described, sections)
+    if output == results.FOLDER:
+        try:
+            readme.write()
+        except LookupError as error:  # a compiler or a package is missing, or a benchmark failed
+            faults.append(f"README.md is unchanged: the results have no {error}")
     for fault in faults:
         _messages.print(f"not met: {fault}", style="red", markup=False)
     sys.exit(1 if faults else 0)

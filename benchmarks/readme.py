@@ -1,0 +1,359 @@
+"""The figures of the README, from `results.json`: `python -m benchmarks --render` writes them.
+
+A section is between `<!-- bench: NAME -->` and `<!-- -->`, and belongs to the function of that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from .results import FOLDER, grid, read, rows_of
+
+README: Final = FOLDER.parent / "README.md"
+_SECTION: Final = re.compile(r"(<!-- bench: ([a-z_]+) -->\n).*?(<!-- -->)", re.DOTALL)
+_MEDIAN_FRAGMENT: Final = 7  # characters, of recorded streams
+_SHOWN_SIZES: Final = (1_000, 1_000_000)  # characters
+
+
+def write() -> None:
+    """Write all sections of the README.
+
+    Raises:
+        LookupError: The results lack a figure, for example because a package was not installed. Nothing is written.
+    """
+    README.write_text(rendered(README.read_text(encoding="utf-8"), read()), encoding="utf-8")
+
+
+def rendered(text: str, results: Mapping[str, Any]) -> str:
+    """Return the README with all sections written again.
+
+    Args:
+        text: The README.
+        results: Content of `results.json`.
+
+    Raises:
+        LookupError: A section is unknown, or the results lack a figure.
+    """
+    return _SECTION.sub(lambda found: f"{found[1]}{SECTIONS[found[2]](results)}\n{found[3]}", text)
+
+
+def early_start(results: Mapping[str, Any]) -> str:
+    """Table of the times at which tools start and the second request is sent."""
+    names = {
+        "anthropic runner": f"tool runner of anthropic {results['machine']['anthropic']}",
+        "anthropic runner, eager": "the same, `run_tools_eagerly`",
+        "eagerstream, write streams": "eagerstream, the third tool streams",
+    }
+    sides: dict[str, list[Mapping[str, Any]]] = {}
+    for side in results["benchmarks"]["early_start"]["sides"]:
+        sides.setdefault(side["side"], []).append(side)
+    table = [
+        [
+            names.get(name, name),
+            f"{short['fast1_start_s']:.2f}",
+            " / ".join(dict.fromkeys((f"{short['stall_s']:.2f}", f"{long['stall_s']:.2f}"))),
+            f"{short['second_request_s']:.2f} ({short['critical_path_s']:.2f})",
+            f"{long['second_request_s']:.2f} ({long['critical_path_s']:.2f})",
+        ]
+        for name, (short, long) in sides.items()
+    ]
+    late_ms = [
+        side["first_item_late_s"] * 1000 for many in sides.values() for side in many if side["first_item_late_s"]
+    ]
+    heads = ("", "`fast1` starts", "longest stall", "second request (critical path), tools of 0.5 s", "of 2 s")
+    late = f"The streaming tool handles its first item {_range(late_ms, '.1f')} ms after the last byte of the item."
+    return f"{_numbers(heads, table)}\n\n{late}"
+
+
+def faults(results: Mapping[str, Any]) -> str:
+    """Table of the conversations under faults, by side."""
+    names = {
+        "anthropic runner": f"tool runner of anthropic {results['machine']['anthropic']}",
+        "anthropic runner, eager": "`run_tools_eagerly`",
+        "anthropic runner, eager, rescued": "`run_tools_eagerly`, rescued",
+    }
+    heads = {
+        "ended well": ("ends", "well"),
+        "its own error": ("ends", "own_error"),
+        "another library's error": ("ends", "raw_error"),
+        "short, without an error": ("ends", "quiet"),
+        "no end within 10 s": ("ends", "hang"),
+        "orphaned `tool_use`": ("orphaned",),
+        "the same, if the broken response is kept": ("orphaned_if_kept",),
+        "result lost": ("lost",),
+        "done twice": ("twice",),
+        "ran with a wrong input": ("wrong",),
+    }
+    sides = results["benchmarks"]["fault_matrix"]["sides"]
+    table = [
+        [names.get(side["side"], side["side"]), *(str(_at(side, *path)) for path in heads.values())] for side in sides
+    ]
+    ours = next(side for side in sides if side["side"] == "eagerstream")
+    stopped = {
+        row: (counts["own_error"], sum(counts.get(end, 0) for end in ours["ends"]))
+        for row, counts in ours["by_fault"].items()
+        if counts.get("own_error")
+    }
+    most = sorted(stopped.items(), key=lambda item: -item[1][0])
+    told = "; ".join(f"{row}, {count} of {of}" for row, (count, of) in most[:3])
+    rest = sum(count for _, (count, _) in most[3:])
+    short = ", ".join(f"{row}, {counts['quiet']}" for row, counts in ours["by_fault"].items() if counts.get("quiet"))
+    return (
+        f"{_numbers(('', *heads), table)}\n\n"
+        f"The {ours['ends']['own_error']} errors of eagerstream, by fault: {told}; others, {rest}."
+        f" The {ours['ends']['quiet']} that ended short: {short}."
+    )
+
+
+def frameworks(results: Mapping[str, Any]) -> str:
+    """Table of the frameworks alone and with early start."""
+    heads = ("framework, alone / with eagerstream", "to a tool's first effect", "to all results", "to the end")
+    return _numbers(heads, [row.strip("| ").split(" | ") for row in results["benchmarks"]["frameworks"]["table"]])
+
+
+def watchers(results: Mapping[str, Any]) -> str:
+    """Effect of 200 watchers on a run."""
+    sides = results["benchmarks"]["watchers"]
+    told = [
+        f"{sides[name]['ratio']:.3f} times its duration without watchers, {sides[name]['lost']} events lost, each seen"
+        f" after {sides[name]['seen_p50_ms']:.0f} ms (p50) {where}"
+        for name, where in {"sockets": "over sockets", "its own loop": "in the event loop of the run"}.items()
+    ]
+    return f"A run of 100 events a second with 200 watchers: {'; '.join(told)} (`python -m benchmarks watchers`)."
+
+
+def thousand_runs(results: Mapping[str, Any]) -> str:
+    """Table of 1,000 runs in one process."""
+    figures = results["benchmarks"]["thousand_runs"]
+    size = f"{figures['runs']:,} runs, {figures['events']:,} events"
+    forms = {"ratio": ".2f", "kb_per_run": ".0f", "unfairness": ".2f", "restarts": "d"}
+    table = [[side["name"], *(f"{side[name]:{form}}" for name, form in forms.items())] for side in figures["sides"]]
+    return _numbers((size, "CPU", "KB per run", "slowest / median", "restarts"), table)
+
+
+def growth(results: Mapping[str, Any]) -> str:
+    """Needs of 1,000 runs on a cluster, simulated."""
+    clusters = results["benchmarks"]["growth"]["clusters"]
+    one, many = (cluster for cluster in clusters if cluster["runs"] == 1_000)
+    rate = many["turns_per_s"]
+    waiting, working = many["workers"]["waiting"], many["workers"]["working"]
+    return (
+        "Simulated with the costs of one machine (`python -m benchmarks growth`): 1,000 runs that never pause send"
+        f" {rate:.0f} requests per second ({rate * 60:,.0f} per minute), and need {many['gateways']} gateways,"
+        f" {waiting} workers for tools that wait and {working} for tools that compute. With {one['gateways']} gateway,"
+        f" the median turn takes {one['slowdown_p50']:.1f} times as long. RESULTS.md has the next limits."
+    )
+
+
+def latency_marks(results: Mapping[str, Any]) -> str:
+    """Cost and accuracy of the marks of a run."""
+    marks = results["benchmarks"]["latency_marks"]
+    gap_ms, mark_ms = marks["gap between two fragments"][0], marks["mark since the first byte"][0]
+    ratios = [marks[way]["ratio"] for way in ("in chunks of its own", "at once")]
+    return (
+        f"The median error of a gap is {gap_ms:.2f} ms, of a mark {mark_ms:.2f} ms. A run with marks takes"
+        f" {_range(ratios, '.3f')} times the CPU of a run without (`python -m benchmarks latency_marks`)."
+    )
+
+
+def bytes_to_events(results: Mapping[str, Any]) -> str:
+    """Table of updates with the partial value, compared with `messages.stream()`."""
+    cells = results["benchmarks"]["bytes_to_events"]["cells"]
+    shown = [cell for cell in cells if cell["fragment_chars"] == _MEDIAN_FRAGMENT and cell["size"] in _SHOWN_SIZES]
+    table = []
+    for cell in shown:
+        about = "~" if cell["anthropic_sampled"] else ""
+        core, ratios = cell["core_us"], cell["core_ratios"]
+        ours = (f"{us:.1f}" for us in (core["pure"], core["compiled"], cell["stream_us"]))
+        times = (f"{about}{_rounded(ratio)}" for ratio in (ratios["pure"], ratios["compiled"], cell["stream_ratio"]))
+        theirs = f"{about}{_rounded(cell['anthropic_us'])}"
+        table.append([cell["kind"], f"{cell['input_chars']:,}", *ours, theirs, *times])
+    heads = (
+        "input",
+        "characters",
+        "core",
+        "compiled",
+        "`stream()`",
+        "`messages.stream()`",
+        "core cheaper by",
+        "compiled",
+        "`stream()`",
+    )
+    ranges = [
+        f"{name} {_rounded(min(ratios))} to {_rounded(max(ratios))}"
+        for name, ratios in {
+            "core": [cell["core_ratios"]["pure"] for cell in cells],
+            "compiled": [cell["core_ratios"]["compiled"] for cell in cells],
+            "`stream()`": [cell["stream_ratio"] for cell in cells],
+        }.items()
+    ]
+    over_all = f"Ratios over all {len(cells)} cells (fragments of 4 to 64 characters): {', '.join(ranges)}."
+    return f"{_numbers(heads, table)}\n\n{over_all}"
+
+
+def partial_values(results: Mapping[str, Any]) -> str:
+    """Table of a value after every fragment, compared with other parsers."""
+    cells = {
+        (cell["flavor"], cell["side"], cell["size"], cell["fragment_chars"]): cell
+        for cell in results["benchmarks"]["partial_values"]["cells"]
+    }
+    sides = {
+        "`PartialJSON`": ("pure", "eagerstream"),
+        "compiled": ("compiled", "eagerstream"),
+        "floor": ("pure", "floor"),
+        "jsonriver (node)": ("", "jsonriver, one at a time"),
+        "jiter": ("pure", "jiter"),
+        "pydantic_core": ("pure", "pydantic_core"),
+        "partial-json-parser": ("pure", "partial-json-parser"),
+    }
+    table = []
+    for size, fragment in ((1_000, 4), (1_000, 64), (100_000, 4), (100_000, 64)):
+        found = [cells.get((*side, size, fragment)) for side in sides.values()]
+        shown = ["-" if cell is None else f"{'~' if cell['sampled'] else ''}{_rounded(cell['us'])}" for cell in found]
+        table.append([f"{size:,}", str(fragment), *shown])
+    return _numbers(("characters", "fragment", *sides), table, texts=0)
+
+
+def costs(results: Mapping[str, Any]) -> str:
+    """Table of other costs, one per row."""
+    return grid(("cost", "measured"), [*_streaming_costs(results["benchmarks"]), *_other_costs(results["benchmarks"])])
+
+
+def _streaming_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    cells = all_figures["unwatched"]["cells"]
+    groups = {
+        "recorded responses:": [cell for cell in cells if cell["kind"] == "recorded replies"],
+        f"synthetic ones, fragments of {_MEDIAN_FRAGMENT}:": [
+            cell for cell in cells if cell["fragment_chars"] == _MEDIAN_FRAGMENT
+        ],
+        "synthetic ones, fragments of 4 to 64:": [cell for cell in cells if cell["kind"] != "recorded replies"],
+    }
+    unwatched = "; ".join(
+        f"{name} {_ratios(found, 'pure')} times (compiled {_ratios(found, 'compiled')})"
+        for name, found in groups.items()
+    )
+    runs = {side["name"]: side["ratio"] for side in all_figures["loopback_run"]["sides"]}
+    loopback = ", ".join(
+        f"{runs[f'run.finish(), {client}']:.2f} times over `{client}`"
+        f" ({runs[f'run, partial read at each delta, {client}']:.2f} with a read of `partial` at each delta)"
+        for client in ("HTTPTransport", "AsyncAnthropic")
+    )
+    alone, beside = (
+        f"p50 {case['ms']['50']:.2f}, p99 {case['ms']['99']:.2f} ms"
+        f" (an empty task: {case['bare_ms']['50']:.2f}, {case['bare_ms']['99']:.2f})"
+        for case in all_figures["hand_off"]["figures"]
+    )
+    many = all_figures["many_inputs"]
+    return [
+        ("updates, `partial` never read, compared with `jiter.from_json` of each `data:` line", unwatched),
+        (
+            "CPU of a run with an input of 100 KB over loopback, all on httpx2, compared with draining the bytes",
+            loopback,
+        ),
+        ("from the end of an input to the first line of its tool", f"{alone}; beside 8 other streams {beside}"),
+        (
+            "1,000 inputs at once, compared with one after another",
+            f"{many['at_once_us'] / many['one_after_another_us']:.2f} times the CPU per event",
+        ),
+    ]
+
+
+def _other_costs(all_figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    memory = all_figures["memory"]["cells"]
+    peaks = "; ".join(f"{cell['kind']}: {cell['peak']:.1f}" for cell in memory)
+    more = _range([cell["peak"] - cell["value"] for cell in memory], ".1f")
+    blocks = all_figures["blocking"]["blocks"]
+    blocked = ", ".join(
+        f"{max(block['longest_ms'] for block in blocks if step in block['step']):.2f} ms by {name}"
+        for step, name in {
+            "16 KB": "16 KB of body",
+            "64 KB": "64 KB",
+            "a look": "a read of `partial` after 16 MB",
+            "the end": "the end of 16 MB",
+            "the message": "the message with an input of 16 MB that is invalid at its end",
+        }.items()
+    )
+    seconds = all_figures["startup"]["seconds"]
+    first = ", ".join(
+        f"{seconds[what] * 1000:,.0f} ms with {name}"
+        for what, name in {
+            "stream, HTTPTransport with httpx2": "`stream` over `HTTPTransport`",
+            "stream, AsyncAnthropic": "`stream` over `AsyncAnthropic`",
+            "anthropic, messages.stream()": "`messages.stream()`",
+        }.items()
+    )
+    imports = ", ".join(
+        f"`{name}` {seconds[name] * 1000:,.0f} ms" for name in ("import eagerstream", "import anthropic")
+    )
+    *frames, largest = (cell["ratio"] for cell in all_figures["bedrock_frames"]["cells"])
+    return [
+        (
+            "peak memory while an input of 16 MB streams, in sizes of the input",
+            f"{peaks}; {more} more than the value alone",
+        ),
+        ("longest time for which the event loop is blocked", blocked),
+        ("import", imports),
+        ("from the start of a program to its first request", first),
+        (
+            "frames of Bedrock, compared with the client's own decoder",
+            f"{_range(frames, '.1f')} times cheaper; one event of 6 MB {largest:.0f} times",
+        ),
+    ]
+
+
+def misses(results: Mapping[str, Any]) -> str:
+    """Table of all targets that were missed."""
+    rows = [row for row in rows_of(results) if row.met is not None]
+    missed = [(row.work, row.against, row.target, row.measured) for row in rows if not row.met]
+    heads = ("work", "compared with", "target", "measured")
+    return f"**{len(rows) - len(missed)} of {len(rows)} targets are met.** The others:\n\n{grid(heads, missed)}"
+
+
+SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    section.__name__: section
+    for section in (
+        early_start,
+        watchers,
+        frameworks,
+        thousand_runs,
+        growth,
+        latency_marks,
+        faults,
+        bytes_to_events,
+        partial_values,
+        costs,
+        misses,
+    )
+}
+
+
+def _numbers(heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> str:
+    """Return a table whose first `texts` columns are texts, and whose others are numbers."""
+    return grid(heads, rows, [number >= texts for number in range(len(heads))])
+
+
+def _at(figures: Any, *path: str) -> Any:
+    for name in path:
+        figures = figures[name]
+    return figures
+
+
+def _ratios(cells: Iterable[Mapping[str, Any]], flavor: str) -> str:
+    return _range([cell["ratio"] for cell in cells if cell["flavor"] == flavor], ".1f")
+
+
+def _range(figures: Sequence[float], form: str) -> str:
+    if not figures:
+        raise LookupError("figures of one flavor or kind")
+    return f"{min(figures):{form}} to {max(figures):{form}}"
+
+
+def _rounded(figure: float) -> str:
+    """Return three significant digits at most."""
+    if figure < 1:
+        return f"{figure:.2f}"
+    if figure < 20:
+        return f"{figure:.1f}"
+    return f"{round(figure, 2 - len(str(int(figure))) + 1):,.0f}"

@@ -1,0 +1,56 @@
+"""The figures of the README are those of results.json. To write them: `python -m benchmarks --render`."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+
+from benchmarks import readme
+from benchmarks.results import read
+from tests.support import real_recordings
+
+README = readme.README.read_text(encoding="utf-8")
+RESULTS = read()
+
+
+def test_the_readme_has_the_measured_figures() -> None:
+    """A figure that is edited by hand, or is older than the results, is a false claim."""
+    assert readme.rendered(README, RESULTS) == README
+
+
+def test_every_section_is_in_the_readme() -> None:
+    """A section that disappears from the README would take its misses with it."""
+    assert sorted(re.findall(r"<!-- bench: (\w+) -->", README)) == sorted(readme.SECTIONS)
+
+
+@pytest.mark.parametrize("name", readme.SECTIONS)
+def test_a_section_is_written_from_the_results(name: str) -> None:
+    """Each section replaces old text, and needs its results: without them, nothing is written."""
+    section = readme.SECTIONS[name](RESULTS)
+    old = f"before\n<!-- bench: {name} -->\nold\n<!-- -->\nbehind"
+    assert readme.rendered(old, RESULTS) == f"before\n<!-- bench: {name} -->\n{section}\n<!-- -->\nbehind"
+    if name != "misses":
+        with pytest.raises(LookupError):
+            readme.rendered(old, {"benchmarks": {}})
+
+
+def test_all_missed_targets_are_listed() -> None:
+    """Every miss is in the README, asserted or not; a target without a measurement counts as neither."""
+    results: dict[str, Any] = copy.deepcopy({"benchmarks": RESULTS["benchmarks"]})
+    rows = [row for figures in results["benchmarks"].values() for row in figures.get("rows", ())]
+    missed = sum(row["met"] is False for row in rows)
+    assert readme.misses(results).count("\n| ") == missed + 2
+    met = next(row for row in rows if row["met"])
+    met["met"] = False
+    assert f"| {met['work']} | " in readme.misses(results)
+    met["met"] = None
+    assert f"| {met['work']} | " not in readme.misses(results)
+
+
+@pytest.mark.skipif(not real_recordings(), reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS")
+def test_the_number_of_recordings() -> None:
+    """The README counts the responses of the API that the tests replay. Seven of the shared bodies are handwritten."""
+    assert f"{len(real_recordings()) - 7} recorded responses" in README
