@@ -90,6 +90,10 @@ class APIError(EagerStreamError):
         retry_after_s: Seconds that the peer asks to wait; None where it asks for nothing.
         message: The assistant message so far, where a reply had begun; None otherwise.
         hint: What to do about it, where there is something to say; None otherwise.
+        details: Facts that the API adds to the error, `{"error_code": "image_dimensions_too_large", ...}` for example,
+            without secrets. None if there are none, or more than 8,000 characters of them.
+        error_code: The cause, from the details; None if the API names none. Codes may be added: treat one that you do
+            not know as the bare `error_type`.
     """
 
     def __init__(
@@ -104,9 +108,10 @@ class APIError(EagerStreamError):
         retry_after_s: float | None = None,
         message: Mapping[str, Any] | None = None,
         hint: str | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         # Here, where something has gone wrong: compiling its patterns takes as long as loading the parsers.
-        from .redaction import redact_text, without_middle
+        from .redaction import redact, redact_text, without_middle
 
         self.reason = without_middle(redact_text(reason), _MAX_REASON_CHARS)
         super().__init__(self.reason)
@@ -118,6 +123,9 @@ class APIError(EagerStreamError):
         self.retried = retried
         self.retry_after_s = retry_after_s
         self.message = message
+        self.details: Mapping[str, Any] | None = None if details is None else redact(details)
+        code = (self.details or {}).get("error_code")
+        self.error_code: str | None = code if isinstance(code, str) else None
 
     def __str__(self) -> str:
         from .redaction import printable
@@ -132,8 +140,8 @@ class APIError(EagerStreamError):
         return printable(f"{text}. {self.hint}" if self.hint else text)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, with `status_code`, `error_type`, `request_id`, `retryable` and `retry_after_s`."""
-        names = ("status_code", "error_type", "request_id", "retryable", "retry_after_s")
+        """As plain data, with every attribute but `message`, `reason`, `retried` and `hint`."""
+        names = ("status_code", "error_type", "request_id", "retryable", "retry_after_s", "error_code", "details")
         return {**super().to_dict(), **{name: getattr(self, name) for name in names}}
 
 

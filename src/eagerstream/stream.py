@@ -82,7 +82,8 @@ def stream(
     A slow consumer slows only itself: reading goes on.
 
     Args:
-        client: An async client of the anthropic package, an `HTTPTransport`, or a `Recording` to play back.
+        client: An async client of the anthropic package, an `HTTPTransport`, a `Recording` to play back; or the body of
+            a response that is there already: an async iterator of bytes or of events, or a response of httpx.
         model, max_tokens, messages: As in the API.
         tools: Functions decorated with `@tool`, tools of other libraries with `to_dict()`, or definitions as the API
             takes them. Betas that they need are added to the request.

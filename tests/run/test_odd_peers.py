@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
 import eagerstream
 from eagerstream import (
+    Conversation,
+    HTTPTransport,
     InputInterrupted,
     Outcome,
     TextStream,
@@ -21,8 +24,8 @@ from eagerstream import (
     tool,
 )
 from eagerstream.progress.recorder import RunRecorder
-from eagerstream.replay import encode_event, reply, tool_use
-from eagerstream.run import RunStatus
+from eagerstream.replay import encode_event, reply, server_tool_use, tool_use
+from eagerstream.run import Run, RunStatus
 from tests.run.serial import DONE, SLOWLY_S, by_hand, call, finished, now, result, results
 from tests.support import (
     MESSAGE_STOP,
@@ -34,12 +37,14 @@ from tests.support import (
     block_delta,
     block_start,
     block_stop,
+    check_history,
     input_delta,
     message_delta,
     message_start,
     tool_start,
     whole_call,
 )
+from tests.virtual_time import Playing, in_virtual_time, timed
 
 pytestmark = pytest.mark.anyio
 
@@ -449,3 +454,188 @@ async def test_the_key_can_be_chosen() -> None:
     assert again.calls[0].input.wrapped == {"NOT_JSON": '{"a": oops}'}
     with pytest.raises(UsageError, match="invalid_key"):
         eagerstream.InputAccumulator(invalid_key="")
+
+
+# --- what code waits for, and what follows results --------------------------------------------------------------------
+
+
+def called_by_code(name: str) -> list[Any]:
+    """A response in which code calls a tool."""
+    return [message_start(), tool_start(0, name, caller=CALLER), input_delta(0, "{}"), block_stop(0), *END]
+
+
+@pytest.mark.parametrize("seconds", [269, 271])
+def test_a_call_of_code_that_outlives_its_wait(seconds: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The API waits about 270 s for a result that code needs; later ones are lost, and the log says so."""
+
+    @tool
+    async def crawl() -> str:
+        """Take long."""
+        await anyio.sleep(seconds)
+        return "found"
+
+    code = timed(*((0.0, event) for event in called_by_code("crawl")))
+
+    async def main() -> Run:
+        async with eagerstream.run(Playing(code, DONE), **REQUEST, tools=[crawl], clock=anyio.current_time) as run:
+            await run.finish()
+        return run
+
+    with caplog.at_level(logging.WARNING):
+        run = in_virtual_time(main)
+    assert run.result.calls[0].response is not None
+    assert run.result.calls[0].response.text == "found"
+    assert [record.getMessage() for record in caplog.records] == (
+        []
+        if seconds < 270
+        else ["a call of the tool 'crawl' by code runs for longer than 270 s: the API waits no longer for its result"]
+    )
+
+
+async def turn_of(body: Sequence[Piece], tools: Sequence[Any] = (now,)) -> tuple[Conversation, Any]:
+    """The first turn of a conversation, driven by hand."""
+    conversation = Conversation(**REQUEST, tools=tools)
+    async with eagerstream.stream(LocalAPI(body).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    turn = conversation.take(stream)
+    await turn.execute()
+    return conversation, turn
+
+
+async def test_extra_user_text_lands_last() -> None:
+    """It is legal behind the results, and never added by itself."""
+    conversation, turn = await turn_of([reply(tool_use("now", {}, id="a"))])
+    assert turn.results() == [result("a", "noon")]
+    expected = [result("a", "noon"), {"type": "text", "text": "What should I do next?"}]
+    assert turn.results(extra_user_text="What should I do next?") == expected
+    assert conversation.request()["messages"][-1] == results(*expected)
+    with pytest.raises(UsageError, match="without a word"):
+        turn.results(extra_user_text=" ")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ([DONE], "no results"),
+        (called_by_code("now"), "code made"),
+        (
+            [reply(server_tool_use("web_fetch", {"url": "https://example.com"}), tool_use("now", {}))],
+            "the API has yet to run",
+        ),
+    ],
+    ids=["no results", "code", "server"],
+)
+async def test_extra_user_text_that_the_api_would_refuse(body: list[Any], told: str) -> None:
+    """Anything but results would end a turn that the API is still in."""
+    web_fetch = {"type": "web_fetch_20260318", "name": "web_fetch"}
+    conversation, turn = await turn_of(body, tools=[now, web_fetch])
+    before = turn.results()
+    with pytest.raises(UsageError, match=told):
+        turn.results(extra_user_text="What should I do next?")
+    assert turn.results() == before
+    check_history(conversation.result.messages)
+
+
+async def test_a_response_that_stops_for_tools_and_calls_none(caplog: pytest.LogCaptureFixture) -> None:
+    """There is nothing to answer: the run ends, and the log says why."""
+    body = [message_start(), block_start(0, "text", text="Let me see."), block_stop(0), *END]
+    with caplog.at_level(logging.WARNING):
+        run = await finished(LocalAPI(body).transport(), tools=[now])
+    assert run.result.status is RunStatus.COMPLETED
+    assert [record.message for record in caplog.records] == ["the reply stopped for tools and calls none: the run ends"]
+
+
+# --- eager by default, and betas --------------------------------------------------------------------------------------
+
+
+class Foreign:
+    """A tool of another library."""
+
+    def __init__(self, **definition: Any) -> None:
+        self._definition = {"name": "foreign", "input_schema": {"type": "object"}, **definition}
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `ForeignTool.to_dict`."""
+        return self._definition
+
+    async def call(self, input: object) -> str:
+        """See `ForeignTool.call`."""
+        return str(input)
+
+
+FIELD = "eager_input_streaming"
+
+
+@pytest.mark.parametrize(
+    ("made", "sent"),
+    [
+        (now, True),
+        (Foreign(), True),
+        (Foreign(**{FIELD: False}), False),
+        (now.with_options(eager=None), None),
+        (now.with_options(eager=False), False),
+        ({"type": "web_fetch_20260318", "name": "web_fetch"}, None),
+        ({"type": "tomorrow_20270101", "name": "x"}, None),
+    ],
+    ids=["ours", "foreign", "foreign, false", "ours, unsaid", "ours, false", "server", "opaque"],
+)
+@pytest.mark.parametrize("eager", [True, False])
+async def test_eager_by_default(made: Any, sent: bool | None, *, eager: bool) -> None:
+    """Every user-defined tool asks for its input as it is written, whoever made it, unless it says otherwise."""
+    if not eager and not (isinstance(made, eagerstream.Tool) or sent is False):
+        sent = None
+    api = LocalAPI([DONE])
+    run = await finished(api.transport(), tools=[made], eager=eager)
+    assert run.result.status is RunStatus.COMPLETED
+    async with eagerstream.stream(api.transport(), **REQUEST, tools=[made], eager=eager) as stream:
+        await stream.finish()
+    conversation = Conversation(**REQUEST, tools=[made], eager=eager)
+    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+        await stream.finish()
+    for exchange in api.exchanges:
+        assert [each.get(FIELD) for each in exchange.body["tools"]] == [sent]
+    with pytest.raises(UsageError, match="eager must be"):
+        eagerstream.stream(api.transport(), **REQUEST, eager="no")  # type: ignore[arg-type]  # the point
+
+
+ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-4-8"}
+BETA = "advisor-tool-2026-03-01"
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        ({}, f"mine,{BETA}"),
+        ({"betas": [BETA]}, BETA),
+        ({"betas": ["other"]}, f"other,{BETA}"),
+        ({"extra_headers": {"Anthropic-Beta": "other"}}, f"other,{BETA}"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("plain", [True, False], ids=["HTTPTransport", "anthropic"])
+async def test_a_tool_brings_its_beta(options: dict[str, Any], sent: str, *, plain: bool) -> None:
+    """Beside those of the request, of its headers and of the client."""
+    api = LocalAPI([DONE])
+    client: Any = api.anthropic().with_options(default_headers={"anthropic-beta": "mine"})
+    if plain:
+        client = HTTPTransport(
+            base_url="http://local", http_client=api.client(httpx), headers={"anthropic-beta": "mine"}
+        )
+        sent = ",".join(dict.fromkeys(["mine", *sent.split(",")])) if "extra_headers" not in options else sent
+    await finished(client, tools=[now, ADVISOR], **options)
+    (exchange,) = api.exchanges
+    assert set(exchange.headers["anthropic-beta"].split(",")) >= set(sent.split(","))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"betas": ["fine-grained-tool-streaming-2025-05-14"]},
+        {"extra_headers": {"anthropic-beta": "a,fine-grained-tool-streaming-2025-05-14"}},
+    ],
+)
+async def test_the_legacy_beta_beside_a_toolset(given: dict[str, Any]) -> None:
+    """The API refuses the two together: said before anything is sent."""
+    toolset = {"type": "computer_toolset_20260801", "name": "computer"}
+    with pytest.raises(UsageError, match="beside computer_toolset_20260801"):
+        eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, tools=[toolset], **given)

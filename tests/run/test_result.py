@@ -197,6 +197,21 @@ async def test_going_on_with_a_text() -> None:
     assert RunResult(RunStatus.ERROR, None, [USER]).continuation is None
 
 
+@pytest.mark.anyio
+async def test_going_on_takes_text_only() -> None:
+    """Thinking and calls that were cut cannot be recovered: no request repeats them by itself."""
+    body: list[Piece] = [message_start(), block_start(0, "thinking", thinking="Hm", signature=""), block_stop(0)]
+    body += [tool_start(1, "now"), input_delta(1, '{"city": "Par'), Broken()]
+    api = LocalAPI(body)
+    run = eagerstream.run(api.transport(), **REQUEST, tools=TOOLS, max_restarts=0)
+    with anyio.fail_after(SLOWLY_S), pytest.raises(StreamInterrupted):
+        async with run:
+            await run.finish()
+    assert len(api.exchanges) == 1
+    assert run.result.continuation is None
+    assert run.result.messages == [USER]
+
+
 async def in_a_task(converse: Callable[[], Awaitable[Any]]) -> Any:
     """What a task of its own gives. From Python 3.12 on, one that was cancelled keeps its callers' frames while it lives."""
     made = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import logging
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -129,6 +130,18 @@ def test_own_name_and_description() -> None:
         """Not this."""
 
     assert "description" not in g.to_dict()
+
+
+def test_a_missing_description_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The model reads it to decide when to call the tool."""
+
+    async def undescribed() -> None: ...
+
+    with caplog.at_level(logging.WARNING):
+        tool(undescribed)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the tool undescribed has no description: the model will not know when to call it"
+    ]
 
 
 @pytest.mark.parametrize("name", ["a b", "größe", "a" * 65, "a.b", "a\n"])

@@ -7,6 +7,7 @@ import dataclasses
 import datetime as dt
 import enum
 import json
+import logging
 import math
 import re
 import traceback
@@ -816,3 +817,51 @@ def test_halves_of_pairs_everywhere() -> None:
 def test_two_halves_that_make_one() -> None:
     """A pair that came in two pieces is one character again."""
     assert tool_result("toolu_1", "\ud83d\ude00")["content"] == "😀"
+
+
+# --- content of kinds that are not known here -------------------------------------------------------------------------
+
+
+def test_content_of_an_unknown_kind_passes() -> None:
+    """A kind that the API takes tomorrow must not turn a finished call into an error."""
+    audio = {"type": "audio", "source": {"type": "url", "url": "u"}}
+    result = answered(ToolResponse.success("42 rows written", content=[audio]))
+    assert result["content"] == [{"type": "text", "text": "42 rows written"}, audio]
+    assert "is_error" not in result
+
+
+@pytest.mark.parametrize(
+    ("block", "kind"),
+    [
+        ({"type": "tool_use", "id": "x", "name": "y", "input": {}}, "tool_use"),
+        ({"type": "thinking", "thinking": "Hm.", "signature": ""}, "thinking"),
+        ({"type": "image"}, "image"),
+        ({"type": "audio", "data": object()}, "audio"),
+        ({"type": ["audio"]}, "['audio']"),
+        ({"text": "x"}, "None"),
+        ("text", "str"),
+        (None, "NoneType"),
+    ],
+)
+def test_content_that_a_result_cannot_have_is_left_out(block: Any, kind: str) -> None:
+    """The call has done its work: its text is kept, it is no error, and the model is told what is missing."""
+    response = ToolResponse.success("42 rows written")
+    response.content = [block]
+    result = answered(response)
+    assert result["content"] == [
+        {"type": "text", "text": "42 rows written"},
+        {"type": "text", "text": f"(Left out, since a result cannot have it: {kind}.)"},
+    ]
+    assert "is_error" not in result
+
+
+def test_an_unknown_code_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A precise code lets programs act on an error; a raised exception has one already."""
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            call = a_call(name="vague")
+            call.answer(ToolResponse.error("UNKNOWN", "It broke."))
+        answered(raised=ValueError("x"))
+    assert [record.message for record in caplog.records] == [
+        "the tool 'vague' answered with the code UNKNOWN: one of the others of ToolErrorCode says more"
+    ]

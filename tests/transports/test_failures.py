@@ -562,3 +562,22 @@ def test_errors_of_gateways_inside_a_stream(
     error = event_error(decode_event(json.dumps(body)), "req_1")
     assert (error.reason, error.error_type, error.retryable) == (reason, error_type, retryable)
     assert (error.status_code, error.request_id) == (None, "req_1")
+
+
+def test_details_of_an_error() -> None:
+    """The cause that the API names reaches the user, without secrets and within bounds."""
+    details = {"error_code": "image_dimensions_too_large", "max_side_length_pixels": 8000, "api_key": "hunter2"}
+    error = told({"error": {"type": "invalid_request_error", "message": "m", "details": details}})
+    assert error.error_code == "image_dimensions_too_large"
+    assert error.details is not None
+    assert error.details["max_side_length_pixels"] == 8000
+    assert "hunter2" not in json.dumps(error.to_dict())
+    assert error.to_dict()["error_code"] == "image_dimensions_too_large"
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    odds: list[Any] = [None, [], {}, "x", {"error_code": "x" * 8_000}, {"error_code": deep}, {"error_code": {1}}]
+    for odd in odds:
+        unknown = told({"error": {"message": "m", "details": odd}})
+        assert (unknown.details, unknown.error_code) == (None, None)
+    assert told({"error": {"message": "m", "details": {"error_code": 5}}}).error_code is None

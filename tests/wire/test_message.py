@@ -8,13 +8,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from anthropic import types
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
+from eagerstream.run import RunStatus
+from eagerstream.tools import ToolStatus
 from eagerstream.wire import (
     BlockStart,
     BlockStop,
+    CitationDelta,
+    InputAccumulator,
     InputDelta,
     InputFragment,
     InputStart,
@@ -681,3 +686,100 @@ def test_deltas_that_nobody_wants_are_not_made() -> None:
     assembler.feed(tool_start(0))
     assert assembler.feed_deltas(iter([input_delta(0, '{"a": '), (0, "1}"), block_stop(0)]), None) == block_stop(0)
     assert assembler.inputs[0].raw == '{"a": 1}'
+
+
+def test_feed_deltas_leaves_objects_to_feed() -> None:
+    """Events of the anthropic package come back to be fed, and so does anything else that is no dict."""
+    event = types.RawContentBlockDeltaEvent(
+        type="content_block_delta",
+        index=0,
+        delta=types.InputJSONDelta(type="input_json_delta", partial_json='{"a":1}'),
+    )
+    accumulator = InputAccumulator()
+    for odd in (event, None, 5, "x", ["x"], {"type": "content_block_delta"}):
+        accumulator.feed(message_start())
+        accumulator.feed(tool_start(0))
+        events: list[Any] = []
+        assert accumulator.feed_deltas(iter([input_delta(0, " "), odd]), events) is odd
+        assert len(events) == 1
+    assert len(accumulator.feed(event)) == 1, "the object is taken by feed"
+
+
+# --- what reaches the user --------------------------------------------------------------------------------------------
+
+
+def test_tokens_of_thinking_that_is_left_out() -> None:
+    """With `display: "omitted"` only a count comes, for a progress bar."""
+    start = block_start(0, "thinking", thinking="", signature="")
+    counts = [block_delta(0, "thinking_delta", thinking="", estimated_tokens=count) for count in (50, 100, None, "x")]
+    assembler, events = fed(message_start(), start, *counts, block_stop(0))
+    assert events[2:4] == [ThinkingDelta(0, "", 50), ThinkingDelta(0, "", 100)]
+    assert [type(event).__name__ for event in events] == [
+        "MessageStart",
+        "BlockStart",
+        "ThinkingDelta",
+        "ThinkingDelta",
+        "BlockStop",
+    ]
+    assert assembler.message["content"] == [{"type": "thinking", "thinking": "", "signature": ""}]
+
+
+def test_citations_come_as_events() -> None:
+    """As each one comes; the block has all of them. One that is no object, or has no JSON form, is not kept."""
+    citation = {"type": "char_location", "cited_text": "x"}
+    deltas = [block_delta(0, "citations_delta", citation=odd) for odd in (citation, None, {"x": float("inf")})]
+    assembler, events = fed(message_start(), block_start(0, "text", text="A."), *deltas, block_stop(0))
+    assert [event for event in events if isinstance(event, CitationDelta)] == [CitationDelta(0, citation)]
+    assert assembler.message["content"][0]["citations"] == [citation]
+
+
+@pytest.mark.parametrize("to", [{"model": "claude-b"}, {"model": 5}, None, "claude-b"])
+def test_the_model_after_a_fallback(to: object) -> None:
+    """The message is by the model that wrote its end."""
+    fallback = block_start(0, "fallback", **{"from": {"model": "claude-made-1"}, "to": to})
+    assembler, _ = fed(message_start(), fallback, block_stop(0))
+    assert assembler.message["model"] == ("claude-b" if to == {"model": "claude-b"} else "claude-made-1")
+
+
+def test_a_stop_reason_in_the_start() -> None:
+    """One fact, one source: the message's own. An empty input before a later one is whole, and so is the message."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "now", "input": {}}
+    assembler, _ = fed(message_start(content=[call], stop_reason="tool_use"))
+    assert assembler.stop_reason == assembler.message["stop_reason"] == "tool_use"
+    assert assembler.inputs[0].outcome is Outcome.VALID
+    assembler.close()
+    assert assembler.state is MessageState.STOPPED
+    cut, _ = fed(message_start(content=[call], stop_reason="max_tokens"))
+    assert cut.inputs[0].outcome is Outcome.INCOMPLETE
+    unknown, _ = fed(message_start(content=[call]))
+    assert unknown.inputs[0].outcome is None
+
+
+def test_fields_without_a_json_form_are_left_out() -> None:
+    """The API would refuse them in each later request."""
+    odd: dict[str, Any] = {"type": "tomorrow", "a": 1, "b": float("inf"), "c": [10**5000], "d": {1}}
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    assembler, events = fed(message_start(), block_start(0, **odd, e=deep), block_stop(0))
+    assert assembler.message["content"] == [{"type": "tomorrow", "a": 1}]
+    assert events[-1] == BlockStop(0, {"type": "tomorrow", "a": 1})
+
+
+def test_an_open_path_of_an_input() -> None:
+    """The value that is being written, for those who show it."""
+    assembler, _ = fed(message_start(), tool_start(0))
+    paths = []
+    for fragment in ('{"filename": "poem.txt", "lines": ["Line one", "Line t', 'wo"]', "}"):
+        assembler.feed(input_delta(0, fragment))
+        paths.append(assembler.inputs[0].open_path)
+    assert paths == [("lines", 1), (), None]
+    assembler.feed(block_stop(0))
+    assert assembler.inputs[0].open_path is None
+
+
+def test_outcomes_are_texts() -> None:
+    """They print as their value, and compare with it, as every status of the library does."""
+    for status in (Outcome.VALID, RunStatus.COMPLETED, ToolStatus.SUCCESS):
+        assert f"{status}" == str(status) == status == status.value
+        assert json.dumps([status]) == f'["{status.value}"]'

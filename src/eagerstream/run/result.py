@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from math import isfinite
 from typing import Any, Final, Self
 
@@ -21,8 +21,8 @@ _VERSION: Final = 1
 _NO_COUNT: Final = 2**53  # of tokens; what a peer says beyond it would only fill up
 
 
-class RunStatus(Enum):
-    """How a run ended; ending is not success."""
+class RunStatus(StrEnum):
+    """The way in which a run ended; ending is not success. Each member equals its value: `status == "completed"`."""
 
     RUNNING = "running"
     """It has not ended."""

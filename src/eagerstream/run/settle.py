@@ -112,7 +112,7 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
     first = taken_over(content)
     has_calls = any(block["type"] == "tool_use" for block in content[first:])
     goes_on = stop_reason in ("pause_turn", "compaction") or (stop_reason == "tool_use" and has_calls)
-    lost = set() if goes_on else _without_result(content)
+    lost = set() if goes_on else without_result(content)
     kept = [
         block
         for place, block in enumerate(content)
@@ -160,7 +160,7 @@ def _mended(block: Block) -> Block | None:
     return block
 
 
-def _without_result(content: Sequence[Block]) -> set[object]:
+def without_result(content: Sequence[Block]) -> set[object]:
     """Ids of the calls for the API to run that have no result; not those that code of a kept call goes on in."""
     results = {str(block.get("tool_use_id")) for block in content}
     callers = [block.get("caller") for block in content if block.get("type") == "tool_use"]

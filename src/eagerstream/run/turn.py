@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
+from typing import Final
 
 import anyio
 
+from ..errors import UsageError
 from ..growing import GrowingInput
 from ..limits import Limits
 from ..tools.call import CallState, ToolCall
+from ..tools.content import text_block
 from ..tools.executor import Executor
 from ..tools.results import CANCELLED, NOT_RUN, REPEATED
 from ..wire import Outcome
 from ..wire.events import Block, Message
 from .policy import Begins, Ending
-from .settle import kept_blocks, settle, taken_over
+from .settle import kept_blocks, settle, taken_over, without_result
+
+_log = logging.getLogger(__name__)
+
+_CODE_WAITS_S: Final = 270.0
+"""Seconds for which the API lets code wait for the result of a call; it then raises `TimeoutError` in the code."""
 
 
 def _tell_nobody(_: object) -> None: ...
@@ -117,16 +126,38 @@ class Turn:
             await call.answered.wait()
         self.close()
 
-    def results(self) -> list[Block]:
+    def results(self, *, extra_user_text: str | None = None) -> list[Block]:
         """The `tool_result` blocks of the turn, in call order; a call without an answer gets one that says so.
 
         Nothing can be answered after this.
+
+        Args:
+            extra_user_text: Text of the user behind the results, `"What should I do next?"` for example. The API's
+                advice is to leave it out: text after each result teaches the model to end its turns early.
+
+        Raises:
+            UsageError: The API would refuse such a text: the turn has no results, code made one of its calls, or the
+                API has yet to run a call of its own. The results stay as they were.
         """
         self.close()
-        if len(self.history) < 2:
-            return []
-        results: list[Block] = self.history[1]["content"]
+        results: list[Block] = self.history[1]["content"] if len(self.history) > 1 else []
+        if extra_user_text is not None:
+            self._check_extra_text(extra_user_text)
+            results.append(text_block(extra_user_text))
         return results
+
+    def _check_extra_text(self, text: str) -> None:
+        wrong = None
+        if len(self.history) < 2:
+            wrong = "this turn has no results that a text could follow"
+        elif not text.strip():
+            wrong = "the API refuses a text without a word"
+        elif any(call.in_history and call.is_programmatic for call in self.calls):
+            wrong = "only results may follow a call that code made"
+        elif without_result(self.history[0]["content"]):
+            wrong = "only results may follow a turn in which the API has yet to run a call of its own"
+        if wrong is not None:
+            raise UsageError(f"extra_user_text: {wrong}")
 
     def discard(self) -> None:
         """Nothing of the turn stays: its request is sent once more."""
@@ -171,8 +202,28 @@ class Turn:
 async def execute(executor: Executor, call: ToolCall) -> None:
     """Have a call executed and see that it is answered, whatever the executor does."""
     try:
-        await executor.execute(call)
+        if call.is_programmatic:
+            await _execute_for_code(executor, call)
+        else:
+            await executor.execute(call)
     except Exception as error:
         call.fail(error)
     if call.result is None:
         call.refuse("Error: the executor gave this call no answer")
+
+
+async def _execute_for_code(executor: Executor, call: ToolCall) -> None:
+    """Have a call of code executed, and log it if the code stops waiting for it before it ends."""
+
+    async def warn() -> None:
+        await anyio.sleep(_CODE_WAITS_S)
+        what = "a call of the tool %.80r by code runs for longer than %g s: the API waits no longer for its result"
+        _log.warning(what, call.name, _CODE_WAITS_S)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(warn)
+        try:
+            await executor.execute(call)
+        except Exception as error:  # here: the task group would wrap it
+            call.fail(error)
+        tasks.cancel_scope.cancel()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 from time import monotonic
 from typing import Any, Final, Self
 
@@ -19,7 +21,9 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..wire import encodable
 from ..wire.events import Block
 from .response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
-from .results import begun_result, invalid_result, rendered, result_for
+from .results import begun_result, invalid_result, is_programmatic, rendered, result_for
+
+_log = logging.getLogger(__name__)
 
 
 class CallState(Enum):
@@ -51,6 +55,13 @@ def saved_response(response: ToolResponse) -> dict[str, Any]:
             written = to_jsonable_python(form(), bytes_mode="base64", inf_nan_mode="null", fallback=str)
             return dict(json.loads(json.dumps(written)))
     return {"status": response.status.value, "text": encodable(response.text), "data": {}}
+
+
+@lru_cache(maxsize=256)
+def _warn_of_unknown_code(name: str) -> None:
+    """Log it once for each tool."""
+    what = "the tool %.80r answered with the code UNKNOWN: one of the others of ToolErrorCode says more"
+    _log.warning(what, name)
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +127,11 @@ class ToolCall:
     def block(self) -> Mapping[str, Any]:
         """The `tool_use` block as received at its start: who called (`caller`), which toolset (`toolset_name`)."""
         return self.input.block
+
+    @property
+    def is_programmatic(self) -> bool:
+        """Code that the API runs made the call, not the model itself. The API waits about 270 s for its result."""
+        return is_programmatic(self.block)
 
     @property
     def has_begun(self) -> bool:
@@ -246,10 +262,12 @@ class ToolCall:
         """What the tool answered, or raised, as a response.
 
         Raises:
-            TypeError: Its content is none that the API takes; the call is still unanswered.
+            TypeError: Its text is no text, or its data has no JSON form; the call is still unanswered.
         """
         if self.result is not None:
             return
+        if not raised and response.code == ToolErrorCode.UNKNOWN:
+            _warn_of_unknown_code(self.name)
         content = rendered(response, raised=raised, include_data=include_data)
         result = result_for(
             self.input,

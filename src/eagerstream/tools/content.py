@@ -147,6 +147,18 @@ def is_content_block(item: Any) -> bool:
             return kind == "browser_state"
 
 
+NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
+"""Kinds of blocks that the API refuses in a result."""
+
+
+def may_be_in_result(item: Any) -> bool:
+    """Return True for a block that a result may have: a known kind that is complete, or a kind not known here."""
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    if kind in ("text", "image", "document", "search_result", "tool_reference"):
+        return is_content_block(item)
+    return isinstance(kind, str) and kind != "" and kind not in NEVER_IN_RESULTS
+
+
 def _decoded(data: bytes) -> str:
     try:
         return data.decode()

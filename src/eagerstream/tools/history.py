@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
 from ..wire.server_tools import SERVER_CALLS, is_server_result
+from .content import NEVER_IN_RESULTS
 
 _ROLES_OF_OTHERS: Final = frozenset({"tool", "function", "tool_inputs", "tool_outputs"})
 _THINKING: Final = ("thinking", "redacted_thinking")
-_NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
 _MAX_NAME_CHARS: Final = 128
 API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
 """What the API takes as the name of a tool; its guide promises half of it."""
@@ -305,7 +305,7 @@ def _result_faults(result: Mapping[str, Any]) -> Iterator[tuple[str | None, str]
     for number, kind in enumerate(kinds):
         if not isinstance(kind, str):
             yield f".tool_result.content.{number}.type", "Field required"
-        elif kind in _NEVER_IN_RESULTS:
+        elif kind in NEVER_IN_RESULTS:
             what = (
                 "Input tag '{}' found using 'type' does not match any of the expected tags: 'text', 'image', 'document'"
             )

@@ -21,7 +21,7 @@ from .faults import InputError
 
 
 class ToolStatus(StrEnum):
-    """How a call went; equal to its own value, so that `status == "success"` holds."""
+    """The way in which a call went. Each member equals its value: `status == "success"`."""
 
     SUCCESS = "success"
     """As expected."""

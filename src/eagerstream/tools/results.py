@@ -9,12 +9,13 @@ from typing import Any, Final
 from ..redaction import without_middle
 from ..wire import JSON, Outcome, ToolInput, encodable
 from ..wire.events import Block
-from .content import dump_json, is_content_block, text_block, to_json
+from .content import dump_json, may_be_in_result, text_block, to_json
 from .response import ToolResponse, ToolStatus
 
 _MAX_RAW_CHARS: Final = 64 * 1024
 """More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
 _TEXT: Final = frozenset({"text"})
+_MAX_NAMED: Final = 20
 _MAX_MEDIA_CHARS: Final = 24 * 1024 * 1024
 """Images and documents of one result: with more, the request would be over the API's 32 MB."""
 
@@ -45,12 +46,12 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
     Calls made from code that the API runs take text only, members of a toolset text and images, and an error result
     never anything but text.
 
-    Raises:
-        TypeError: A block is none that the API takes.
+    A block that the API would refuse in a result is left out, and the result says so. Kinds that are not known here
+    pass.
     """
     call = input.block
     if not isinstance(content, str):
-        content = [block for block in map(_sound, content) if not _is_empty(block)]
+        content = _sound(content)
     content, left_out = _of_kinds(content, _kinds_for(call))
     if left_out:
         said = f"Error: the tool returned {', '.join(left_out)}, and this kind of call takes {_taken(call)} only."
@@ -66,16 +67,24 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
     )
 
 
-def _sound(block: Any) -> Block:
-    """A copy of a content block, which the tool cannot change any more.
-
-    Raises:
-        TypeError: The API takes no such block.
-    """
-    if not is_content_block(block):
-        raise TypeError("a tool gave content that is no text, image, document, search result or tool reference block")
-    copied: Block = to_json(block)
-    return copied
+def _sound(content: Sequence[Any]) -> list[Block]:
+    """Copies of the blocks, which the tool cannot change any more; a note stands in for those that are refused."""
+    kept: list[Block] = []
+    refused: list[str] = []
+    for block in content:
+        kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
+        try:
+            if not may_be_in_result(block):
+                raise TypeError
+            copied: Block = to_json(block)
+        except TypeError:
+            refused.append(f"{kind!s:.40}")
+            continue
+        if not _is_empty(copied):
+            kept.append(copied)
+    if refused:
+        kept.append(text_block(f"(Left out, since a result cannot have it: {', '.join(refused[:_MAX_NAMED])}.)"))
+    return kept
 
 
 def _is_empty(block: Block) -> bool:
@@ -155,14 +164,14 @@ def _words_of(content: Sequence[Block]) -> str:
 # --- what a call takes, and how much of it ----------------------------------------------------------------------------
 
 
-def _is_programmatic(call: Mapping[str, Any]) -> bool:
-    """The call was made from code that the API runs, not by the model itself."""
+def is_programmatic(call: Mapping[str, Any]) -> bool:
+    """Return True if the call was made from code that the API runs, not by the model itself."""
     caller = call.get("caller")
     return isinstance(caller, Mapping) and caller.get("type", "direct") != "direct"
 
 
 def _kinds_for(call: Mapping[str, Any]) -> frozenset[str] | None:
-    if _is_programmatic(call):
+    if is_programmatic(call):
         return _TEXT
     match call.get("toolset_name"):
         case None:

@@ -1,4 +1,4 @@
-"""Where the bytes come from: an anthropic async client, plain httpx, or a recording."""
+"""Sources of bytes: an anthropic async client, plain httpx, a recording, or a body that is there already."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from ..recording import Recording
 from .base import Reply, RequestBody, Transport
+from .body import BodyTransport, is_body
 from .http import HTTPTransport
 
 __all__ = ["HTTPTransport", "Reply", "RequestBody", "Transport", "as_transport"]
@@ -15,7 +16,8 @@ def as_transport(client: Any) -> Transport:
     """The transport that `client` is, or is wrapped in.
 
     Args:
-        client: A transport, a `Recording`, or an async client of the anthropic package.
+        client: A transport, a `Recording`, an async client of the anthropic package, or the body of one response, see
+            `BodyTransport`.
 
     Raises:
         UsageError: It is none of them.
@@ -26,6 +28,8 @@ def as_transport(client: Any) -> Transport:
         return PlaybackTransport(client)
     if isinstance(client, Transport):
         return client
+    if is_body(client):
+        return BodyTransport(client)
     from .anthropic import AnthropicTransport
 
     return AnthropicTransport(client)

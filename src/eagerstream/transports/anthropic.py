@@ -33,7 +33,7 @@ class AnthropicTransport(Transport):
             raise UsageError(f"{name} is a synchronous client; eagerstream needs an async one: Async{name}")
         if not hasattr(getattr(client, "messages", None), "with_streaming_response"):
             raise UsageError(
-                "the client must be an async client of the anthropic package, an HTTPTransport or a Recording, "
+                "the client must be an async client of the anthropic package, an HTTPTransport, a Recording or a body, "
                 f"not {type(client).__name__}"
             )
         self._client = client

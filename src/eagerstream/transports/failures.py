@@ -6,6 +6,7 @@ Error responses have the shape of whoever answered: the Messages API, AWS, Googl
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -53,6 +54,7 @@ _UNREACHED: Final = frozenset(
 )
 """How they, and the HTTP clients under them, call a service that could not be reached."""
 
+_MAX_DETAILS_CHARS: Final = 8_000
 _MAX_HINTED_CHARS: Final = 4_000  # of a reason: looking for its words takes more than linear time
 
 
@@ -179,6 +181,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
         request_id=request_id_of(headers) or told.request_id,
         retryable=retryable,
         retry_after_s=told.retry_after_s if retry_after_s is None else retry_after_s,
+        details=told.details,
     )
 
 
@@ -201,6 +204,7 @@ class _Told(NamedTuple):
     request_id: str | None = None
     retry_after_s: float | None = None
     status: int = 0
+    details: Mapping[str, Any] | None = None
 
 
 def _read_body(body: object) -> _Told:
@@ -221,7 +225,18 @@ def _read_body(body: object) -> _Told:
         _text(body, "request_id"),
         _retry_delay_s(fault.get("details")),
         _status(fault.get("code")),
+        _details(fault.get("details")),
     )
+
+
+def _details(details: object) -> Mapping[str, Any] | None:
+    """The details of an error of the API, if they are few enough to be shown to people."""
+    if not isinstance(details, Mapping) or not details:
+        return None
+    try:
+        return details if len(json.dumps(details)) <= _MAX_DETAILS_CHARS else None
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _status(code: object) -> int:

@@ -179,7 +179,15 @@ def deep(levels: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize("result", [Hostile(), deep(200_000), 10**5000], ids=["hostile", "deep", "large"])
+class Bare:
+    """An object with nothing to say but its address."""
+
+
+@pytest.mark.parametrize(
+    "result",
+    [Hostile(), deep(200_000), 10**5000, Bare(), {"a": Bare()}],
+    ids=["hostile", "deep", "large", "bare", "bare inside"],
+)
 def test_a_result_that_has_no_form(result: Any) -> None:
     """It is told which one it is."""
     with pytest.raises(ValueError, match=r"^messages\[2\]: a result of a cannot be sent\.$"):

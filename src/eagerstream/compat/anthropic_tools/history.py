@@ -140,9 +140,10 @@ def outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> di
 
 
 def result_content(result: Any) -> str | list[Block]:
-    """What a tool returned, as the content of a result: JSON where it has such a form, else its `str`, as of old.
+    """Return what a tool returned as the content of a result: JSON, or the `str` of an object that defines one.
 
     Raises:
+        TypeError: It has neither. A `repr` with an address in it would tell the model nothing.
         Exception: Whatever its `str` raises.
     """
     if isinstance(result, list | tuple) and not result:
@@ -150,6 +151,9 @@ def result_content(result: Any) -> str | list[Block]:
     try:
         return content_of(result)
     except TypeError:
+        defined: object = type(result).__str__
+        if defined is object.__str__:
+            raise
         return str(result)
 
 
