@@ -161,6 +161,15 @@ async def test_a_repeated_id_is_one_behaviour() -> None:
     assert again["is_error"]
 
 
+async def test_a_start_that_comes_twice() -> None:
+    """The first call was cut off before it ran, so that the second one with its id can."""
+    ledger = Ledger()
+    body = [message_start(), tool_start(0, "pay"), *payment(0, 1), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == [("toolu_0", 1)]
+    assert [each.is_error for each in run.result.calls] == [True, False]
+
+
 async def test_a_server_call_with_an_odd_id_keeps_its_result() -> None:
     """Call and result of the API's own tools are renamed in pairs, and so is the code that a call comes from."""
     odd = "srv:1"
