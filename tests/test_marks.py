@@ -96,7 +96,7 @@ def test_texts_have_fragments_too() -> None:
 
 
 def test_deltas_of_another_kind() -> None:
-    """Text in a call is no part of its input, and an index that is used anew has nothing of what was there before."""
+    """Text in a call is no part of its input. An index that is used again is another block, beside the first one."""
     reader = Reader()
     reader.take(1.0, message_start(), tool_start(0))
     reader.take(2.0, text_delta(0, "a"), text_delta(0, "b"), text_delta(0, "c"))
@@ -105,8 +105,15 @@ def test_deltas_of_another_kind() -> None:
     assert list(call.arrivals()) == [Arrival(3.0, 1, 15)]
     reader.take(4.0, block_start(0, "text", text=""))
     reader.take(5.0, text_delta(0, "So"))
-    (said,) = reader.marks.blocks.values()
+    reader.take(6.0, block_stop(0), tool_start(0), input_delta(0, "{}"))
+    first, said, second = reader.marks.blocks.values()
+    assert first is call
     assert (said.kind, said.input, list(said.arrivals())) == ("text", None, [Arrival(5.0, 1, 2)])
+    assert (second.index, second.input, list(second.arrivals())) == (
+        2,
+        reader.assembler.inputs[2],
+        [Arrival(6.0, 1, 2)],
+    )
 
 
 def test_blocks_that_grow_at_the_same_time() -> None:

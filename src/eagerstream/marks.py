@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from .limits import DEFAULT_LIMITS
 from .wire import PartialJSON, ToolInput
-from .wire.accumulator import TOOL_BLOCKS
+from .wire.accumulator import TOOL_BLOCKS, place_of
 from .wire.events import TEXT_FIELDS
 from .wire.values import Path
 
@@ -193,7 +193,7 @@ class ReplyMarks:
         first_byte_s: The first chunk of the body.
         message_start_s, message_stop_s: Of the last message that began.
         end_s: Nothing more was read: at its end, or where it broke off.
-        blocks: By their index, in the order in which they began.
+        blocks: By their index in the message, as `MessageStream.inputs` counts it, in the order in which they began.
     """
 
     def __init__(self, message: HasInputs, clock: Clock = time.monotonic) -> None:
@@ -206,7 +206,8 @@ class ReplyMarks:
         self.end_s: float | None = None
         self.blocks: dict[int, BlockMarks] = {}
         self._message = message
-        self._open: dict[int, BlockMarks] = {}  # their input may go on
+        self._open: dict[int, BlockMarks] = {}  # by the index of the peer; their input may go on
+        self._last_place = -1  # the highest key of `blocks`
         self._before: list[tuple[dict[int, BlockMarks], float | None]] = []  # messages begun anew in this chunk
         self._now = 0.0
 
@@ -244,13 +245,15 @@ class ReplyMarks:
         index = event.get("index")
         if type(index) is int:
             if kind == "content_block_delta":
-                block = self.blocks.get(index)
+                block = self._open.get(index)
                 if block is not None:
                     block.take_delta(self._now, event.get("delta"))
             elif kind == "content_block_start":
                 content = event.get("content_block")
                 if isinstance(content, dict):
-                    block = self.blocks[index] = BlockMarks(index, content, self._message)
+                    place = place_of(index, self.blocks, self._last_place)
+                    self._last_place = max(self._last_place, place)
+                    block = self.blocks[place] = BlockMarks(place, content, self._message)
                     block.start_s = self._now
                     self._open[index] = block
             elif kind == "content_block_stop" and index in self._open:
@@ -275,6 +278,7 @@ class ReplyMarks:
         self.blocks = {
             n: BlockMarks(n, block, self._message) for n, block in enumerate(whole) if isinstance(block, dict)
         }
+        self._last_place = max(self.blocks, default=-1)
         for made in self.blocks.values():
             made.start_s = made.stop_s = self._now
         self._open = {}

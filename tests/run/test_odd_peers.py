@@ -24,7 +24,7 @@ from eagerstream import (
     tool,
 )
 from eagerstream.progress.recorder import RunRecorder
-from eagerstream.replay import encode_event, reply, server_tool_use, tool_use
+from eagerstream.replay import encode_event, http_error, reply, server_tool_use, tool_use
 from eagerstream.run import Run, RunStatus
 from tests.run.serial import DONE, SLOWLY_S, by_hand, call, finished, now, result, results
 from tests.support import (
@@ -49,6 +49,7 @@ from tests.virtual_time import Playing, in_virtual_time, timed
 pytestmark = pytest.mark.anyio
 
 END: list[Piece] = [message_delta("tool_use"), MESSAGE_STOP]
+FIELD = "eager_input_streaming"
 LEGAL = re.compile("[a-zA-Z0-9_-]{1,64}")
 
 
@@ -426,6 +427,19 @@ async def test_before_request_is_asked_once_for_a_request_that_is_sent_again() -
     assert turns == [1]
 
 
+async def test_a_refusal_of_one_model_says_nothing_of_another() -> None:
+    """What a run has learned of its model does not hold for the one that the hook asks."""
+    words = f"tools.0.custom.{FIELD}: Extra inputs are not permitted"
+    refused = http_error(400, "invalid_request_error", words)
+    api = LocalAPI(refused, [reply(tool_use("now", {}, id="a"))], [DONE])
+    await finished(
+        api.transport(),
+        tools=[now],
+        before_request=lambda request, turn: {"model": "other"} if turn == 2 else None,
+    )
+    assert [FIELD in exchange.body["tools"][0] for exchange in api.exchanges] == [True, False, True]
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
@@ -570,9 +584,6 @@ class Foreign:
     async def call(self, input: object) -> str:
         """See `ForeignTool.call`."""
         return str(input)
-
-
-FIELD = "eager_input_streaming"
 
 
 @pytest.mark.parametrize(

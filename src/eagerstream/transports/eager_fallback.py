@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import Enum
@@ -84,9 +85,9 @@ _memories: WeakKeyDictionary[object, _Memory] = WeakKeyDictionary()
 class EagerFallback(Transport):
     """Sends a request in the first of its forms that the API accepts, over another transport.
 
-    One belongs to one stream or one run, which sends one request at a time, always to the same model; what it learns of
-    a client and a model counts for all others of that client, as long as the client lives, and for copies of it that
-    go to the same address (`client.with_options(...)`).
+    One belongs to one stream or one run, which sends one request at a time; what it learns of a client and a model
+    counts for all others of that client, as long as the client lives, and for copies of it that go to the same address
+    (`client.with_options(...)`).
 
     Args:
         transport: Sends the requests.
@@ -112,7 +113,8 @@ class EagerFallback(Transport):
         self._falls_back = option is not None
         self._memory = _memory_of(client)
         self._address = str(getattr(client, "base_url", ""))
-        self._refused: set[_Form] = set()  # here, also where nothing was accepted yet: it is not tried a second time
+        # Here, even if nothing was accepted yet: no form is tried a second time. By model: a run may change it.
+        self._refused_by: defaultdict[str, set[_Form]] = defaultdict(set)
 
     def opening_timeout_s(self, limits: Limits) -> float:
         """See `Transport.opening_timeout_s`: as often as a request may be sent."""
@@ -129,7 +131,8 @@ class EagerFallback(Transport):
         """
         betas = betas_for(request.get("tools") or (), betas_of(request, self._transport.default_betas))
         request = with_betas(request, betas, self._transport.default_betas)
-        forms = self._forms_left(request)
+        refused = self._refused_by[str(request.get("model"))]
+        forms = self._forms_left(request, refused)
         timeout_s = self._transport.opening_timeout_s(limits)
 
         def opening(form: _Form) -> _Opening:
@@ -139,16 +142,20 @@ class EagerFallback(Transport):
 
         with anyio.CancelScope() as scope:
             async with AsyncExitStack() as stack:
-                form, reply = await self._enter_first(forms, opening, stack)
+                form, reply = await self._enter_first(forms, opening, stack, refused)
                 scope.deadline = math.inf
-                self._accept(form, request)
+                self._accept(form, request, refused)
                 yield reply
         if scope.cancelled_caught:
             # Not "no byte came": the client may have had errors in that time, and waited as they asked.
             raise StreamInterrupted(f"no reply began within {timeout_s:g} s")
 
     async def _enter_first(
-        self, forms: Sequence[_Form], opening: Callable[[_Form], _Opening], stack: AsyncExitStack
+        self,
+        forms: Sequence[_Form],
+        opening: Callable[[_Form], _Opening],
+        stack: AsyncExitStack,
+        refused: set[_Form],
     ) -> tuple[_Form, Reply]:
         """The first form that is accepted, and its reply, which `stack` closes."""
         form, *others = forms
@@ -157,14 +164,16 @@ class EagerFallback(Transport):
         except APIError as error:
             is_400 = error.status_code == 400
             if is_400 and form in _REFUSALS and _REFUSALS[form].search(error.reason):
-                self._refused.add(form)
+                refused.add(form)
             elif is_400 and form in _HOW and error.hint is None:
                 error.hint = f"The request was sent {_HOW[form]}: {EAGER_FIELD} is refused, see eager_fallback"
-            if not others or form not in self._refused:
+            if not others or form not in refused:
                 raise
-            return await self._enter_first(others, opening, stack)  # in here: an error has those before in its context
+            return await self._enter_first(
+                others, opening, stack, refused
+            )  # in here: an error has those before in its context
 
-    def _accept(self, form: _Form, request: RequestBody) -> None:
+    def _accept(self, form: _Form, request: RequestBody, refused: set[_Form]) -> None:
         """The API has taken this form."""
         asks = True in _said(request)
         self.eager = form.value if asks and form is not _Form.NEITHER else None
@@ -172,18 +181,18 @@ class EagerFallback(Transport):
             return
         model = str(request.get("model"))
         learned = self._memory.setdefault((self._address, model), _Learned())
-        learned.refused |= self._refused
+        learned.refused |= refused
         if form not in learned.told:
             learned.told.add(form)
             names = " and ".join(name for each, name in _NAMES.items() if each in learned.refused)
             what = "the API refuses %s for the model %.80r: %s (see eager_fallback of eagerstream.stream)"
             _log.warning(what, names, model, _INSTEAD[form])
 
-    def _forms_left(self, request: RequestBody) -> list[_Form]:
+    def _forms_left(self, request: RequestBody, refused: set[_Form]) -> list[_Form]:
         """The forms of a request that are not known to be refused; where all are, the last: its error says why."""
         forms = self._forms(request)
         learned = self._memory.get((self._address, str(request.get("model"))), _Learned())
-        known = learned.refused | self._refused
+        known = learned.refused | refused
         return [form for form in forms if form not in known] or forms[-1:]
 
     def _forms(self, request: RequestBody) -> list[_Form]:

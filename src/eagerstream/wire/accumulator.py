@@ -6,7 +6,7 @@ The contract is the API's own: a `content_block_start` opens an empty text (its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Generic
 
 from ..errors import LimitError, UsageError
@@ -36,6 +36,11 @@ def check_block_count(count: int, limits: Limits) -> None:
     """
     if count > limits.max_blocks:
         raise LimitError("max_blocks", limits.max_blocks, "the number of content blocks")
+
+
+def place_of(index: int, taken: Collection[int], last: int) -> int:
+    """Return the index of a new block among the `taken` ones, whose highest is `last`: its own unless that is taken."""
+    return index if index not in taken else last + 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -192,7 +197,7 @@ class InputAccumulator(Generic[InputT]):
     def _take_place(self, index: int) -> int:
         """The index of a new block in `inputs`: the peer's own unless an earlier block has it."""
         self._count += 1
-        place = index if index not in self._taken else self._last_place + 1
+        place = place_of(index, self._taken, self._last_place)
         self._last_place = max(self._last_place, place)
         self._taken.add(place)
         self.places[index] = place
@@ -223,9 +228,12 @@ class InputAccumulator(Generic[InputT]):
     def feed_fragment(self, index: Any, fragment: Any) -> list[InputEvent[InputT]]:
         """What `feed` does with an `input_json_delta`, which nearly every event of a stream is."""
         input = self._open.get(index) if type(index) is int else None
-        if input is None or type(fragment) is not str:
-            if fragment != "":
-                self._note(f"input_json_delta for block {index!r:.40} that is not open, or without its text")
+        if type(fragment) is not str:
+            self._note(f"input_json_delta for block {index!r:.40} whose partial_json is not a string")
+            self._lose_fragment(index)
+        elif input is None:
+            if fragment:
+                self._note(f"input_json_delta for block {index!r:.40}, which is not an open tool call")
                 self._lose_fragment(index)
         elif fragment:
             input._append(fragment)
