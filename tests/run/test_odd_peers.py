@@ -28,6 +28,7 @@ from eagerstream.replay import encode_event, http_error, reply, server_tool_use,
 from eagerstream.run import Run, RunStatus
 from tests.run.serial import DONE, SLOWLY_S, by_hand, call, finished, now, result, results
 from tests.support import (
+    MADE_DIR,
     MESSAGE_STOP,
     REQUEST,
     USER,
@@ -659,3 +660,39 @@ async def test_the_legacy_beta_beside_a_toolset(given: dict[str, Any]) -> None:
     toolset = {"type": "computer_toolset_20260801", "name": "computer"}
     with pytest.raises(UsageError, match="beside computer_toolset_20260801"):
         eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, tools=[toolset], **given)
+
+
+# --- recordings -------------------------------------------------------------------------------------------------------
+
+BROKEN = {
+    "lost_fragment": ([3], [{"INVALID_JSON": '{"kilograms": 1}'}, {"INVALID_JSON": ": 2}"}, {"kilograms": 3}], 2),
+    "refused_in_history": ([4], [{"kilograms": 4}, {}, {"INVALID_JSON": '"{\\"kilograms\\": 5}"'}, {}], 0),
+    "reused_index": ([], [{"harbor": "Olhão"}, {"harbor": "Sines"}], 1),
+}
+
+
+@pytest.mark.parametrize("size", [7, 10**6])
+@pytest.mark.parametrize("name", BROKEN)
+async def test_recordings_of_broken_peers(name: str, size: int) -> None:
+    """What ran, what is echoed, and how often the protocol was broken; however the bytes are cut."""
+    ran, echoed, violations = BROKEN[name]
+    seen: list[int] = []
+
+    @tool
+    async def order_bait(kilograms: int) -> str:
+        """Order."""
+        seen.append(kilograms)
+        return "ordered"
+
+    body = (MADE_DIR / "broken_peers" / f"{name}.sse").read_bytes()
+    pieces: list[Piece] = [body[at : at + size] for at in range(0, len(body), size)]
+    run = await finished(LocalAPI(pieces, [DONE]).transport(), tools=[order_bait])
+    assert seen == ran
+    assert [block["input"] for block in run.result.messages[1]["content"]] == echoed
+    assert all(LEGAL.fullmatch(block["name"]) for block in run.result.messages[1]["content"])
+    assert len(run.violations) == violations
+
+
+def test_every_recording_of_a_broken_peer_has_its_row() -> None:
+    """A recording that nobody says anything about proves nothing."""
+    assert sorted(path.stem for path in (MADE_DIR / "broken_peers").iterdir()) == sorted(BROKEN)
