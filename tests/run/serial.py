@@ -14,6 +14,7 @@ from eagerstream.replay import ReplayServer, Scenario, Timing, http_error, reply
 from eagerstream.replay.timing import retime
 from eagerstream.run import Conversation, Run, RunResult, RunStatus
 from eagerstream.tools import Group, tool
+from tests import api_rules
 from tests.support import REQUEST, USER, anthropic_client, check_history
 
 SLOWLY_S = 15
@@ -34,6 +35,8 @@ class Serial:
 
     def _answer(self, request: Mapping[str, Any]) -> Recording:
         self.bodies.append(dict(request))
+        if faults := api_rules.check_request(request):
+            return api_rules.refused(faults)
         if len(self.bodies) > len(self._replies):
             return http_error(400, "invalid_request_error", "one request too many")
         answer = self._replies[len(self.bodies) - 1]
