@@ -20,7 +20,8 @@ from eagerstream.replay import http_error
 
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""The older rule. The newest one for a `tool_use` allows 200 characters, and for a definition 128."""
+"""The older rule. The newest one for a `tool_use` allows 200 characters, of any kind."""
+_DEFINED_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 _MAX_REQUEST_BYTES: Final = 32_000_000
 _MAX_BREAKPOINTS: Final = 4
@@ -29,21 +30,21 @@ _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _RESULT_KEYS: Final = {"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"}
 _RESULT_CONTENT: Final = ("text", "image", "document", "search_result", "tool_reference", "browser_state")
 _USER_BLOCKS: Final = ("text", "image", "document", "search_result", "tool_result", "container_upload")
-_ASSISTANT_BLOCKS: Final = ("text", *_THINKING, "tool_use", *_SERVER_CALLS, "compaction", "fallback")
 
 _Block = Mapping[str, Any]
 
 
-def check(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> list[str]:
+def check(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None) -> list[str]:
     """Return the faults of a history; none if the API accepts it.
 
     Args:
         messages: As in the API.
-        tools: Definitions of the request. Their names may be longer than 64 characters.
+        tools: Definitions of the request, if known. Only names of these may be longer than 64 characters.
     """
     if not messages:
         return ["messages: at least one message is required"]
-    faults = [*_text_faults(messages), *_message_faults(messages, {str(tool.get("name")) for tool in tools})]
+    names = None if tools is None else {str(tool.get("name")) for tool in tools}
+    faults = [*_text_faults(messages), *_message_faults(messages, names)]
     if faults:
         return faults  # blocks may lack the fields that the other rules read
     turns = _turns(messages)
@@ -63,8 +64,9 @@ def check_request(request: Mapping[str, Any]) -> list[str]:
     choice = request.get("tool_choice") or {}
     if choice.get("type") == "tool" and choice.get("name") not in names:
         faults.append(f"tool_choice.tool.name: Tool {choice.get('name')!r} not found in provided tools")
-    for _, name in unresolved(request["messages"]):
-        if name not in names:
+    for call in unresolved(request["messages"]):
+        name = call["name"]
+        if call["type"] == "server_tool_use" and name not in names:
             faults.append(f"messages: `{name}` tool use was found, but no `{name}` tool was provided")
     system = request.get("system") or []
     blocks = [*tools, *_blocks(system), *(block for _, blocks in _turns(request["messages"]) for block in blocks)]
@@ -81,11 +83,11 @@ def refused(faults: Sequence[str]) -> Recording:
     return http_error(400, "invalid_request_error", "; ".join(faults).encode(errors="replace").decode())
 
 
-def unresolved(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return id and name of each server call of the last assistant turn that has no result yet, in order."""
+def unresolved(messages: Sequence[Mapping[str, Any]]) -> list[_Block]:
+    """Return the server calls of the last assistant turn that have no result yet, in order."""
     blocks = [block for role, blocks in _turns(messages)[-2:] if role == "assistant" for block in blocks]
     answered = {block.get("tool_use_id") for block in blocks}
-    return [(b["id"], b["name"]) for b in blocks if b["type"] in _SERVER_CALLS and b["id"] not in answered]
+    return [block for block in blocks if block["type"] in _SERVER_CALLS and block["id"] not in answered]
 
 
 def _blocks(content: str | Sequence[_Block]) -> list[_Block]:
@@ -115,7 +117,7 @@ def _text_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 # --- one message ------------------------------------------------------------------------------------------------------
 
 
-def _message_faults(messages: Sequence[Mapping[str, Any]], names: set[str]) -> Iterator[str]:
+def _message_faults(messages: Sequence[Mapping[str, Any]], names: set[str] | None) -> Iterator[str]:
     if messages[0].get("role") != "user":
         yield "messages: first message must use the user role"
     for number, message in enumerate(messages):
@@ -153,19 +155,20 @@ def _blank_faults(at: str, blocks: Sequence[_Block]) -> Iterator[str]:
         yield f"{at}: text content blocks must contain non-whitespace text"
 
 
-def _block_faults(at: str, role: str, block: _Block, names: set[str]) -> Iterator[str]:
+def _block_faults(at: str, role: str, block: _Block, names: set[str] | None) -> Iterator[str]:
     type = block["type"]
     if role == "user" and type not in _USER_BLOCKS:
         yield f"{at}: Input tag does not match any of the expected tags of a user message"
-    if role == "assistant" and type not in _ASSISTANT_BLOCKS and not _answers_server_call(block):
+    if role == "assistant" and type in _USER_BLOCKS and type != "text":  # new kinds come from the API itself
         yield f"{at}: Input tag does not match any of the expected tags of an assistant message"
     if type == "thinking" and not (isinstance(block.get("thinking"), str) and block.get("signature")):
         yield f"{at}.signature: Field required"
     if type in ("tool_use", *_SERVER_CALLS):
         if not _matches(_ID, block.get("id")):  # of a server call, the API also wants the prefix that it gives itself
             yield f"{at}.id: String should match pattern: {block.get('id')!r:.80}"
-        if block.get("name") not in names and not _matches(_NAME, block.get("name")):
-            yield f"{at}.name: String should have at least 1 and at most 64 legal characters: {block.get('name')!r:.80}"
+        name = block.get("name")
+        if not _matches(_DEFINED_NAME if names is None else _NAME, name) and name not in (names or ()):
+            yield f"{at}.name: String should have at least 1 and at most 64 legal characters: {name!r:.80}"
         if not isinstance(block.get("input"), dict):
             yield f"{at}.input: Input should be a valid dictionary"
     if type == "tool_result":
