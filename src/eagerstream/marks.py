@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from .limits import DEFAULT_LIMITS
 from .wire import PartialJSON, ToolInput
-from .wire.accumulator import TOOL_BLOCKS, place_of
+from .wire.accumulator import TOOL_BLOCKS, Places
 from .wire.events import TEXT_FIELDS
 from .wire.values import Path
 
@@ -207,7 +207,7 @@ class ReplyMarks:
         self.blocks: dict[int, BlockMarks] = {}
         self._message = message
         self._open: dict[int, BlockMarks] = {}  # by the index of the peer; their input may go on
-        self._last_place = -1  # the highest key of `blocks`
+        self._places = Places()
         self._before: list[tuple[dict[int, BlockMarks], float | None]] = []  # messages begun anew in this chunk
         self._now = 0.0
 
@@ -251,8 +251,7 @@ class ReplyMarks:
             elif kind == "content_block_start":
                 content = event.get("content_block")
                 if isinstance(content, dict):
-                    place = place_of(index, self.blocks, self._last_place)
-                    self._last_place = max(self._last_place, place)
+                    place = self._places.take(index)
                     block = self.blocks[place] = BlockMarks(place, content, self._message)
                     block.start_s = self._now
                     self._open[index] = block
@@ -278,7 +277,9 @@ class ReplyMarks:
         self.blocks = {
             n: BlockMarks(n, block, self._message) for n, block in enumerate(whole) if isinstance(block, dict)
         }
-        self._last_place = max(self.blocks, default=-1)
+        self._places = Places()
+        for index in self.blocks:
+            self._places.take(index)
         for made in self.blocks.values():
             made.start_s = made.stop_s = self._now
         self._open = {}

@@ -385,6 +385,31 @@ async def test_an_id_twice_while_tools_run() -> None:
     assert ended.is_set()
 
 
+@tool(start="message")
+async def held() -> str:
+    """Wait for the end of the message."""
+    return "held"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first", "second"])
+async def test_a_call_inside_message_start(again: bool) -> None:
+    """The stop reason is in the start, too: nothing else says that the calls may run."""
+    content = [{"type": "tool_use", "id": "a", "name": "held", "input": {}}]
+    async with entered(held) as calls:
+        if again:
+            feed(calls, message_start(), *over())
+        feed(calls, message_start(content=content, stop_reason="tool_use"), MESSAGE_STOP)
+        assert [(call.id, call.ran) for call in await calls.finish()] == [("a", True)]
+
+
+async def test_finish_before_the_first_event() -> None:
+    """A request that fails at once has no events; the next one begins a response all the same."""
+    async with entered(held) as calls:
+        assert await calls.finish() == []
+        feed(calls, message_start(), *called(0, "held"), *over())
+        assert [call.ran for call in await calls.finish()] == [True]
+
+
 async def test_an_index_again() -> None:
     """No call is lost if the peer counts its blocks wrongly."""
     async with entered(now) as calls:

@@ -163,15 +163,6 @@ async def test_a_repeated_id_is_one_behaviour() -> None:
     assert again["is_error"]
 
 
-async def test_a_start_that_comes_twice() -> None:
-    """The first call was cut off before it ran, so that the second one with its id can."""
-    ledger = Ledger()
-    body = [message_start(), tool_start(0, "pay"), *payment(0, 1), *END]
-    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
-    assert ledger.runs == [("toolu_0", 1)]
-    assert [each.is_error for each in run.result.calls] == [True, False]
-
-
 async def test_a_server_call_with_an_odd_id_keeps_its_result() -> None:
     """Call and result of the API's own tools are renamed in pairs, and so is the code that a call comes from."""
     odd = "srv:1"
@@ -261,6 +252,26 @@ async def test_a_fragment_before_its_block_never_runs() -> None:
     assert run.result.calls[0].input.outcome is Outcome.INVALID
 
 
+@pytest.mark.parametrize("before", [[input_delta(0, "{")], []], ids=["a fragment before", "no object"])
+async def test_a_streaming_tool_does_not_start_on_an_input_that_is_known_to_be_invalid(before: list[Piece]) -> None:
+    """It would begin its work for nothing."""
+    started: list[str] = []
+
+    @tool
+    async def write(body: TextStream) -> str:
+        """Write."""
+        started.append("write")
+        return await body
+
+    given: dict[str, Any] = {} if before else {"input": 5}
+    body: list[Piece] = [message_start(), *before, tool_start(0, "write", **given), input_delta(0, '{"body": "one')]
+    run = await finished(
+        LocalAPI([*body, 0.01, input_delta(0, '"}'), block_stop(0), *END], [DONE]).transport(), tools=[write]
+    )
+    assert started == []
+    assert run.result.calls[0].is_error
+
+
 async def test_a_streaming_tool_stops_where_a_fragment_is_lost() -> None:
     """Nothing behind the loss reaches it, although more of the string comes."""
     heard: list[str] = []
@@ -293,6 +304,16 @@ async def test_an_index_that_is_used_again_loses_no_call() -> None:
     assert conversation.result.messages == run.result.messages
     assert [block["id"] for block in run.result.messages[1]["content"]] == ["a", "b"]
     assert run.violations == ["block index 0 was used again"]
+
+
+async def test_blocks_stay_in_their_order_once_an_index_was_used_again() -> None:
+    """Indexes say nothing of the order any more: a result must not come before its call."""
+    body: list[Piece] = [message_start(), *payment(40, 1, id="a"), *payment(40, 2, id="b")]
+    body += [block_start(7, "server_tool_use", id="srvtoolu_1", name="web_search", input={"query": "x"}), block_stop(7)]
+    body += [block_start(5, "web_search_tool_result", tool_use_id="srvtoolu_1", content=[]), block_stop(5), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[Ledger().pay])
+    kinds = [block["type"] for block in run.result.messages[1]["content"]]
+    assert kinds == ["tool_use", "tool_use", "server_tool_use", "web_search_tool_result"]
 
 
 @pytest.mark.parametrize("given", ["...", [1], 5, True], ids=str)

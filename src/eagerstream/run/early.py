@@ -174,9 +174,12 @@ class EarlyCalls:
         if not isinstance(event, tuple):
             event = event if type(event) is dict else to_wire_event(event)
             match event:
-                case {"type": "message_start"} if not is_first:
+                case {"type": "message_start"} if not is_first or self._has_ended:
                     return self._begin_reply(event)
-                case {"type": "message_delta", "delta": {"stop_reason": str(reason)}}:
+                case {"type": "message_start", "message": {"stop_reason": str(reason)}} | {
+                    "type": "message_delta",
+                    "delta": {"stop_reason": str(reason)},
+                }:
                     self._stop_reason = reason
                 case {"type": "message_stop"}:
                     return self._end_reply()
@@ -191,6 +194,9 @@ class EarlyCalls:
 
         A reply that has not come to its end (`message_stop`) is taken as broken off: nothing more of it begins.
         Cancelling it cancels nothing else: it can be called again.
+
+        Raises:
+            ProtocolError: As `feed`. Call it again for the calls.
         """
         if not self._has_ended:
             self._end_reply(broken=self._stop_reason is None)
@@ -224,6 +230,9 @@ class EarlyCalls:
                 else:
                     self._tell_stop(call)
         self._begin_turn()
+        message = event.get("message")
+        reason = message.get("stop_reason") if isinstance(message, Mapping) else None
+        self._stop_reason = reason if isinstance(reason, str) else None
         return events + self._take(self._accumulator.feed(event))
 
     def _end_reply(self, *, broken: bool = False) -> list[InputEvent[GrowingInput]]:

@@ -68,8 +68,8 @@ class CallStarts:
         tool = self._tools.find(input.block)
         if tool is not None and tool.guard is not None:
             self._guarded[input] = tool
-        if tool is None or self._waits(tool):
-            return None
+        if tool is None or self._waits(tool) or input.error is not None:
+            return None  # an input that is known to be invalid already is only answered, at its end
         if not tool.is_streaming:
             self._expect(input)
             return None

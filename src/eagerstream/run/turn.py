@@ -81,19 +81,11 @@ class Turn:
         return self._by_input.get(input)
 
     def add(self, input: GrowingInput) -> ToolCall:
-        """A call of this turn.
-
-        It is refused if an earlier call of the response has its id, and may have run: it may be the same call.
-        """
-        is_repeat = input.repeats_id and any(
-            call.block.get("id") == input.block.get("id")
-            and (call.has_begun or call.input.outcome is not Outcome.INCOMPLETE)
-            for call in self.calls
-        )
+        """A call of this turn. One whose id an earlier call of the response has is refused: it may be the same call."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
         self.calls.append(call)
         self._by_input[input] = call
-        if is_repeat:
+        if input.repeats_id:
             call.refuse(REPEATED)
         return call
 

@@ -6,7 +6,7 @@ The contract is the API's own: a `content_block_start` opens an empty text (its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic
 
 from ..errors import LimitError, UsageError
@@ -38,9 +38,29 @@ def check_block_count(count: int, limits: Limits) -> None:
         raise LimitError("max_blocks", limits.max_blocks, "the number of content blocks")
 
 
-def place_of(index: int, taken: Collection[int], last: int) -> int:
-    """Return the index of a new block among the `taken` ones, whose highest is `last`: its own unless that is taken."""
-    return index if index not in taken else last + 1
+class Places:
+    """Gives each block of a message an index of its own: that of the peer, unless an earlier block has it.
+
+    Once the peer has used an index twice, its indexes say nothing of the order: from then on, blocks are counted up.
+
+    Attributes:
+        newest: Index of the peer to the one that its newest block got.
+    """
+
+    def __init__(self) -> None:
+        self.newest: dict[int, int] = {}
+        self._taken: set[int] = set()
+        self._last = -1  # the highest of them
+        self._is_mixed_up = False
+
+    def take(self, index: int) -> int:
+        """Return the index of a new block."""
+        self._is_mixed_up = self._is_mixed_up or index in self._taken
+        place = self._last + 1 if self._is_mixed_up and index <= self._last else index
+        self._last = max(self._last, place)
+        self._taken.add(place)
+        self.newest[index] = place
+        return place
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -61,7 +81,7 @@ class InputAccumulator(Generic[InputT]):
             free one.
         violations: What the peer did against the protocol, in words; the first 100.
         lost_fragments: Fragments that belong to no input: the start of a call was lost on the way.
-        places: Block index of the peer to the one that its newest block has in `inputs`.
+        places: The indexes of the blocks of the message under way.
 
     Raises:
         UsageError: `invalid_key` is empty, or not a string.
@@ -81,7 +101,7 @@ class InputAccumulator(Generic[InputT]):
         self.inputs: dict[int, InputT] = {}
         self.violations: list[str] = []
         self.lost_fragments = 0
-        self.places: dict[int, int] = {}
+        self.places = Places()
         self._parser = parser
         self._limits = limits
         self._input_type = input_type
@@ -89,10 +109,8 @@ class InputAccumulator(Generic[InputT]):
         self._open: dict[int, InputT] = {}  # by the index of the peer
         self._empty: list[tuple[int, InputT]] = []  # closed without any text: settled by what comes next
         self._count = 0
-        self._taken: set[int] = set()  # keys of `inputs`, and those of blocks that are no calls
-        self._last_place = -1  # the highest of them
         self._ids: set[str] = set()
-        self._lost: dict[int, int] = {}  # fragments whose block has not started, by the index of the peer
+        self._lost: dict[int, int] = {}  # by the index of the peer: how many of them wait for the start of their block
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[InputT]]:
         """What one wire event means for the inputs: usually nothing, or one event.
@@ -157,9 +175,7 @@ class InputAccumulator(Generic[InputT]):
         check_block_count(len(content), self._limits)
         events = self.close()
         self.inputs.clear()
-        self.places.clear()
-        self._taken.clear()
-        self._last_place = -1
+        self.places = Places()
         self._ids.clear()
         self._lost.clear()
         self._count = 0
@@ -167,7 +183,8 @@ class InputAccumulator(Generic[InputT]):
             if not isinstance(block, Mapping):
                 continue
             events += self._settle_empty(whole=True)  # the block after it proves that it was whole
-            place = self._take_place(index)
+            self._count += 1
+            place = self.places.take(index)
             if block.get("type") in TOOL_BLOCKS:
                 events += self._start(index, place, block)
                 events += self._feed_stop({"index": index})
@@ -187,21 +204,13 @@ class InputAccumulator(Generic[InputT]):
         if index in self._open:
             self._note(f"block {index} started again before it was closed")
             events.append(self._settle(self._open.pop(index), whole=False))
-        elif index in self.places:
+        elif index in self.places.newest:
             self._note(f"block index {index} was used again")
-        place = self._take_place(index)
+        self._count += 1
+        place = self.places.take(index)
         if block.get("type") in TOOL_BLOCKS:
             events += self._start(index, place, block)
         return events
-
-    def _take_place(self, index: int) -> int:
-        """The index of a new block in `inputs`: the peer's own unless an earlier block has it."""
-        self._count += 1
-        place = place_of(index, self._taken, self._last_place)
-        self._last_place = max(self._last_place, place)
-        self._taken.add(place)
-        self.places[index] = place
-        return place
 
     def _start(self, index: int, place: int, block: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         input = self._input_type(
@@ -220,7 +229,8 @@ class InputAccumulator(Generic[InputT]):
             input._stand_in(f"{input.echo_id} {place}")
         self._ids.add(input.echo_id)
         self._open[index] = self.inputs[place] = input
-        if lost := self._lost.pop(index, 0):
+        lost = self._lost.pop(index, None)
+        if lost is not None:
             self.lost_fragments -= lost
             input._lose("a fragment came before the block that it belongs to")
         return [InputStart(input)]
@@ -256,9 +266,10 @@ class InputAccumulator(Generic[InputT]):
             input._lose("a fragment of the input was lost")
         if lacking:
             return
-        self.lost_fragments += 1
+        lost = int(type(index) is not int or index not in self.places.newest)  # else no start is missing
+        self.lost_fragments += lost
         if type(index) is int and (index in self._lost or len(self._lost) < self._limits.max_blocks):
-            self._lost[index] = self._lost.get(index, 0) + 1
+            self._lost[index] = self._lost.get(index, 0) + lost
 
     def _open_at(self, index: Any) -> list[InputT]:
         """The inputs that a fragment for block `index` can belong to, those included whose end is not proven."""

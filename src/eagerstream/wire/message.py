@@ -262,7 +262,7 @@ class MessageAssembler(Generic[InputT]):
             self._fields["model"] = model
 
     def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
-        opened = _OpenBlock(self._accumulator.places[index], block)
+        opened = _OpenBlock(self._accumulator.places.newest[index], block)
         if block.get("type") in TOOL_BLOCKS:
             opened.input = self.inputs[opened.index]
             if block["type"] in SERVER_CALLS:

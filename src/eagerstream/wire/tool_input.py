@@ -26,6 +26,9 @@ _MAY_HAVE_SURROGATE: Final = re.compile(rb"\\(?:u|$)|\xed[\xa0-\xbf]")
 """An escape of any character, maybe split between two blocks of text, or a surrogate itself."""
 
 
+_NO_OBJECT: Final = ParseFault("the input that came with the start of the call is not an object", 0, "")
+
+
 class Outcome(StrEnum):
     """The way in which the text of an input ended. Each member equals its value: `outcome == "valid"`."""
 
@@ -147,6 +150,8 @@ class ToolInput:
         self._given: Any = None if given == {} else given
         self._max_depth = limits.max_depth
         # Checked before anything recurses into it: json.dumps fails on some that json.loads has just read.
+        if given is not None and not isinstance(given, dict) and given not in ("", []):
+            self._fault = _NO_OBJECT  # known from the start: no tool begins on the fragments that may follow
         self._too_deep = isinstance(given, (dict, list)) and is_deeper(given, limits.max_depth)
 
     @property
@@ -368,9 +373,9 @@ class ToolInput:
         self._watchers.clear()
 
     def _find_fault(self) -> ParseFault | None:
-        is_placeholder = self._chars > 0 and self._given in ("", [])  # of gateways that do not know `{}`
-        if self._given is not None and not isinstance(self._given, dict) and not is_placeholder:
-            return ParseFault("the input that came with the start of the call is not an object", 0, "")
+        # Some gateways write "" or [] in place of `{}`. Without fragments, that is no input either.
+        if self._given is not None and not isinstance(self._given, dict) and not self._chars:
+            return _NO_OBJECT
         if self._given is not None and not self._chars:
             if self._too_deep:
                 return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
