@@ -167,7 +167,11 @@ def _block_faults(at: str, role: str, block: _Block, names: set[str] | None) -> 
         if not _matches(_ID, block.get("id")):  # of a server call, the API also wants the prefix that it gives itself
             yield f"{at}.id: String should match pattern: {block.get('id')!r:.80}"
         name = block.get("name")
-        if not _matches(_DEFINED_NAME if names is None else _NAME, name) and name not in (names or ()):
+        if type == "mcp_tool_use":  # named by the server: any text
+            is_legal = isinstance(name, str) and name != ""
+        else:
+            is_legal = _matches(_DEFINED_NAME if names is None else _NAME, name) or name in (names or ())
+        if not is_legal:
             yield f"{at}.name: String should have at least 1 and at most 64 legal characters: {name!r:.80}"
         if not isinstance(block.get("input"), dict):
             yield f"{at}.input: Input should be a valid dictionary"

@@ -275,6 +275,11 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._assembler.inputs
 
     @property
+    def lost_fragments(self) -> int:
+        """The number of fragments whose call never began: a part of the message was lost on the way."""
+        return self._assembler.lost_fragments
+
+    @property
     def violations(self) -> Sequence[str]:
         """The violations of the protocol by the peer so far, in words that quote no model; the first 100."""
         return self._assembler.violations
@@ -284,7 +289,7 @@ class MessageStream(EventFeed[StreamEvent]):
 
     def _how_it_ended(self) -> FeedEnd:
         usage = self.message.get("usage") or {}
-        violations = len(self.violations)
+        violations = self._assembler.violation_count
         if self._failure is not None:
             error = {"type": type(self._failure).__name__, "text": str(self._failure)}
             return FeedEnd("error", 0, usage, error, violations)
@@ -411,8 +416,8 @@ async def read_reply(
         marks.end()
         assembler.close(cleanly=False)
         if assembler.violations:
-            what = "the response %s broke the protocol: %s (%d violations, see `violations`)"
-            _log.warning(what, request_id or "", assembler.violations[0], len(assembler.violations))
+            what = "a response broke the protocol (request %s, violations: %d): %s"
+            _log.warning(what, request_id, assembler.violation_count, assembler.violations[0])
 
 
 def _take_batch(

@@ -184,6 +184,36 @@ async def test_a_server_call_with_an_odd_id_keeps_its_result() -> None:
     assert search["id"] == found["tool_use_id"] == called["caller"]["tool_id"]
 
 
+async def test_ids_and_names_of_server_calls() -> None:
+    """The API asks for a prefix of its own ids, and takes any name of a tool of an MCP server."""
+    called = {"type": "code_execution_20260120", "tool_id": "ws-1"}
+    body: list[Piece] = [
+        message_start(),
+        block_start(0, "server_tool_use", id="ws-1", name="web_search", input={"query": "x"}),
+        block_stop(0),
+        block_start(1, "web_search_tool_result", tool_use_id="ws-1", content=[{"type": "x", "score": 12345}]),
+        block_stop(1),
+        block_start(2, "mcp_tool_use", id="mcp-1", name="repo.search/v2", server_name="repo", input={"q": "x"}),
+        block_stop(2),
+        block_start(3, "mcp_tool_result", tool_use_id="mcp-1", content=[], is_error=False),
+        block_stop(3),
+        *[
+            event
+            for index, caller in ((4, "code"), (5, called))
+            for event in (tool_start(index, "now", caller=caller), input_delta(index, "{}"), block_stop(index))
+        ],
+        *END,
+    ]
+    events = [encode_event(event).replace(b"12345", b"1e999") for event in body if isinstance(event, dict)]
+    run = await finished(LocalAPI(events, [DONE]).transport(), tools=[now])
+    search, found, asked, told, odd, code = run.result.messages[1]["content"]
+    assert search["id"] == found["tool_use_id"] == code["caller"]["tool_id"]
+    assert re.fullmatch("srvtoolu_[a-zA-Z0-9_]+", search["id"])
+    assert "content" not in found, "it has no JSON form"
+    assert (asked["id"], asked["name"], told["tool_use_id"]) == ("mcp-1", "repo.search/v2", "mcp-1")
+    assert "caller" not in odd
+
+
 # --- nothing twice ----------------------------------------------------------------------------------------------------
 
 
@@ -205,6 +235,27 @@ async def test_a_call_of_a_model_that_gave_up_runs_once() -> None:
     run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay], restart_delay_s=0)
     assert ledger.runs == [("toolu_0", 1)]
     assert run.result.messages[2] == results(result("toolu_0", "paid 1"))
+
+
+async def test_a_call_whose_start_is_lost() -> None:
+    """A run asks again, as nothing has run; by hand, the reply is refused, and the request can be made again."""
+    lost = [message_start(), input_delta(1, '{"amount": 5}'), block_stop(1), *END]
+    ledger = Ledger()
+    api = LocalAPI(lost, [DONE])
+    run = await finished(api.transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert (len(api.exchanges), run.result.turns) == (2, 1)
+    conversation = Conversation(**REQUEST, tools=[ledger.pay])
+    async with eagerstream.stream(LocalAPI(lost).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    assert stream.lost_fragments == 1
+    with pytest.raises(eagerstream.ProtocolError, match="without its beginning"):
+        conversation.take(stream)
+    async with eagerstream.stream(LocalAPI([DONE]).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    conversation.take(stream)
+    assert conversation.ended
+    assert conversation.result.messages == run.result.messages
+    assert ledger.runs == []
 
 
 # --- lost fragments, indexes, inputs ----------------------------------------------------------------------------------
@@ -238,8 +289,8 @@ async def test_an_input_that_lacks_a_fragment_never_runs(
         "is_error": True,
     }
     assert len(run.violations) == 1
-    assert [record.getMessage() for record in caplog.records if "broke the protocol" in record.message] == [
-        f"the response req_local broke the protocol: {run.violations[0]} (1 violations, see `violations`)"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"a response broke the protocol (request req_local, violations: 1): {run.violations[0]}"
     ]
 
 
@@ -332,6 +383,15 @@ async def test_keys_that_would_become_one_are_refused() -> None:
     run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
     assert "U+FFFD" in str(run.result.calls[0].input.error)
     assert not run.result.calls[0].ran
+
+
+@pytest.mark.parametrize("container", [5, ["x"], {"id": "c\ud800"}, {}, ""], ids=ascii)
+async def test_a_container_that_cannot_be_sent(container: object) -> None:
+    """It must not break the next request."""
+    start = message_start(container=container)
+    api = LocalAPI([start, *whole_call(0, "now"), *END], [DONE])
+    await finished(api.transport(), tools=[now])
+    assert api.exchanges[1].body.get("container") == ("c\ufffd" if container == {"id": "c\ud800"} else None)
 
 
 # --- who is told ------------------------------------------------------------------------------------------------------
@@ -462,12 +522,31 @@ async def test_a_refusal_of_one_model_says_nothing_of_another() -> None:
     assert [FIELD in exchange.body["tools"][0] for exchange in api.exchanges] == [True, False, True]
 
 
+async def test_before_request_takes_a_part_of_the_tools() -> None:
+    """The definitions of the request are those of the run's tools, changed or not."""
+
+    def change(request: Any, turn: int) -> dict[str, Any]:
+        if turn == 2:
+            return {"tools": []}
+        (kept,) = [each for each in request["tools"] if each["name"] == "now"]
+        return {"tools": [{**kept, "description": "Changed."}]}
+
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
+    run = await finished(api.transport(), tools=[now, later], tool_choice={"type": "any"}, before_request=change)
+    assert run.result.messages[2] == results(result("a", "noon"))
+    first, second = (exchange.body for exchange in api.exchanges)
+    assert [each["description"] for each in first["tools"]] == ["Changed."]
+    assert not {"tools", "tool_choice"} & set(second), "the API refuses a choice without tools"
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
         ({"messages": [USER]}, "cannot change messages"),
         ({"stream": False}, "cannot change stream"),
         ({"buffer": "wait"}, "cannot change buffer"),
+        ({"eager": False}, "cannot change eager"),
+        ({"tools": 5}, "tools must be a list"),
         ({"max_tokens": -1}, "max_tokens"),
         ({"tools": [{"name": "x", "input_schema": {"type": "object"}}]}, "nothing runs the tool"),
         (["system"], "must return"),
@@ -497,8 +576,31 @@ async def test_the_key_can_be_chosen() -> None:
     assert json.loads(answer["content"]) == {"NOT_JSON": '{"a": oops}'}
     again = eagerstream.RunResult.from_json(run.result.to_json())
     assert again.calls[0].input.wrapped == {"NOT_JSON": '{"a": oops}'}
-    with pytest.raises(UsageError, match="invalid_key"):
-        eagerstream.InputAccumulator(invalid_key="")
+    for key in ("", "\ud800", 5):
+        wrong: dict[str, Any] = {"invalid_key": key}
+        with pytest.raises(UsageError, match="invalid_key"):
+            eagerstream.run(LocalAPI(body).transport(), **REQUEST, **wrong)
+        with pytest.raises(UsageError, match="invalid_key"):
+            eagerstream.stream(LocalAPI(body).transport(), **REQUEST, **wrong)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_tool_that_takes_invalid_inputs(*, lost: bool) -> None:
+    """Its parameter keeps its name, whatever the model sees. What was lost on the way it cannot mend."""
+    seen: list[str] = []
+
+    @tool(accepts_invalid_input=True)
+    async def mend(INVALID_JSON: str = "") -> str:
+        """Mend."""
+        seen.append(INVALID_JSON)
+        return "mended"
+
+    loss = [LOST[1]] if lost else []
+    body = [message_start(), tool_start(0, "mend"), input_delta(0, '{"a": oops'), *loss, input_delta(0, "}")]
+    api = LocalAPI([*body, block_stop(0), *END], [DONE])
+    run = await finished(api.transport(), tools=[mend], invalid_key="NOT_JSON")
+    assert seen == ([] if lost else ['{"a": oops}'])
+    assert run.result.messages[1]["content"][0]["input"] == {"NOT_JSON": '{"a": oops}'}
 
 
 # --- what code waits for, and what follows results --------------------------------------------------------------------
@@ -553,9 +655,15 @@ async def test_extra_user_text_lands_last() -> None:
     assert turn.results() == [result("a", "noon")]
     expected = [result("a", "noon"), {"type": "text", "text": "What should I do next?"}]
     assert turn.results(extra_user_text="What should I do next?") == expected
+    with pytest.raises(UsageError, match="have such a text already"):
+        turn.results(extra_user_text="And then?")
     assert conversation.request()["messages"][-1] == results(*expected)
+    conversation, turn = await turn_of([reply(tool_use("now", {}, id="a"))])
     with pytest.raises(UsageError, match="without a word"):
         turn.results(extra_user_text=" ")
+    conversation.request()
+    with pytest.raises(UsageError, match="have been sent"):
+        turn.results(extra_user_text="And then?")
 
 
 @pytest.mark.parametrize(
@@ -636,6 +744,10 @@ async def test_eager_by_default(made: Any, sent: bool | None, *, eager: bool) ->
         await stream.finish()
     for exchange in api.exchanges:
         assert [each.get(FIELD) for each in exchange.body["tools"]] == [sent]
+    conversation = Conversation(**REQUEST, tools=[made], eager=eager, cache="auto")
+    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+        await stream.finish()
+    assert api.exchanges[-1].body["tools"][0].get(FIELD) == sent
     with pytest.raises(UsageError, match="eager must be"):
         eagerstream.stream(api.transport(), **REQUEST, eager="no")  # type: ignore[arg-type]  # the point
 

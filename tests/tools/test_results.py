@@ -850,9 +850,19 @@ def test_content_that_a_result_cannot_have_is_left_out(block: Any, kind: str) ->
     result = answered(response)
     assert result["content"] == [
         {"type": "text", "text": "42 rows written"},
-        {"type": "text", "text": f"(Left out, since a result cannot have it: {kind}.)"},
+        {"type": "text", "text": f"(Left out, since it is no block that a result can have: {kind}.)"},
     ]
     assert "is_error" not in result
+
+
+@pytest.mark.parametrize("content", [["x"], {"type": "text", "text": "y"}])
+def test_content_that_is_no_list_of_blocks(content: Any) -> None:
+    """One block alone is taken as such, and what is no block is left out: the text stays."""
+    blocks = answered(ToolResponse.success("42 rows written", content=content))["content"]
+    assert [block["text"] for block in blocks] in (
+        ["42 rows written", "y"],
+        ["42 rows written", "(Left out, since it is no block that a result can have: str.)"],
+    )
 
 
 def test_an_unknown_code_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

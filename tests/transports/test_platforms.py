@@ -393,6 +393,20 @@ async def test_a_body_with_betas_of_its_own() -> None:
     assert stream.eager == "header"
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("number", [0, 1], ids=["anthropic", "bedrock"])
+async def test_a_beta_that_the_client_has_already(number: int) -> None:
+    """Bedrock's client reads the headers of a request only: what a tool needs must be there."""
+    beta = "computer-use-2025-01-24"
+    computer = {"type": "computer_20250124", "name": "computer", "display_width_px": 800, "display_height_px": 600}
+    async with ReplayServer(WEATHER) as server, CLIENTS[number].client(server) as client:
+        known = client.with_options(default_headers={"anthropic-beta": beta})
+        async with eagerstream.stream(known, **REQUEST, tools=[computer]) as stream:
+            await stream.finish()
+        request = server.requests[-1]
+        assert beta in (request.headers.get("anthropic-beta") or "", *(request.body.get("anthropic_beta") or ()))
+
+
 # --- credentials ------------------------------------------------------------------------------------------------------
 
 

@@ -501,6 +501,43 @@ def test_a_fragment_before_its_block_makes_the_input_invalid() -> None:
     assert accumulator.inputs[0].outcome is Outcome.VALID, "of another message"
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        [{"type": "content_block_delta", "index": 0, "delta": None}, tool_start(0), block_stop(0)],
+        [tool_start(0), input_delta(7, '{"a":5}'), block_stop(0)],
+        [tool_start(0), block_stop(0), input_delta(7, '{"a":5}')],
+    ],
+    ids=["a delta without a kind before the block", "another index", "another index behind the block"],
+)
+def test_an_empty_input_beside_a_lost_fragment_is_invalid(events: list[WireEvent]) -> None:
+    """It may be all of its text that was lost."""
+    accumulator = InputAccumulator()
+    assert told(accumulator, *events, message_delta("tool_use"))[-1] == "stop 0 invalid"
+    assert accumulator.violation_count == 1
+
+
+def test_a_hostile_peer_loses_many_fragments() -> None:
+    """Each of them costs the same, however many inputs are open, and an index quotes nothing of the peer."""
+    accumulator = InputAccumulator()
+    told(accumulator, *(tool_start(index) for index in range(1_000)))
+    for index in [None, "secret", 10**5_000, -1, 1.5] * 200:
+        accumulator.feed(block_delta(0, "input_json_delta", partial_json="{") | {"index": index})
+    assert accumulator.violation_count == 1_000
+    assert "secret" not in "".join(accumulator.violations)
+    assert {input.is_damaged for input in accumulator.inputs.values()} == {True}
+
+
+def test_a_stop_reason_in_the_start() -> None:
+    """It holds for a block that comes behind the start, too."""
+    accumulator = InputAccumulator()
+    start = message_start(stop_reason="tool_use")
+    assert told(accumulator, start, tool_start(0), block_stop(0), MESSAGE_STOP) == ["start 0", "stop 0 valid"]
+    assert accumulator.stop_reason == "tool_use"
+    told(accumulator, message_start())
+    assert accumulator.stop_reason is None
+
+
 def test_a_fragment_behind_the_end_of_an_empty_input_makes_it_invalid() -> None:
     """The end of an empty input is proven by what follows, and this proves the contrary."""
     accumulator = InputAccumulator()

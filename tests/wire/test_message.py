@@ -725,9 +725,9 @@ def test_tokens_of_thinking_that_is_left_out() -> None:
 
 
 def test_citations_come_as_events() -> None:
-    """As each one comes; the block has all of them. One that is no object, or has no JSON form, is not kept."""
+    """As each one comes; the block has all of them. One that is no object is not kept."""
     citation = {"type": "char_location", "cited_text": "x"}
-    deltas = [block_delta(0, "citations_delta", citation=odd) for odd in (citation, None, {"x": float("inf")})]
+    deltas = [block_delta(0, "citations_delta", citation=odd) for odd in (citation, None, "x")]
     assembler, events = fed(message_start(), block_start(0, "text", text="A."), *deltas, block_stop(0))
     assert [event for event in events if isinstance(event, CitationDelta)] == [CitationDelta(0, citation)]
     assert assembler.message["content"][0]["citations"] == [citation]
@@ -755,15 +755,28 @@ def test_a_stop_reason_in_the_start() -> None:
     assert unknown.inputs[0].outcome is None
 
 
-def test_fields_without_a_json_form_are_left_out() -> None:
-    """The API would refuse them in each later request."""
-    odd: dict[str, Any] = {"type": "tomorrow", "a": 1, "b": float("inf"), "c": [10**5000], "d": {1}}
+def test_fields_of_a_call_without_a_json_form_are_left_out() -> None:
+    """The API would refuse them in each later request, and a call that runs must be kept."""
+    odd: dict[str, Any] = {"a": 1, "b": float("inf"), "c": [10**5000], "d": {1}, "caller": 5}
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    assembler, events = fed(message_start(), block_start(0, **odd, e=deep), block_stop(0))
-    assert assembler.message["content"] == [{"type": "tomorrow", "a": 1}]
-    assert events[-1] == BlockStop(0, {"type": "tomorrow", "a": 1})
+    assembler, _ = fed(message_start(), tool_start(0, "now", **odd, e=deep), input_delta(0, "{}"), block_stop(0))
+    assert assembler.message["content"] == [{"type": "tool_use", "id": "toolu_0", "name": "now", "input": {}, "a": 1}]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [text_delta(7, "x"), block_stop(7), block_start(7, "text", text="")],
+    ids=["a text without its start", "an end without its start", "no end"],
+)
+def test_text_that_goes_missing_is_a_violation(event: WireEvent) -> None:
+    """Nothing else shows that a part of the message was lost."""
+    assembler, _ = fed(message_start(), event, message_delta("end_turn"), MESSAGE_STOP)
+    assert len(assembler.violations) == assembler.violation_count == 1
+    cut, _ = fed(message_start(), block_start(7, "text", text=""))
+    cut.close(cleanly=False)
+    assert cut.violations == [], "the end of the message did not come"
 
 
 def test_an_open_path_of_an_input() -> None:

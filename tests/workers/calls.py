@@ -47,6 +47,10 @@ class Written:
         """The model writes."""
         self._accumulator.feed(input_delta(self._index, fragment))
 
+    def lose(self) -> None:
+        """A fragment is lost on its way."""
+        self._accumulator.feed(input_delta(self._index, "") | {"delta": None})
+
     def end(self, *, whole: bool = True) -> None:
         """The block is closed, or cut off."""
         if whole:

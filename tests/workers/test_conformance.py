@@ -157,6 +157,26 @@ async def test_guard_interrupts(make: MakeExecutor) -> None:
     assert "interrupted: not that file" in str(content(written.call))
 
 
+async def test_a_lost_fragment_interrupts(make: MakeExecutor) -> None:
+    """Nothing behind the loss reaches the tool, although the text goes on as JSON."""
+    written = Written("told_of_interruption")
+    executor = make([tools.told_of_interruption])
+    async with anyio.create_task_group() as tasks:
+        executor.admit(written.call)
+        tasks.start_soon(executor.execute, written.call)
+        with anyio.fail_after(30):
+            written.write('{"lines": ["a"')
+            await written.until(lambda: written.progress == ["a"])
+            written.lose()
+            written.write(', "b"]}')
+            written.end()
+    assert written.progress == ["a"]
+    assert written.call.is_error
+    assert "A part of its input was lost.\nThe tool had begun" in str(content(written.call))
+    assert "Not executed" not in str(content(written.call))
+    assert "interrupted: a fragment of the input was lost" in str(content(written.call))
+
+
 @pytest.mark.parametrize("raw", ['{"n": Dave}', "[1]", '{"n": 1', "{}", '{"n": "1"}', '{"m": 1}'])
 async def test_inputs_that_do_not_fit(make: MakeExecutor, raw: str) -> None:
     """The tool does not run, and the model is told what is wrong."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ..stream import SentDefinition
 from ..tools.history import as_mapping, count_breakpoints
 
 _MAX_BREAKPOINTS: Final = 4
@@ -50,6 +51,9 @@ def _marked(content: str | Sequence[Any]) -> list[Any] | None:
         if not isinstance(block, Mapping) or block.get("cache_control") is not None:
             return None
         if block.get("type") not in _NOT_CACHEABLE and not block.get("defer_loading"):
-            blocks[index] = {**block, "cache_control": _EPHEMERAL}
+            # Of the same type: a definition that is ready to be sent stays one.
+            marked: Any = SentDefinition(block) if isinstance(block, SentDefinition) else dict(block)
+            marked["cache_control"] = _EPHEMERAL
+            blocks[index] = marked
             return blocks
     return None

@@ -30,6 +30,7 @@ from ..tools.call import ToolCall
 from ..tools.executor import Executor
 from ..tools.foreign import ForeignTool
 from ..tools.history import count_breakpoints, validate_history
+from ..wire import encodable
 from ..wire.echo import stand_in_id
 from ..wire.events import Message
 from ..wire.server_tools import server_calls
@@ -41,6 +42,7 @@ from .turn import Turn
 
 _log = logging.getLogger(__name__)
 
+LOST_START: Final = "a call of the reply came without its beginning"
 MAX_CONTINUATIONS: Final = 5
 MAX_RESTARTS: Final = 2
 RESTART_DELAY_S: Final = 0.5
@@ -54,8 +56,9 @@ class BeforeRequest(Protocol):
     def __call__(self, request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
         """Return the parameters to change for this request, `{"tool_choice": {"type": "any"}}` for example, or None.
 
-        Each request starts from the parameters of the run. `tools` may be any tools that `run` takes; calls of this
-        turn find these. `messages` and `stream` cannot be changed. An exception ends the run with that exception.
+        Each request starts from the parameters of the run. `tools` may be any tools that `run` takes, and definitions
+        from the request, which the tools of the run run; calls of this turn find these. `messages` and `stream` cannot
+        be changed. An exception ends the run with that exception.
 
         Args:
             request: The body that would be sent, `messages` included. Do not change it.
@@ -211,6 +214,8 @@ class Conversation:
         self._prepare(self._turns + (not self.retries))
         self._check_history()
         self._awaits_reply = True
+        if self._turn is not None:
+            self._turn.is_answered = True
         request = {**self._request, "messages": list(self.result.messages)}
         if self._retry_max_tokens is not None:
             request["max_tokens"] = self._retry_max_tokens
@@ -239,26 +244,38 @@ class Conversation:
         """The parameters of a request with what its hook changes, and its tools ready to be called."""
         if not isinstance(changes, Mapping):
             raise UsageError(f"before_request must return the parameters to change, not {type(changes).__name__}")
-        if wrong := sorted({"messages", "stream", *_OPTIONS_OF_STREAM} & set(changes)):
+        if wrong := sorted({"messages", "stream", "eager", *_OPTIONS_OF_STREAM} & set(changes)):
             raise UsageError(f"before_request cannot change {', '.join(wrong)}")
         tools = changes.get("tools", self._tools)
-        self.tools.replace(toolbox_of(tools, self._given_executor))
+        self.tools.replace(toolbox_of(self._runnable(tools), self._given_executor))
         merged = {**request, **changes}
         _check_count("max_tokens", merged["max_tokens"], least=0)
-        others = {name: value for name, value in merged.items() if name not in ("model", "max_tokens", "tools")}
+        left_out = {"model", "max_tokens", "tools"} | ({"tool_choice"} if not tools else set())
+        others = {name: value for name, value in merged.items() if name not in left_out}
         return request_parameters(merged["model"], merged["max_tokens"], tools, others, eager=self._eager)
+
+    def _runnable(self, tools: Any) -> Any:
+        """The tools that a hook asks for; a definition under the name of one of the run's tools is run by that tool."""
+        if not isinstance(tools, Sequence):
+            return tools  # refused by `toolbox_of`, with a reason
+        definitions = self._parameters.get("tools", ())
+        own = {each.get("name"): tool for each, tool in zip(definitions, self._tools, strict=True)}
+        return [own.get(tool.get("name"), tool) if isinstance(tool, Mapping) else tool for tool in tools]
 
     def take(self, stream: MessageStream) -> Turn:
         """The turn that a whole reply makes, for those who drive the conversation by hand.
 
         Raises:
             UsageError: The reply has not been read to its end, or no request was made for it.
+            ProtocolError: The start of a call was lost on the way. Nothing has run: make the request again.
             LimitError: The reply was cut, with `on_truncated="raise"`; none of its calls was run.
         """
         if not self._awaits_reply:
             raise UsageError("no request has been made that this could be the reply to")
         if not stream.is_whole:
             raise UsageError("the stream has not been read to its end: iterate over it, or await stream.finish()")
+        if stream.lost_fragments:
+            raise ProtocolError(LOST_START)
         turn = self.begin()
         for index in sorted(stream.inputs):
             if stream.inputs[index].kind == "tool_use":
@@ -396,7 +413,9 @@ class Conversation:
     def _take_account(self, message: Message) -> None:
         """What a reply cost, and where its code ran, however it ended."""
         add_usage(self.result.usage, message.get("usage") or {})
-        self.result.container = message.get("container") or self.result.container
+        container = message.get("container")
+        if isinstance(container, str | Mapping) and container:
+            self.result.container = encodable(container)
 
     def close_turn(self) -> None:
         """Settle the turn under way, if any; what stays of it is added to the history."""

@@ -102,7 +102,6 @@ class EarlyCalls:
         self._doubles: set[GrowingInput] = set()  # their id is another's, and the error was raised
         self._number = 0
         self._has_begun = False
-        self._stop_reason: str | None = None
         self._turn: Turn
         self._starts: CallStarts
         self._begin_turn()
@@ -180,7 +179,7 @@ class EarlyCalls:
                     "type": "message_delta",
                     "delta": {"stop_reason": str(reason)},
                 }:
-                    self._stop_reason = reason
+                    self._accumulator.stop_reason = reason
                 case {"type": "message_stop"}:
                     return self._end_reply()
                 case {"type": "content_block_start"} if self._has_ended:
@@ -199,7 +198,7 @@ class EarlyCalls:
             ProtocolError: As `feed`. Call it again for the calls.
         """
         if not self._has_ended:
-            self._end_reply(broken=self._stop_reason is None)
+            self._end_reply(broken=self._accumulator.stop_reason is None)
         for call in self._turn.calls:
             await call.answered.wait()
         return self._turn.calls
@@ -210,7 +209,6 @@ class EarlyCalls:
 
     def _begin_turn(self) -> None:
         self._number += 1
-        self._stop_reason = None
         self._stopped.clear()
         self._doubles.clear()
         self._by_id = {id: call for id, call in self._by_id.items() if call in self._running}
@@ -230,15 +228,12 @@ class EarlyCalls:
                 else:
                     self._tell_stop(call)
         self._begin_turn()
-        message = event.get("message")
-        reason = message.get("stop_reason") if isinstance(message, Mapping) else None
-        self._stop_reason = reason if isinstance(reason, str) else None
         return events + self._take(self._accumulator.feed(event))
 
     def _end_reply(self, *, broken: bool = False) -> list[InputEvent[GrowingInput]]:
-        events = self._take(self._accumulator.close(self._stop_reason))
+        events = self._take(self._accumulator.close())
         if not self._has_ended:
-            ending = ending_of(self._stop_reason, on_truncated="report", forbids_retry=True)
+            ending = ending_of(self._accumulator.stop_reason, on_truncated="report", forbids_retry=True)
             self._end(BROKEN_OFF if broken else ending)
         return events
 

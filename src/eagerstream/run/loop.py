@@ -24,6 +24,7 @@ from ..tools.results import NOT_RUN
 from ..transports import as_transport
 from ..transports.eager_fallback import EagerFallback, EagerForm
 from ..wire import INVALID_JSON, Outcome, ParserFactory, PartialJSON
+from ..wire.accumulator import check_invalid_key
 from ..wire.events import Message
 from .conversation import MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, BeforeRequest, Conversation
 from .events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
@@ -125,6 +126,7 @@ def run(
             range.
         HistoryError: The API would refuse the messages or the tools; see `validate_history`.
     """
+    check_invalid_key(invalid_key)
     conversation = Conversation(
         model=model,
         max_tokens=max_tokens,
@@ -189,6 +191,7 @@ class Run(EventFeed[RunEvent]):
         self._invalid_key = invalid_key
         self._marks = marks
         self._violations: list[str] = []
+        self._violation_count = 0
         self._turn: Turn | None = None
         self._reply: IncomingReply | None = None
         self._pause: anyio.CancelScope | None = None  # before a request is sent again
@@ -314,6 +317,7 @@ class Run(EventFeed[RunEvent]):
             error = await reply.read(self._transport, request)
         finally:
             self._violations += reply.violations[: _MAX_VIOLATIONS - len(self._violations)]
+            self._violation_count += reply.violation_count
         delay_s = 0.0
         if self._is_cancelled and not reply.is_whole:
             conversation.end(turn, reply.message, CANCELLED)
@@ -367,7 +371,7 @@ class Run(EventFeed[RunEvent]):
     def _how_it_ended(self) -> FeedEnd:
         result = self.result
         error = {"type": str(result.error["type"]), "text": str(result.error["text"])} if result.error else None
-        return FeedEnd(result.status.value, result.turns, result.usage, error, len(self._violations))
+        return FeedEnd(result.status.value, result.turns, result.usage, error, self._violation_count)
 
     def _close(self) -> None:
         is_closed = self._turn is None or self._turn.is_closed

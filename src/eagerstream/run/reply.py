@@ -29,7 +29,7 @@ from ..wire import (
     ParserFactory,
 )
 from ..wire.events import Message
-from .conversation import Conversation
+from .conversation import LOST_START, Conversation
 from .events import RunEvent
 from .starts import CallStarts
 from .turn import Turn
@@ -110,8 +110,13 @@ class IncomingReply:
 
     @property
     def violations(self) -> list[str]:
-        """What the peer did against the protocol so far."""
+        """The violations of the protocol by the peer so far; the first 100."""
         return self._assembler.violations
+
+    @property
+    def violation_count(self) -> int:
+        """The number of all violations."""
+        return self._assembler.violation_count
 
     @property
     def is_whole(self) -> bool:
@@ -152,7 +157,7 @@ class IncomingReply:
                 raise
             return error
         if self._assembler.lost_fragments and not self._starts.is_stopped:
-            return ProtocolError("a call of the reply came without its beginning")
+            return ProtocolError(LOST_START)
         return None
 
     # --- `stream.Sink` ------------------------------------------------------------------------------------------------

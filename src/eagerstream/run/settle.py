@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from ..tools.call import ToolCall
 from ..tools.results import CANCELLED, NOT_RUN
 from ..wire import Outcome, encodable
+from ..wire.accumulator import TOOL_BLOCKS
+from ..wire.echo import has_json_form
 from ..wire.events import Block, Message
 from ..wire.server_tools import SERVER_CALLS, is_server_result
 from .policy import Keeps
@@ -153,6 +155,8 @@ def _mended(block: Block) -> Block | None:
         return None
     if kind in ("text", "thinking") and not isinstance(block.get(kind), str):
         return None
+    if kind not in TOOL_BLOCKS and not has_json_form(block):
+        block = {name: value for name, value in block.items() if has_json_form(value)}
     if "cache_control" in block:  # marks are ours to make, and the API allows four
         block = {name: value for name, value in block.items() if name != "cache_control"}
     if kind == "thinking" and not isinstance(block.get("signature"), str):

@@ -63,6 +63,8 @@ class Turn:
         self._by_input: dict[GrowingInput, ToolCall] = {}
         self._failed_groups: dict[str, ToolCall] = {}
         self._begun: set[ToolCall] = set()  # by `execute`
+        self.is_answered = False
+        """Its results are in a request, or have a text behind them already."""
         self._on_close = on_close or _tell_nobody
 
     @property
@@ -137,18 +139,21 @@ class Turn:
 
         Raises:
             UsageError: The API would refuse such a text: the turn has no results, code made one of its calls, or the
-                API has yet to run a call of its own. The results stay as they were.
+                API has yet to run a call of its own. Or the results have been sent. They stay as they were.
         """
         self.close()
         results: list[Block] = self.history[1]["content"] if len(self.history) > 1 else []
         if extra_user_text is not None:
             self._check_extra_text(extra_user_text)
             results.append(text_block(extra_user_text))
+            self.is_answered = True
         return results
 
     def _check_extra_text(self, text: str) -> None:
         wrong = None
-        if len(self.history) < 2:
+        if self.is_answered:
+            wrong = "the results have been sent, or have such a text already"
+        elif len(self.history) < 2:
             wrong = "this turn has no results that a text could follow"
         elif not text.strip():
             wrong = "the API refuses a text without a word"

@@ -14,7 +14,7 @@ import anyio.to_thread
 from ..cancellation import raise_if_cancelled
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import JSONObject, Outcome
+from ..wire import INVALID_JSON, JSONObject, Outcome
 from .breaker import CircuitBreaker
 from .call import CallState, ToolCall
 from .definition import Tool
@@ -216,8 +216,8 @@ class InProcessExecutor:
     def _arguments(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
         """What the tool is called with; None where the call was answered without it."""
         accepts = tool is not None and tool.accepts_invalid_input and call.input.outcome is Outcome.INVALID
-        if accepts:
-            return call.input.wrapped
+        if accepts and not call.input.is_damaged:
+            return {INVALID_JSON: call.input.raw}  # whatever key the model sees: it is the name of a parameter
         if call.input.outcome is not Outcome.VALID or call.input.value is None:
             call.refuse_invalid()
             return None

@@ -219,8 +219,10 @@ def _copied(mapping: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if mapping is None else dict(mapping)
 
 
-def _blocks(content: Sequence[Mapping[str, Any]]) -> list[Block]:
-    return [dict(block) for block in content]
+def _blocks(content: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Block]:
+    """The blocks; what is none is left out, and told of, when the result is made."""
+    listed: Sequence[Any] = [content] if isinstance(content, Mapping) else content
+    return [dict(block) if isinstance(block, Mapping) else block for block in listed]
 
 
 def error_code(error: BaseException) -> str:

@@ -83,7 +83,9 @@ def _sound(content: Sequence[Any]) -> list[Block]:
         if not _is_empty(copied):
             kept.append(copied)
     if refused:
-        kept.append(text_block(f"(Left out, since a result cannot have it: {', '.join(refused[:_MAX_NAMED])}.)"))
+        kept.append(
+            text_block(f"(Left out, since it is no block that a result can have: {', '.join(refused[:_MAX_NAMED])}.)")
+        )
     return kept
 
 
@@ -121,10 +123,10 @@ def begun_result(input: ToolInput, said: str | list[Block], *, why: str | None, 
         why: What was wrong, where the input's own text does not show it.
         max_chars: As for `result_for`.
     """
-    text = str(invalid_result(input)["content"]).removesuffix(CUT_OFF).rstrip() if why is None else why
-    if input.outcome is not Outcome.VALID:
-        cut = input.outcome is Outcome.INCOMPLETE and why is None
-        text += "\nThe input of this call was cut off." if cut else ""
+    text = str(invalid_result(input)["content"]) if why is None else why
+    for note, told in ((CUT_OFF, "The input of this call was cut off."), (LOST, "A part of its input was lost.")):
+        if why is None and text.endswith(note):
+            text = text.removesuffix(note) + told
     text += "\nThe tool had begun with what had come by then"
     text += ", and says:" if said else "."
     content = [text_block(text), *said] if isinstance(said, list) else f"{text}\n{said}".rstrip()

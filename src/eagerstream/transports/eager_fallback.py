@@ -32,7 +32,7 @@ import anyio
 
 from ..errors import APIError, StreamInterrupted, UsageError
 from ..limits import Limits
-from ..tool_kind import EAGER_FIELD, LEGACY_BETA, betas_for, forbids_legacy_beta
+from ..tool_kind import EAGER_FIELD, LEGACY_BETA, accepted_betas, betas_for, forbids_legacy_beta
 from .base import Reply, RequestBody, Transport, betas_of, with_betas
 
 _log = logging.getLogger(__name__)
@@ -129,8 +129,7 @@ class EagerFallback(Transport):
                 one of them for another reason.
             StreamInterrupted: One of them had no answer in the time that it has where it is the only one.
         """
-        betas = betas_for(request.get("tools") or (), betas_of(request, self._transport.default_betas))
-        request = with_betas(request, betas, self._transport.default_betas)
+        request = self._with_betas_of_tools(request)
         refused = self._refused_by[str(request.get("model"))]
         forms = self._forms_left(request, refused)
         timeout_s = self._transport.opening_timeout_s(limits)
@@ -149,6 +148,16 @@ class EagerFallback(Transport):
         if scope.cancelled_caught:
             # Not "no byte came": the client may have had errors in that time, and waited as they asked.
             raise StreamInterrupted(f"no reply began within {timeout_s:g} s")
+
+    def _with_betas_of_tools(self, request: RequestBody) -> RequestBody:
+        """The request with the betas that its tools need, those that a header of the client has included.
+
+        Bedrock's client looks at the headers of the request only.
+        """
+        tools, defaults = request.get("tools") or (), self._transport.default_betas
+        needed = [beta for tool in tools for beta in accepted_betas(tool) if beta in defaults]
+        betas = [*needed, *betas_for(tools, betas_of(request, defaults))]
+        return with_betas(request, betas, defaults) if {*betas} - {*betas_of(request, ())} else request
 
     async def _enter_first(
         self,

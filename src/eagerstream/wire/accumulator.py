@@ -18,6 +18,7 @@ from .partial_json import PartialJSON
 from .server_tools import SERVER_CALLS
 from .tool_input import INVALID_JSON, Outcome, ParserFactory, ToolInput
 from .type_variables import InputT
+from .values import encodable
 
 TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send what has no hash
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
@@ -25,7 +26,24 @@ TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send w
 _ENDED_BY_THE_MODEL: Final = ("tool_use", "end_turn", "pause_turn")
 """Stop reasons that prove that the reply was not cut off: an empty input before one of them is really empty."""
 
+_LOST: Final = "a fragment of the input was lost"
 _MAX_VIOLATIONS: Final = 100
+_MAX_TOLD_INDEX: Final = 10**9
+
+
+def named(index: object) -> str:
+    """A block in a violation, without anything else that a peer may have put in the place of its index."""
+    return f"block {index}" if type(index) is int and abs(index) < _MAX_TOLD_INDEX else "a block without an index"
+
+
+def check_invalid_key(key: object) -> None:
+    """Refuse a key that cannot be sent.
+
+    Raises:
+        UsageError: It is empty, no string, or has a lone surrogate.
+    """
+    if not isinstance(key, str) or not key or encodable(key) != key:
+        raise UsageError(f"invalid_key must be a key of JSON, not {key!r:.80}")
 
 
 def check_block_count(count: int, limits: Limits) -> None:
@@ -82,9 +100,11 @@ class InputAccumulator(Generic[InputT]):
         violations: What the peer did against the protocol, in words; the first 100.
         lost_fragments: Fragments that belong to no input: the start of a call was lost on the way.
         places: The indexes of the blocks of the message under way.
+        stop_reason: Of the message under way, from its start or its `message_delta`; None until known.
+        violation_count: All violations, those included that are not kept.
 
     Raises:
-        UsageError: `invalid_key` is empty, or not a string.
+        UsageError: `invalid_key` cannot be sent.
     """
 
     def __init__(
@@ -95,12 +115,12 @@ class InputAccumulator(Generic[InputT]):
         input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
         invalid_key: str = INVALID_JSON,
     ) -> None:
-        key: object = invalid_key
-        if not isinstance(key, str) or not key:
-            raise UsageError(f"invalid_key must be a key of JSON, not {invalid_key!r:.80}")
+        check_invalid_key(invalid_key)
         self.inputs: dict[int, InputT] = {}
         self.violations: list[str] = []
+        self.violation_count = 0
         self.lost_fragments = 0
+        self.stop_reason: str | None = None
         self.places = Places()
         self._parser = parser
         self._limits = limits
@@ -109,6 +129,7 @@ class InputAccumulator(Generic[InputT]):
         self._open: dict[int, InputT] = {}  # by the index of the peer
         self._empty: list[tuple[int, InputT]] = []  # closed without any text: settled by what comes next
         self._count = 0
+        self._lack_all = False  # every input that is open, or not proven, is known to lack a fragment
         self._ids: set[str] = set()
         self._lost: dict[int, int] = {}  # by the index of the peer: how many of them wait for the start of their block
 
@@ -134,7 +155,11 @@ class InputAccumulator(Generic[InputT]):
             if isinstance(delta, Mapping) and kind == "input_json_delta":
                 return self.feed_fragment(data.get("index"), delta.get("partial_json"))
             if not isinstance(kind, str):
-                self._lose_delta(data.get("index"))
+                index: Any = data.get("index")
+                self.note(f"content_block_delta for {named(index)} without a delta")
+                is_closed = type(index) is int and index in self.places.newest and index not in self._open
+                if not is_closed:  # else it may be anything, and the block has had its end
+                    self._lose_fragment(index)
             return []
         match kind:
             case "content_block_start":
@@ -144,7 +169,7 @@ class InputAccumulator(Generic[InputT]):
             case "message_delta":
                 delta = data.get("delta")
                 reason = delta.get("stop_reason") if isinstance(delta, Mapping) else None
-                return self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL) if reason is not None else []
+                return self._take_reason(reason)
             case "message_stop":
                 return self.close()
             case "message_start":
@@ -156,13 +181,13 @@ class InputAccumulator(Generic[InputT]):
         """Settle what is still open: no more events come. A closed empty input is whole if the model itself stopped.
 
         Args:
-            stop_reason: The reason why the message stopped.
+            stop_reason: The reason why the message stopped, if its events did not say so.
             cut: The message did not come to its end, so an open block is no violation of the peer.
         """
-        events = self._settle_empty(whole=stop_reason in _ENDED_BY_THE_MODEL)
+        events = self._settle_empty(whole=(stop_reason or self.stop_reason) in _ENDED_BY_THE_MODEL)
         for input in self._open.values():
             if not cut:
-                self._note(f"block {input.index} was never closed")
+                self.note(f"block {input.index} was never closed")
             events.append(self._settle(input, whole=False))
         self._open.clear()
         return events
@@ -176,6 +201,7 @@ class InputAccumulator(Generic[InputT]):
         events = self.close()
         self.inputs.clear()
         self.places = Places()
+        self.stop_reason = None
         self._ids.clear()
         self._lost.clear()
         self._count = 0
@@ -188,24 +214,28 @@ class InputAccumulator(Generic[InputT]):
             if block.get("type") in TOOL_BLOCKS:
                 events += self._start(index, place, block)
                 events += self._feed_stop({"index": index})
-        reason = message.get("stop_reason")
-        if reason is not None:
-            events += self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
-        return events
+        return events + self._take_reason(message.get("stop_reason"))
+
+    def _take_reason(self, reason: object) -> list[InputEvent[InputT]]:
+        """The message tells why it stopped, or says nothing yet."""
+        if reason is None:
+            return []
+        self.stop_reason = reason if isinstance(reason, str) else None
+        return self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
 
     def _feed_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         index = data.get("index")
         block = data.get("content_block")
         if type(index) is not int or not isinstance(block, Mapping):
-            self._note("content_block_start without an index and a block")
+            self.note("content_block_start without an index and a block")
             return self._settle_empty(whole=True)
         check_block_count(self._count + 1, self._limits)
         events = self._settle_empty(whole=True)
         if index in self._open:
-            self._note(f"block {index} started again before it was closed")
+            self.note(f"block {index} started again before it was closed")
             events.append(self._settle(self._open.pop(index), whole=False))
         elif index in self.places.newest:
-            self._note(f"block index {index} was used again")
+            self.note(f"block index {index} was used again")
         self._count += 1
         place = self.places.take(index)
         if block.get("type") in TOOL_BLOCKS:
@@ -221,14 +251,15 @@ class InputAccumulator(Generic[InputT]):
             invalid_key=self._invalid_key,
         )
         if not input.echo_id:
-            self._note(f"the tool call of block {place} has no id")
+            self.note(f"the tool call of block {place} has no id")
         elif input.echo_id in self._ids:
-            self._note(f"the tool call of block {place} has the id of an earlier one")
+            self.note(f"the tool call of block {place} has the id of an earlier one")
             input.repeats_id = True
         while not input.echo_id or input.echo_id in self._ids:
             input._stand_in(f"{input.echo_id} {place}")
         self._ids.add(input.echo_id)
         self._open[index] = self.inputs[place] = input
+        self._lack_all = False
         lost = self._lost.pop(index, None)
         if lost is not None:
             self.lost_fragments -= lost
@@ -239,11 +270,11 @@ class InputAccumulator(Generic[InputT]):
         """What `feed` does with an `input_json_delta`, which nearly every event of a stream is."""
         input = self._open.get(index) if type(index) is int else None
         if type(fragment) is not str:
-            self._note(f"input_json_delta for block {index!r:.40} whose partial_json is not a string")
+            self.note(f"input_json_delta for {named(index)} whose partial_json is not a string")
             self._lose_fragment(index)
         elif input is None:
             if fragment:
-                self._note(f"input_json_delta for block {index!r:.40}, which is not an open tool call")
+                self.note(f"input_json_delta for {named(index)}, which is not an open tool call")
                 self._lose_fragment(index)
         elif fragment:
             input._append(fragment)
@@ -252,32 +283,29 @@ class InputAccumulator(Generic[InputT]):
             return [InputDelta(input, fragment)]
         return []
 
-    def _lose_delta(self, index: Any) -> None:
-        """A delta of no kind came: a fragment, if its block is a tool call."""
-        if type(index) is not int or index in self._open:
-            self._note(f"content_block_delta for block {index!r:.40} without a delta")
-            for input in self._open_at(index):
-                input._lose("a fragment of the input was lost")
-
     def _lose_fragment(self, index: Any) -> None:
         """A fragment is not usable. Every input that it may belong to lacks it now."""
-        lacking = self._open_at(index)
-        for input in lacking:
-            input._lose("a fragment of the input was lost")
-        if lacking:
-            return
-        lost = int(type(index) is not int or index not in self.places.newest)  # else no start is missing
-        self.lost_fragments += lost
-        if type(index) is int and (index in self._lost or len(self._lost) < self._limits.max_blocks):
-            self._lost[index] = self._lost.get(index, 0) + lost
-
-    def _open_at(self, index: Any) -> list[InputT]:
-        """The inputs that a fragment for block `index` can belong to, those included whose end is not proven."""
         if type(index) is not int:
-            return [*self._open.values(), *(input for _, input in self._empty)]
+            if not self._lack_all:  # asked for each event of a hostile peer, so not for each input again
+                self._lack_all = bool(self._open or self._empty)
+                for input in (*self._open.values(), *(input for _, input in self._empty)):
+                    input._lose(_LOST)
+            self.lost_fragments += not self._lack_all
+            return
         if index in self._open:
-            return [self._open[index]]
-        return [input for at, input in self._empty if at == index]
+            self._open[index]._lose(_LOST)
+            return
+        is_known = index in self.places.newest
+        lacking = [input for at, input in self._empty if at == index or not is_known]
+        if not is_known:  # its index may be what is wrong: an input without a text may lack all of it
+            lacking += [input for input in self._open.values() if input._is_empty]
+        for input in lacking:
+            input._lose(_LOST)
+        if lacking and is_known:
+            return
+        self.lost_fragments += not is_known  # of a block that has started, no start is missing
+        if index in self._lost or len(self._lost) < self._limits.max_blocks:
+            self._lost[index] = self._lost.get(index, 0) + (not is_known)
 
     def feed_deltas(self, batch: Iterator[WireEvent | InputFragment | object], events: list[Any] | None) -> Any:
         """Take in fragments, which nearly all events of a batch are, up to an event that is anything else.
@@ -338,6 +366,8 @@ class InputAccumulator(Generic[InputT]):
         is_made = input.kind in SERVER_CALLS and input.outcome is not Outcome.INCOMPLETE
         return ServerToolUse(input) if is_made else InputStop(input)
 
-    def _note(self, violation: str) -> None:
+    def note(self, violation: str) -> None:
+        """Take down a violation of the protocol by the peer, in words that quote no model."""
+        self.violation_count += 1
         if len(self.violations) < _MAX_VIOLATIONS:
             self.violations.append(violation)

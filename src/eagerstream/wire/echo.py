@@ -1,8 +1,8 @@
 """Make every block that opens one that the API accepts back.
 
 The API refuses each later request of a conversation if one block of its history has an overlong tool name, an id with
-illegal characters, or a field without a JSON form. Blocks are repaired here once, when they open, so that no later
-step can find that a call which already runs cannot be kept.
+illegal characters, or a field without a JSON form. Calls are repaired here once, when they open, so that no later step
+can find that a call which already runs cannot be kept.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from hashlib import sha256
 from typing import Any, Final
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_LEGAL_IDS: Final = {"server_tool_use": re.compile(r"srvtoolu_[a-zA-Z0-9_]+")}
+"""The API asks more of these."""
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_NAME_CHARS: Final = 64
-
-_PREFIXES: Final[Mapping[str, str]] = {"server_tool_use": "srvtoolu_", "mcp_tool_use": "mcptoolu_"}
-"""The API requires these prefixes for ids of calls that it runs."""
+_MAX_MCP_NAME_CHARS: Final = 200
+_PREFIXES: Final = {"server_tool_use": "srvtoolu_", "mcp_tool_use": "mcptoolu_"}
 
 
 def legal_id(id: object, kind: str) -> str:
@@ -30,7 +31,7 @@ def legal_id(id: object, kind: str) -> str:
     """
     if not isinstance(id, str) or not id:
         return ""
-    return id if _LEGAL_ID.fullmatch(id) else stand_in_id(id, kind)
+    return id if _LEGAL_IDS.get(kind, _LEGAL_ID).fullmatch(id) else stand_in_id(id, kind)
 
 
 def stand_in_id(seed: str, kind: str) -> str:
@@ -38,36 +39,47 @@ def stand_in_id(seed: str, kind: str) -> str:
     return _PREFIXES.get(kind, "toolu_") + sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def legal_name(name: object) -> str:
-    """Return `name` if the API accepts it as the name of a tool, and a stand-in of at most 64 characters otherwise.
+def legal_name(name: object, kind: str) -> str:
+    """Return `name` if the API accepts it in a call of type `kind`, and a stand-in of at most 64 characters otherwise.
 
-    The strictest rule of the API is applied, `^[a-zA-Z0-9_-]{1,64}$`.
+    The strictest rule of the API is applied, `^[a-zA-Z0-9_-]{1,64}$`; a tool of an MCP server may have any name.
     """
     if not isinstance(name, str):
         return "unnamed_tool"
-    return name if _LEGAL_NAME.fullmatch(name) else _ILLEGAL.sub("_", name)[:_MAX_NAME_CHARS] or "unnamed_tool"
+    if _LEGAL_NAME.fullmatch(name) or (kind == "mcp_tool_use" and 0 < len(name) <= _MAX_MCP_NAME_CHARS):
+        return name
+    return _ILLEGAL.sub("_", name)[:_MAX_NAME_CHARS] or "unnamed_tool"
 
 
 def repaired(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a block as it opens, without fields that JSON cannot carry, and with legal references to calls.
+    """Return a copy of a block as it opens, with legal references to calls, and a call without unsendable fields.
 
     The `input` of a call is not looked at: its outcome decides what is echoed. Nor are `id` and `name`: its `ToolInput`
-    has their legal forms.
+    has their legal forms. Fields of other blocks are checked when a history is made: they may be large.
     """
-    kept = {name: value for name, value in block.items() if name == "input" or has_json_form(value)}
+    kept = dict(block)
     kind = kept.get("type")
-    if isinstance(kind, str) and kind.endswith("_tool_result") and "tool_use_id" in kept:
+    if not isinstance(kind, str):
+        return kept
+    if kind == "tool_use" or kind in _PREFIXES:
+        for name, value in block.items():
+            if type(value) is not str and name != "input" and not has_json_form(value):
+                del kept[name]
+        caller = kept.get("caller")
+        if caller is not None:
+            if not isinstance(caller, Mapping):
+                del kept["caller"]
+            elif isinstance(caller.get("tool_id"), str):
+                kept["caller"] = {**caller, "tool_id": legal_id(caller["tool_id"], "server_tool_use")}
+    elif kind.endswith("_tool_result") and "tool_use_id" in kept:
         called = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
         kept["tool_use_id"] = legal_id(kept["tool_use_id"], called)
-    caller = kept.get("caller")
-    if isinstance(caller, Mapping) and isinstance(caller.get("tool_id"), str):
-        kept["caller"] = {**caller, "tool_id": legal_id(caller["tool_id"], "server_tool_use")}
     return kept
 
 
 def has_json_form(value: object) -> bool:
     """Return False for an infinity, an integer of thousands of digits, and what is nested too deep to be written."""
-    if value is None or isinstance(value, str):
+    if value is None or isinstance(value, (str, bool)):
         return True
     try:
         json.dumps(value, allow_nan=False)

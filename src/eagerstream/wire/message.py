@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Any, Final, Generic
 
 from ..limits import DEFAULT_LIMITS, Limits
-from .accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count
+from .accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count, named
 from .decoding import to_wire_event
-from .echo import has_json_form, repaired
+from .echo import repaired
 from .events import (
     Block,
     BlockStart,
@@ -139,8 +139,13 @@ class MessageAssembler(Generic[InputT]):
 
     @property
     def violations(self) -> list[str]:
-        """What the peer did against the protocol, in words."""
+        """The violations of the protocol by the peer, in words; the first 100."""
         return self._accumulator.violations
+
+    @property
+    def violation_count(self) -> int:
+        """The number of all violations."""
+        return self._accumulator.violation_count
 
     @property
     def lost_fragments(self) -> int:
@@ -203,7 +208,7 @@ class MessageAssembler(Generic[InputT]):
         if cleanly and self.state is MessageState.OPEN and self.stop_reason is not None and not self._open:
             return self._stop()
         inputs = self._accumulator.close(self.stop_reason, cut=True)
-        events: list[MessageEvent[InputT]] = [*inputs, *self._close_blocks()]
+        events: list[MessageEvent[InputT]] = [*inputs, *self._close_blocks(cut=True)]
         if self.state is not MessageState.STOPPED:
             self.state = MessageState.INTERRUPTED
         return events
@@ -229,6 +234,7 @@ class MessageAssembler(Generic[InputT]):
             if isinstance(block, Mapping):
                 whole = self._open_block(index, block)
                 del self._open[index]
+                self._look_for_successor(whole)
                 if is_server_result(block.get("type")):
                     events.append(self._stopped(whole))
         return events
@@ -251,15 +257,16 @@ class MessageAssembler(Generic[InputT]):
             opened = self._open_block(index, block)
             if opened.input is None:
                 events.append(BlockStart(opened.index, dict(opened.block)))
-            if opened.block.get("type") == "fallback":
-                self._name_model(opened.block.get("to"))
+            self._look_for_successor(opened)
         return events
 
-    def _name_model(self, successor: object) -> None:
-        """Another model takes over: the rest of the message is by it."""
-        model = successor.get("model") if isinstance(successor, Mapping) else None
-        if isinstance(model, str):
-            self._fields["model"] = model
+    def _look_for_successor(self, opened: _OpenBlock) -> None:
+        """Another model may take over: the rest of the message is by it."""
+        if opened.block.get("type") == "fallback":
+            successor = opened.block.get("to")
+            model = successor.get("model") if isinstance(successor, Mapping) else None
+            if isinstance(model, str):
+                self._fields["model"] = model
 
     def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
         opened = _OpenBlock(self._accumulator.places.newest[index], block)
@@ -284,6 +291,8 @@ class MessageAssembler(Generic[InputT]):
         opened = self._open.get(index) if type(index) is int else None
         if not isinstance(kind, str):
             self._accumulator.feed(data)
+        elif opened is None:
+            self._accumulator.note(f"a delta for {named(index)}, which is not open")
         if opened is None or opened.input is not None or not isinstance(kind, str):
             return [UnknownEvent(data)]
         if kind in _APPENDED:
@@ -297,12 +306,11 @@ class MessageAssembler(Generic[InputT]):
             tokens = tokens if type(tokens) is int else None
             return [ThinkingDelta(opened.index, piece, tokens)] if piece or tokens is not None else []
         if kind in _ASSIGNED:
-            changed = {name: delta[name] for name in _ASSIGNED[kind] if name in delta}
-            opened.block.update({name: value for name, value in changed.items() if has_json_form(value)})
+            opened.block.update({name: delta[name] for name in _ASSIGNED[kind] if name in delta})
             return []
         if kind == "citations_delta":
             citation = delta.get("citation")
-            if not isinstance(citation, Mapping) or not has_json_form(citation):
+            if not isinstance(citation, Mapping):
                 return [UnknownEvent(data)]
             opened.cite(citation)
             return [CitationDelta(opened.index, citation)]
@@ -312,7 +320,9 @@ class MessageAssembler(Generic[InputT]):
         events: list[MessageEvent[InputT]] = list(self._accumulator.feed(data))
         index: Any = data.get("index")
         stopped = self._open.pop(index, None) if type(index) is int else None
-        if stopped is not None and stopped.input is None:
+        if stopped is None:
+            self._accumulator.note(f"content_block_stop for {named(index)}, which is not open")
+        elif stopped.input is None:
             events.append(self._stopped(stopped))
         return events
 
@@ -335,9 +345,11 @@ class MessageAssembler(Generic[InputT]):
         self.state = MessageState.STOPPED
         return [*events, MessageStop(self.message, self.stop_reason)]
 
-    def _close_blocks(self) -> list[MessageEvent[InputT]]:
+    def _close_blocks(self, *, cut: bool = False) -> list[MessageEvent[InputT]]:
         """Blocks whose `content_block_stop` never came still stop for those who watch them."""
         left = [block for block in self._open.values() if block.input is None]
+        for block in left if not cut else ():
+            self._accumulator.note(f"block {block.index} was never closed")
         self._open = {}
         return [self._stopped(block) for block in left]
 

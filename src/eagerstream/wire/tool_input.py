@@ -13,6 +13,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from .echo import legal_id, legal_name, stand_in_id
 from .mypyc import mypyc_attr
 from .partial_json import ParseFault, PartialJSON
+from .server_tools import SERVER_CALLS
 from .values import JSON, MISSING, JSONObject, Path, encodable, find, has_colliding_keys, is_deeper
 
 INVALID_JSON: Final = "INVALID_JSON"
@@ -22,10 +23,6 @@ _BLOCK_CHARS: Final = 1_024
 """What may wait for the parser, and as fragments. It reads so much in half a millisecond, whatever is written there."""
 
 _WHITE_SPACE: Final = re.compile(rb"[ \t\n\r]*+")
-_MAY_HAVE_SURROGATE: Final = re.compile(rb"\\(?:u|$)|\xed[\xa0-\xbf]")
-"""An escape of any character, maybe split between two blocks of text, or a surrogate itself."""
-
-
 _NO_OBJECT: Final = ParseFault("the input that came with the start of the call is not an object", 0, "")
 
 
@@ -99,7 +96,8 @@ class ToolInput:
 
     Attributes:
         index: Block index in the message. If the peer uses an index twice, the later block gets the next free one.
-        id: The API's id of the call; opaque. If the peer gave none that can be printed, the same as `echo_id`.
+        id: The API's id of the call; opaque. The same as `echo_id` if the peer gave none that can be printed, and for
+            calls that the API runs.
         name: The tool, as the model wrote it.
         kind: `"tool_use"`, `"server_tool_use"` or `"mcp_tool_use"`.
         block: The block as received at its start.
@@ -123,10 +121,12 @@ class ToolInput:
         self.kind = str(block.get("type", ""))
         name = block.get("name")
         self.name: str = name if isinstance(name, str) else ""
-        self.echo_name = legal_name(name)
+        self.echo_name = legal_name(name, self.kind)
         id = block.get("id")
         self.echo_id = legal_id(id, self.kind)
-        self._own_id: str = id if isinstance(id, str) and encodable(id) == id else ""
+        # Nobody answers a call of the API's own: it has one id, that of its result.
+        has_own = isinstance(id, str) and self.kind not in SERVER_CALLS and (id == self.echo_id or encodable(id) == id)
+        self._own_id: str = str(id) if has_own else ""
         self.repeats_id = False
         self.block = block
         self.outcome: Outcome | None = None
@@ -150,9 +150,11 @@ class ToolInput:
         self._given: Any = None if given == {} else given
         self._max_depth = limits.max_depth
         # Checked before anything recurses into it: json.dumps fails on some that json.loads has just read.
-        if given is not None and not isinstance(given, dict) and given not in ("", []):
-            self._fault = _NO_OBJECT  # known from the start: no tool begins on the fragments that may follow
-        self._too_deep = isinstance(given, (dict, list)) and is_deeper(given, limits.max_depth)
+        self._too_deep = False
+        if self._given is not None:
+            self._too_deep = isinstance(given, (dict, list)) and is_deeper(given, limits.max_depth)
+            if not isinstance(given, dict) and given not in ("", []):
+                self._fault = _NO_OBJECT  # known from the start: no tool begins on the fragments that may follow
 
     @property
     def id(self) -> str:
@@ -391,7 +393,10 @@ class ToolInput:
     @property
     def _may_have_surrogates(self) -> bool:
         """Lone surrogates, that is; found without looking at each value."""
-        return self._given is not None or any(map(_MAY_HAVE_SURROGATE.search, self._blocks))
+        # An escape of any character, maybe split between two blocks of text, or the bytes of a surrogate itself.
+        return self._given is not None or any(
+            b"\\u" in block or block.endswith(b"\\") or b"\xed" in block for block in self._blocks
+        )
 
     def _fault_of_text(self) -> ParseFault | None:
         offset = 0

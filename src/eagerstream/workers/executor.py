@@ -275,9 +275,10 @@ class _Visit:
         input = self._call.input
         try:
             while True:
-                if input.interrupted is not None and not self._is_interrupted:
+                lost = str(input.error) if input.is_damaged else None
+                if (why := input.interrupted or lost) is not None and not self._is_interrupted:
                     self._is_interrupted = True
-                    await line.send(Interrupt(input.interrupted))
+                    await line.send(Interrupt(why))
                 whole = _whole(input)
                 text, self._place = input.text_after(self._place)
                 text += self._overflow() if whole is not None else ""
