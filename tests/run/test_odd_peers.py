@@ -214,6 +214,22 @@ async def test_ids_and_names_of_server_calls() -> None:
     assert "caller" not in odd
 
 
+@pytest.mark.parametrize("name", ["", "a/b", None, 5], ids=ascii)
+@pytest.mark.parametrize("has_result", [True, False])
+async def test_a_server_call_of_no_tool_of_the_api(name: object, *, has_result: bool) -> None:
+    """The API would look for that tool in each later request: call and result are left out."""
+    body: list[Piece] = [
+        message_start(),
+        block_start(0, "server_tool_use", id="srvtoolu_1", name=name, input={}),
+        block_stop(0),
+        block_start(1, "web_search_tool_result", tool_use_id="srvtoolu_1", content=[]),
+        block_stop(1),
+    ]
+    body = [*(body if has_result else body[:3]), *whole_call(2, "now"), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert run.result.messages[1]["content"] == [call("toolu_2", "now", {})]
+
+
 # --- nothing twice ----------------------------------------------------------------------------------------------------
 
 

@@ -93,11 +93,13 @@ def _up_to_last_call(content: Sequence[Block], ids: set[str]) -> list[Block]:
 
 
 def _without_orphans(content: Sequence[Block], server_calls: Collection[str]) -> list[Block]:
-    """Leave out the results of calls that the API ran and that are not in the history: it refuses these."""
+    """Leave out calls of the API's own that name none of its tools, and results whose call is not in the history."""
     known = {*server_calls}
     kept: list[Block] = []
     for block in content:
         if block.get("type") in SERVER_CALLS:
+            if not block["name"]:
+                continue
             known.add(block["id"])
         if not is_server_result(block.get("type")) or block.get("tool_use_id") in known:
             kept.append(block)

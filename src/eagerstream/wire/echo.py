@@ -42,12 +42,14 @@ def stand_in_id(seed: str, kind: str) -> str:
 def legal_name(name: object, kind: str) -> str:
     """Return `name` if the API accepts it in a call of type `kind`, and a stand-in of at most 64 characters otherwise.
 
-    The strictest rule of the API is applied, `^[a-zA-Z0-9_-]{1,64}$`; a tool of an MCP server may have any name.
+    The strictest rule of the API is applied, `^[a-zA-Z0-9_-]{1,64}$`; a tool of an MCP server may have any name. For a
+    tool of the API's own the result is empty instead of a stand-in: the API would look for that tool.
     """
-    if not isinstance(name, str):
-        return "unnamed_tool"
+    name = name if isinstance(name, str) else ""
     if _LEGAL_NAME.fullmatch(name) or (kind == "mcp_tool_use" and 0 < len(name) <= _MAX_MCP_NAME_CHARS):
         return name
+    if kind == "server_tool_use":
+        return ""
     return _ILLEGAL.sub("_", name)[:_MAX_NAME_CHARS] or "unnamed_tool"
 
 
