@@ -370,7 +370,7 @@ async def test_an_index_that_is_used_again_loses_no_call() -> None:
     assert sorted(ledger.runs) == [("a", 1), ("a", 1), ("b", 2), ("b", 2)]
     assert conversation.result.messages == run.result.messages
     assert [block["id"] for block in run.result.messages[1]["content"]] == ["a", "b"]
-    assert run.violations == ["block index 0 was used again"]
+    assert run.violations == ["the index of block 0 was used again"]
 
 
 async def test_blocks_stay_in_their_order_once_an_index_was_used_again() -> None:
@@ -427,7 +427,7 @@ async def test_violations_are_counted_in_streams_and_records() -> None:
         assert records[-1]["violations"] == 2
         async with eagerstream.stream(LocalAPI(body).transport(), **REQUEST) as stream:
             await stream.finish()
-    assert stream.violations == ["block index 0 was used again"]
+    assert stream.violations == ["the index of block 0 was used again"]
 
 
 # --- a tool choice that forces ----------------------------------------------------------------------------------------

@@ -129,7 +129,9 @@ class InputAccumulator(Generic[InputT]):
         self._open: dict[int, InputT] = {}  # by the index of the peer
         self._empty: list[tuple[int, InputT]] = []  # closed without any text: settled by what comes next
         self._count = 0
-        self._lack_all = False  # every input that is open, or not proven, is known to lack a fragment
+        # What a lost fragment does to all open inputs is done once, not for each event of a hostile peer.
+        self._lack_all = False  # each of them is known to lack a fragment
+        self._none_is_empty = False  # each of them has a text, or lacks a fragment
         self._ids: set[str] = set()
         self._lost: dict[int, int] = {}  # by the index of the peer: how many of them wait for the start of their block
 
@@ -187,7 +189,7 @@ class InputAccumulator(Generic[InputT]):
         events = self._settle_empty(whole=(stop_reason or self.stop_reason) in _ENDED_BY_THE_MODEL)
         for input in self._open.values():
             if not cut:
-                self.note(f"block {input.index} was never closed")
+                self.note(f"{named(input.index)} was never closed")
             events.append(self._settle(input, whole=False))
         self._open.clear()
         return events
@@ -232,10 +234,10 @@ class InputAccumulator(Generic[InputT]):
         check_block_count(self._count + 1, self._limits)
         events = self._settle_empty(whole=True)
         if index in self._open:
-            self.note(f"block {index} started again before it was closed")
+            self.note(f"{named(index)} started again before it was closed")
             events.append(self._settle(self._open.pop(index), whole=False))
         elif index in self.places.newest:
-            self.note(f"block index {index} was used again")
+            self.note(f"the index of {named(index)} was used again")
         self._count += 1
         place = self.places.take(index)
         if block.get("type") in TOOL_BLOCKS:
@@ -251,15 +253,15 @@ class InputAccumulator(Generic[InputT]):
             invalid_key=self._invalid_key,
         )
         if not input.echo_id:
-            self.note(f"the tool call of block {place} has no id")
+            self.note(f"the tool call of {named(place)} has no id")
         elif input.echo_id in self._ids:
-            self.note(f"the tool call of block {place} has the id of an earlier one")
+            self.note(f"the tool call of {named(place)} has the id of an earlier one")
             input.repeats_id = True
         while not input.echo_id or input.echo_id in self._ids:
             input._stand_in(f"{input.echo_id} {place}")
         self._ids.add(input.echo_id)
         self._open[index] = self.inputs[place] = input
-        self._lack_all = False
+        self._lack_all = self._none_is_empty = False
         lost = self._lost.pop(index, None)
         if lost is not None:
             self.lost_fragments -= lost
@@ -286,7 +288,7 @@ class InputAccumulator(Generic[InputT]):
     def _lose_fragment(self, index: Any) -> None:
         """A fragment is not usable. Every input that it may belong to lacks it now."""
         if type(index) is not int:
-            if not self._lack_all:  # asked for each event of a hostile peer, so not for each input again
+            if not self._lack_all:
                 self._lack_all = bool(self._open or self._empty)
                 for input in (*self._open.values(), *(input for _, input in self._empty)):
                     input._lose(_LOST)
@@ -297,8 +299,10 @@ class InputAccumulator(Generic[InputT]):
             return
         is_known = index in self.places.newest
         lacking = [input for at, input in self._empty if at == index or not is_known]
-        if not is_known:  # its index may be what is wrong: an input without a text may lack all of it
+        if not is_known and not self._none_is_empty:
+            # Its index may be what is wrong: an input without a text may lack all of it.
             lacking += [input for input in self._open.values() if input._is_empty]
+            self._none_is_empty = True
         for input in lacking:
             input._lose(_LOST)
         if lacking and is_known:

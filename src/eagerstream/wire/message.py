@@ -349,7 +349,7 @@ class MessageAssembler(Generic[InputT]):
         """Blocks whose `content_block_stop` never came still stop for those who watch them."""
         left = [block for block in self._open.values() if block.input is None]
         for block in left if not cut else ():
-            self._accumulator.note(f"block {block.index} was never closed")
+            self._accumulator.note(f"{named(block.index)} was never closed")
         self._open = {}
         return [self._stopped(block) for block in left]
 
