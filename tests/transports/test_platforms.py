@@ -399,8 +399,12 @@ async def test_a_beta_that_the_client_has_already(number: int) -> None:
     """Bedrock's client reads the headers of a request only: what a tool needs must be there."""
     beta = "computer-use-2025-01-24"
     computer = {"type": "computer_20250124", "name": "computer", "display_width_px": 800, "display_height_px": 600}
-    async with ReplayServer(WEATHER) as server, CLIENTS[number].client(server) as client:
-        known = client.with_options(default_headers={"anthropic-beta": beta})
+    async with (
+        ReplayServer(WEATHER) as server,
+        CLIENTS[number].client(server) as client,
+        # Closed by itself: some versions of the package give a copy a connection of its own.
+        client.with_options(default_headers={"anthropic-beta": beta}) as known,
+    ):
         async with eagerstream.stream(known, **REQUEST, tools=[computer]) as stream:
             await stream.finish()
         request = server.requests[-1]
