@@ -269,8 +269,10 @@ def _server_faults(turns: Sequence[tuple[str, list[_Block]]]) -> Iterator[str]:
                     yield f"{at}: `{name}` tool use with id `{id}` was found without a corresponding result block"
             continue
         for block in blocks:
-            if block["type"] in _SERVER_CALLS:
-                waiting[block["id"]] = block["name"]
+            if block["type"] != "tool_use" and block["type"].endswith(
+                "_tool_use"
+            ):  # new kinds come from the API itself
+                waiting[str(block.get("id"))] = str(block.get("name"))
             elif _answers_server_call(block) and waiting.pop(str(block.get("tool_use_id")), None) is None:
                 yield (
                     f"{at}: unexpected `tool_use_id` found in `{block['type']}` blocks: {block.get('tool_use_id')}. "

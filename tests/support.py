@@ -426,7 +426,7 @@ REQUEST: dict[str, Any] = {"model": "claude-made-1", "max_tokens": 1024, "messag
 
 # --- the law ----------------------------------------------------------------------------------------------------------
 
-_RESULT_KEYS = {"type", "tool_use_id", "content", "is_error"}
+_RESULT_KEYS = {"type", "tool_use_id", "content", "is_error", "toolset_name"}
 
 
 def check_history(messages: Sequence[Mapping[str, Any]]) -> None:

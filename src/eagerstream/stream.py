@@ -34,6 +34,7 @@ from .wire import (
     PartialJSON,
     WireEvent,
 )
+from .wire.accumulator import check_invalid_key
 from .wire.events import Message
 
 _log = logging.getLogger(__name__)
@@ -111,6 +112,7 @@ def stream(
         UsageError: The client is of the wrong kind, a setting is out of range, or the definition of a tool that is not
             user-defined carries `eager_input_streaming`. At once, before anything is sent.
     """
+    check_invalid_key(invalid_key)
     request = request_parameters(model, max_tokens, tools, parameters, eager=eager)
     request = {"messages": checked_messages(messages), **request}
     events: EventBuffer[StreamEvent] = EventBuffer(
@@ -256,7 +258,10 @@ class MessageStream(EventFeed[StreamEvent]):
 
     @property
     def message(self) -> Message:
-        """The assistant message as far as it has come, as it must be echoed in a history."""
+        """The assistant message as far as it has come, as it must be echoed in a history.
+
+        A call stands in it under its `ToolInput.echo_id`, and so must its result.
+        """
         return self._assembler.message
 
     @property

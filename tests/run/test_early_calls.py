@@ -410,6 +410,29 @@ async def test_finish_before_the_first_event() -> None:
         assert [call.ran for call in await calls.finish()] == [True]
 
 
+async def test_responses_without_a_beginning() -> None:
+    """Nothing of one response counts in the next: neither its stop reason nor its ids."""
+    async with entered(now) as calls:
+        for _ in range(2):
+            feed(calls, *called(0, "now"), *over())
+            assert [call.ran for call in await calls.finish()] == [True]
+        feed(calls, tool_start(0, "now"), block_stop(0))
+        assert [call.ran for call in await calls.finish()] == [False], "its empty input may have been cut off"
+
+
+async def test_a_call_behind_a_repeated_id() -> None:
+    """It is not lost with the one that cannot be told apart."""
+    content: list[dict[str, Any]] = [
+        {"type": "tool_use", "id": id, "name": "now", "input": {}} for id in ("x", "x", "y")
+    ]
+    async with entered(now) as calls:
+        with pytest.raises(ProtocolError, match="two calls have the id"):
+            feed(calls, message_start(content=content, stop_reason="tool_use"))
+        feed(calls, MESSAGE_STOP)
+        assert [(call.id, call.ran) for call in await calls.finish()] == [("x", True), ("y", True)]
+    assert calls.violations == ["the tool call of block 1 has the id of an earlier one"]
+
+
 async def test_an_index_again() -> None:
     """No call is lost if the peer counts its blocks wrongly."""
     async with entered(now) as calls:

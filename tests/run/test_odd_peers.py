@@ -26,7 +26,7 @@ from eagerstream import (
 from eagerstream.progress.recorder import RunRecorder
 from eagerstream.replay import encode_event, http_error, reply, server_tool_use, tool_use
 from eagerstream.run import Run, RunStatus
-from tests.run.serial import DONE, SLOWLY_S, by_hand, call, finished, now, result, results
+from tests.run.serial import DONE, SLOWLY_S, assistant, by_hand, call, finished, now, result, results
 from tests.support import (
     MADE_DIR,
     MESSAGE_STOP,
@@ -209,7 +209,7 @@ async def test_ids_and_names_of_server_calls() -> None:
     search, found, asked, told, odd, code = run.result.messages[1]["content"]
     assert search["id"] == found["tool_use_id"] == code["caller"]["tool_id"]
     assert re.fullmatch("srvtoolu_[a-zA-Z0-9_]+", search["id"])
-    assert "content" not in found, "it has no JSON form"
+    assert found["content"] == [{"type": "x", "score": None}], "an infinity has no JSON form"
     assert (asked["id"], asked["name"], told["tool_use_id"]) == ("mcp-1", "repo.search/v2", "mcp-1")
     assert "caller" not in odd
 
@@ -272,6 +272,44 @@ async def test_a_call_whose_start_is_lost() -> None:
     assert conversation.ended
     assert conversation.result.messages == run.result.messages
     assert ledger.runs == []
+
+
+async def test_a_call_under_another_id_runs_once_when_the_response_begins_anew() -> None:
+    """All in one chunk: what ran stays in the history under its new id, and its request is not repeated."""
+    ledger = Ledger()
+    messages = [USER, assistant(call("call_0", "pay", {})), results(result("call_0", "paid 0"))]
+    body = b"".join(
+        encode_event(event)
+        for event in [message_start(), *payment(0, 1, id="call_0"), message_start(), *payment(0, 1, id="call_9"), *END]
+        if isinstance(event, dict)
+    )
+    run = await finished(LocalAPI([body], [DONE]).transport(), tools=[ledger.pay], messages=messages, restart_delay_s=0)
+    assert ledger.runs == [("call_0", 1)]
+    assert [each.in_history for each in run.result.calls] == [True]
+
+
+@pytest.mark.parametrize("reason", ["", "end_turn", "tool_use"])
+async def test_a_stop_reason_that_is_a_placeholder(reason: str) -> None:
+    """Some gateways fill it in at once. Of a response that is cut behind it, it says nothing."""
+    ledger = Ledger()
+    text_only: list[Piece] = [message_start(stop_reason=reason), block_start(0, "text", text="Once"), block_stop(0)]
+    api = LocalAPI(text_only, [DONE])
+    await finished(api.transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert len(api.exchanges) == 2, "the first one was cut"
+    empty: list[Piece] = [message_start(stop_reason=reason), tool_start(0, "pay"), block_stop(0), Broken()]
+    api = LocalAPI(empty, [DONE])
+    await finished(api.transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert ledger.runs == []
+
+
+async def test_results_of_server_tools_that_are_not_known_here_stay() -> None:
+    """The API may run tools of new kinds tomorrow."""
+    new = [{"type": "foo_tool_use", "id": "srvtoolu_1"}, {"type": "foo_tool_result", "tool_use_id": "srvtoolu_1"}]
+    pieces: list[Piece] = [message_start()]
+    for index, block in enumerate(new):
+        pieces += [{"type": "content_block_start", "index": index, "content_block": block}, block_stop(index)]
+    run = await finished(LocalAPI([*pieces, *whole_call(2, "now"), *END], [DONE]).transport(), tools=[now])
+    assert run.result.messages[1]["content"][:2] == new
 
 
 # --- lost fragments, indexes, inputs ----------------------------------------------------------------------------------
@@ -509,6 +547,21 @@ async def test_before_request_changes_one_request() -> None:
     unknown, known = run.result.calls
     assert unknown.is_error
     assert known.result == result("b", "later")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+async def test_before_request_gives_back_toolsets(*, swapped: bool) -> None:
+    """They have no name, and are told apart by their kinds."""
+    mine = eagerstream.Tool(lambda _: "shown", definition={"type": "computer_toolset_20260801"})
+    server = {"type": "mcp_toolset", "mcp_server_name": "repo"}
+    call_it = [tool_start(0, "screenshot", toolset_name="computer"), input_delta(0, "{}"), block_stop(0)]
+    api = LocalAPI([message_start(), *call_it, *END], [DONE])
+    run = await finished(
+        api.transport(),
+        tools=[server, mine] if swapped else [mine, server],
+        before_request=lambda request, turn: {"tools": request["tools"]},
+    )
+    assert [each.ran for each in run.result.calls] == [True]
 
 
 async def test_before_request_is_asked_once_for_a_request_that_is_sent_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import httpx
@@ -13,6 +14,7 @@ import pytest
 
 import eagerstream
 from eagerstream.replay import ReplayServer, reply, text, tool_use
+from eagerstream.transports import as_transport
 from eagerstream.transports.body import BodyTransport
 from tests.support import REQUEST, anthropic_client, event_line
 
@@ -75,6 +77,13 @@ async def test_what_is_no_body() -> None:
 
     with pytest.raises(eagerstream.ProtocolError, match="neither bytes nor an event"):
         await lines(odd())
+
+    async def nameless() -> AsyncIterator[Any]:
+        yield {}
+
+    with pytest.raises(eagerstream.ProtocolError, match="without a type"):
+        await lines(nameless())
+    assert not isinstance(as_transport(AsyncMock()), BodyTransport), "a client, although mocks can be iterated over"
     with pytest.raises(eagerstream.UsageError, match="HTTP status 529"):
         await lines(httpx.Response(529, content=b""))
     with pytest.raises(eagerstream.ProtocolError, match="not a stream of events"):
@@ -90,3 +99,21 @@ async def test_a_body_that_breaks_off() -> None:
 
     with pytest.raises(eagerstream.StreamInterrupted, match="the peer is gone"):
         await lines(broken())
+
+
+async def test_a_body_that_never_waits_can_be_left() -> None:
+    """Its consumer gets a turn, and leaving ends the reading."""
+    taken = 0
+
+    async def endless() -> AsyncIterator[Any]:
+        nonlocal taken
+        yield {"type": "message_start", "message": {}}
+        while True:
+            taken += 1
+            yield {"type": "ping_of_a_kind"}
+
+    with anyio.fail_after(10):
+        async with eagerstream.stream(endless(), **REQUEST, buffer="wait") as stream:
+            async for _ in stream:
+                break
+    assert taken < 2_000

@@ -486,7 +486,8 @@ def test_an_input_that_lacks_a_fragment_is_invalid(event: WireEvent, *, short: b
     assert told(accumulator, input_delta(0, ', "to": "me"}'), block_stop(0))[-1] == "stop 0 invalid"
     assert tool_input.partial == {}, "nothing behind the loss is shown, and the number has no known end"
     assert tool_input.wrapped == {"INVALID_JSON": '{"amount": 1, "to": "me"}'}
-    assert ToolInput.from_dict(tool_input.to_dict()).error == tool_input.error
+    again = ToolInput.from_dict(tool_input.to_dict())
+    assert (again.error, again.partial, again.raw) == (tool_input.error, tool_input.partial, tool_input.raw)
     assert accumulator.lost_fragments == 0
 
 
@@ -497,8 +498,11 @@ def test_a_fragment_before_its_block_makes_the_input_invalid() -> None:
     assert accumulator.lost_fragments == 1
     assert told(accumulator, tool_start(0), block_stop(0), message_delta("tool_use")) == ["start 0", "stop 0 invalid"]
     assert accumulator.lost_fragments == 0, "it has a call that answers for it"
+    told(accumulator, input_delta(9, "{"), input_delta(0, "{") | {"index": None})
+    assert accumulator.lost_fragments == 2
     told(accumulator, message_start(), tool_start(0), input_delta(0, "{}"), block_stop(0))
     assert accumulator.inputs[0].outcome is Outcome.VALID, "of another message"
+    assert accumulator.lost_fragments == 0
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ class RunStopRecord(_Head):
         turns: Number of complete responses.
         usage: Token counts, as the API names them.
         error: The error that ended the run, if one did.
-        violations: Number of violations of the protocol by the peer.
+        violations: Number of violations of the protocol by the peer. Older records do not have it.
     """
 
     type: Literal["run_stop"]
@@ -244,7 +244,7 @@ class RunStopRecord(_Head):
     turns: int
     usage: dict[str, Any]
     error: Fault | None
-    violations: int
+    violations: NotRequired[int]
 
 
 DeltaRecord: TypeAlias = TextDeltaRecord | ThinkingDeltaRecord | InputDeltaRecord

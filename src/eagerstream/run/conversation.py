@@ -56,9 +56,9 @@ class BeforeRequest(Protocol):
     def __call__(self, request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
         """Return the parameters to change for this request, `{"tool_choice": {"type": "any"}}` for example, or None.
 
-        Each request starts from the parameters of the run. `tools` may be any tools that `run` takes, and definitions
-        from the request, which the tools of the run run; calls of this turn find these. `messages` and `stream` cannot
-        be changed. An exception ends the run with that exception.
+        Each request starts from the parameters of the run. `tools` may contain tools, or definitions from `request`. If
+        a definition has the name of a tool of the run, that tool runs its calls. `messages` and `stream` cannot be
+        changed. An exception ends the run with that exception.
 
         Args:
             request: The body that would be sent, `messages` included. Do not change it.
@@ -183,7 +183,7 @@ class Conversation:
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """The model of the run; `before_request` may ask another one."""
         return str(self._parameters["model"])
 
     @property
@@ -259,8 +259,8 @@ class Conversation:
         if not isinstance(tools, Sequence):
             return tools  # refused by `toolbox_of`, with a reason
         definitions = self._parameters.get("tools", ())
-        own = {each.get("name"): tool for each, tool in zip(definitions, self._tools, strict=True)}
-        return [own.get(tool.get("name"), tool) if isinstance(tool, Mapping) else tool for tool in tools]
+        own = {_key(each): tool for each, tool in zip(definitions, self._tools, strict=True)}
+        return [own.get(_key(tool), tool) if isinstance(tool, Mapping) else tool for tool in tools]
 
     def take(self, stream: MessageStream) -> Turn:
         """The turn that a whole reply makes, for those who drive the conversation by hand.
@@ -482,6 +482,11 @@ class Conversation:
 _OPTIONS_OF_STREAM: Final = frozenset(
     {"buffer", "clock", "eager_fallback", "invalid_key", "parser", "min_interval_s", "min_chars"}
 )
+
+
+def _key(definition: Mapping[str, Any]) -> tuple[str, ...]:
+    """The name of a tool; toolsets have none, and are known by their kind and their server."""
+    return tuple(str(definition.get(field)) for field in ("name", "type", "mcp_server_name"))
 
 
 def _check_count(name: str, count: object, *, least: int) -> None:

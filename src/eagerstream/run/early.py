@@ -29,6 +29,7 @@ from ..wire import (
     ParserFactory,
     PartialJSON,
 )
+from ..wire.accumulator import check_invalid_key
 from ..wire.decoding import to_wire_event
 from ..wire.events import InputEvent
 from .callable_tools import callable_tools
@@ -85,6 +86,7 @@ class EarlyCalls:
         on_progress: Callable[[ToolCall, Any], object] = _tell_nobody,
         on_stop: Callable[[ToolCall], object] = _tell_nobody,
     ) -> None:
+        check_invalid_key(invalid_key)
         self.tools, self._executor = callable_tools(
             tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
         )
@@ -100,6 +102,7 @@ class EarlyCalls:
         self._by_id: dict[str, ToolCall] = {}
         self._stopped: set[ToolCall] = set()  # whose end was told
         self._doubles: set[GrowingInput] = set()  # their id is another's, and the error was raised
+        self._told_violations = 0
         self._number = 0
         self._has_begun = False
         self._turn: Turn
@@ -132,6 +135,11 @@ class EarlyCalls:
     def calls(self) -> list[ToolCall]:
         """The calls of the reply under way, or of the last one; in the order of their blocks once it has ended."""
         return self._turn.calls
+
+    @property
+    def violations(self) -> Sequence[str]:
+        """The violations of the protocol by the peer, in words that quote no model; the first 100."""
+        return self._accumulator.violations
 
     def get(self, id: str) -> ToolCall | None:
         """The call of that id; None where there is none. Those of earlier replies are kept while they run.
@@ -175,15 +183,11 @@ class EarlyCalls:
             match event:
                 case {"type": "message_start"} if not is_first or self._has_ended:
                     return self._begin_reply(event)
-                case {"type": "message_start", "message": {"stop_reason": str(reason)}} | {
-                    "type": "message_delta",
-                    "delta": {"stop_reason": str(reason)},
-                }:
-                    self._accumulator.stop_reason = reason
                 case {"type": "message_stop"}:
                     return self._end_reply()
                 case {"type": "content_block_start"} if self._has_ended:
                     self._begin_turn()  # of a peer that tells no beginning
+                    self._accumulator.feed({"type": "message_start"})
                 case _:
                     pass
         return self._take(self._accumulator.feed(event))
@@ -231,7 +235,10 @@ class EarlyCalls:
         return events + self._take(self._accumulator.feed(event))
 
     def _end_reply(self, *, broken: bool = False) -> list[InputEvent[GrowingInput]]:
-        events = self._take(self._accumulator.close())
+        events = self._take(self._accumulator.close(cut=broken))
+        if self._accumulator.violation_count > self._told_violations:
+            self._told_violations = self._accumulator.violation_count
+            _log.warning("a response broke the protocol: %s", self._accumulator.violations[-1])
         if not self._has_ended:
             ending = ending_of(self._accumulator.stop_reason, on_truncated="report", forbids_retry=True)
             self._end(BROKEN_OFF if broken else ending)
@@ -251,18 +258,27 @@ class EarlyCalls:
                 self._tell_stop(call)  # of what never began
 
     def _take(self, events: list[InputEvent[GrowingInput]]) -> list[InputEvent[GrowingInput]]:
+        failure: ProtocolError | None = None
         for event in events:
-            match event:
-                case InputStart(input=input) if input.kind == "tool_use":
-                    self._start(self._starts.begin(input))
-                case InputDelta(input=input) if self._starts.asks_guards:
-                    self._starts.ask_guard(input)
-                case InputStop(input=input) if input.kind == "tool_use":
-                    self._starts.ask_guard(input)
-                    self._start(self._starts.end(input))
-                case _:
-                    pass
+            try:
+                self._take_one(event)
+            except ProtocolError as error:  # raised once the other calls have begun
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return events
+
+    def _take_one(self, event: InputEvent[GrowingInput]) -> None:
+        match event:
+            case InputStart(input=input) if input.kind == "tool_use":
+                self._start(self._starts.begin(input))
+            case InputDelta(input=input) if self._starts.asks_guards:
+                self._starts.ask_guard(input)
+            case InputStop(input=input) if input.kind == "tool_use":
+                self._starts.ask_guard(input)
+                self._start(self._starts.end(input))
+            case _:
+                pass
 
     def _add(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
         # The history is the framework's. It echoes id and name as they came, so no stand-in can help.

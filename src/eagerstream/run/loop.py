@@ -192,6 +192,7 @@ class Run(EventFeed[RunEvent]):
         self._marks = marks
         self._violations: list[str] = []
         self._violation_count = 0
+        self._reading: IncomingReply | None = None  # whose violations are not among them yet
         self._turn: Turn | None = None
         self._reply: IncomingReply | None = None
         self._pause: anyio.CancelScope | None = None  # before a request is sent again
@@ -224,7 +225,8 @@ class Run(EventFeed[RunEvent]):
     @property
     def violations(self) -> Sequence[str]:
         """The violations of the protocol by the peer so far, in words that quote no model; the first 1,000."""
-        return self._violations
+        under_way = self._reading.violations if self._reading is not None else ()
+        return [*self._violations, *under_way][:_MAX_VIOLATIONS]
 
     @property
     def eager(self) -> EagerForm | None:
@@ -313,9 +315,11 @@ class Run(EventFeed[RunEvent]):
             clock=self._marks.clock,
         )
         self._marks.begin(turn.number, reply.marks)
+        self._reading = reply
         try:
             error = await reply.read(self._transport, request)
         finally:
+            self._reading = None
             self._violations += reply.violations[: _MAX_VIOLATIONS - len(self._violations)]
             self._violation_count += reply.violation_count
         delay_s = 0.0

@@ -106,7 +106,7 @@ class IncomingReply:
     @property
     def message(self) -> Message:
         """The assistant message as far as it has come and counts."""
-        return self._assembler.message if self._voided is None else self._voided
+        return self._assembler.message if self._voided is None else self._assembler.voided or self._voided
 
     @property
     def violations(self) -> list[str]:

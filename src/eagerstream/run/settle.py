@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from ..tools.call import ToolCall
+from ..tools.content import to_json
 from ..tools.results import CANCELLED, NOT_RUN
 from ..wire import Outcome, encodable
 from ..wire.accumulator import TOOL_BLOCKS
@@ -97,10 +99,11 @@ def _without_orphans(content: Sequence[Block], server_calls: Collection[str]) ->
     known = {*server_calls}
     kept: list[Block] = []
     for block in content:
-        if block.get("type") in SERVER_CALLS:
-            if not block["name"]:
-                continue
-            known.add(block["id"])
+        kind = block.get("type")
+        if kind in SERVER_CALLS and not block["name"]:
+            continue
+        if isinstance(kind, str) and kind.endswith("_tool_use"):  # of kinds that are not known here, too
+            known.add(str(block.get("id")))
         if not is_server_result(block.get("type")) or block.get("tool_use_id") in known:
             kept.append(block)
     return kept
@@ -158,12 +161,23 @@ def _mended(block: Block) -> Block | None:
     if kind in ("text", "thinking") and not isinstance(block.get(kind), str):
         return None
     if kind not in TOOL_BLOCKS and not has_json_form(block):
-        block = {name: value for name, value in block.items() if has_json_form(value)}
+        block = {name: _with_json_form(value) for name, value in block.items()}
     if "cache_control" in block:  # marks are ours to make, and the API allows four
         block = {name: value for name, value in block.items() if name != "cache_control"}
     if kind == "thinking" and not isinstance(block.get("signature"), str):
         return {**block, "signature": ""}
     return block
+
+
+def _with_json_form(value: Any) -> Any:
+    """The value with null in place of infinities, or null if it has no JSON form even so."""
+    if has_json_form(value):
+        return value
+    try:
+        plain = to_json(value)
+    except TypeError:
+        return None
+    return plain if has_json_form(plain) else None
 
 
 def without_result(content: Sequence[Block]) -> set[object]:

@@ -115,7 +115,7 @@ class ToolCall:
 
     @property
     def id(self) -> str:
-        """The API's id of the call; unique in a run, and so its idempotency key."""
+        """The API's id of the call, and so its idempotency key; a gateway may give it again in another response."""
         return self.input.id
 
     @property

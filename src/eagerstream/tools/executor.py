@@ -33,8 +33,9 @@ class Executor(Protocol):
 
     It is given every call whose input is finished, valid or not, and those of streaming tools when their input begins.
     It sees to it that each is answered: it tells the call when its tool starts (`call.start()`), how far it is
-    (`call.progress(...)`), and how it ended (`call.answer`, `fail`, `refuse` or `refuse_invalid`). `call.id` is unique,
-    and is the key by which a remote side can tell a call that it has seen.
+    (`call.progress(...)`), and how it ended (`call.answer`, `fail`, `refuse` or `refuse_invalid`).
+    `call.input.echo_id` is unique in a conversation: by it, a remote side can tell a call that it has seen. `call.id`
+    is the peer's, and may come again in another response.
 
     What a tool's options say of its running (`approve`, `group`, `timeout_s`, how many run at once) is the executor's
     to keep. One that asks for approval says so by an attribute `asks_approval = True`; others are refused tools that

@@ -28,7 +28,8 @@ def as_transport(client: Any) -> Transport:
         return PlaybackTransport(client)
     if isinstance(client, Transport):
         return client
-    if is_body(client):
+    is_client = hasattr(getattr(client, "messages", None), "with_streaming_response")
+    if not is_client and is_body(client):
         return BodyTransport(client)
     from .anthropic import AnthropicTransport
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
+
+import anyio.lowlevel
 
 from ..errors import ProtocolError, UsageError
 from ..limits import Limits
@@ -12,6 +14,8 @@ from ..wire import FragmentDecoder, InputFragment, WireEvent
 from ..wire.decoding import to_wire_event
 from .base import Reply, RequestBody, StreamedReply, Transport, streamed, unwind
 from .failures import interruption, raise_as
+
+_ITEMS_IN_ONE_GO: Final = 32
 
 
 def is_body(source: object) -> TypeGuard[AsyncIterable[Any]]:
@@ -24,7 +28,8 @@ class BodyTransport(Transport):
 
     Args:
         source: An async iterable of `bytes` in any pieces, a streaming response of httpx or httpx2, or an async
-            iterable of events: mappings, or those of the anthropic package (`AsyncStream`). Closing it is left to you.
+            iterable of events: mappings, or those of the anthropic package (`AsyncStream`). A response is yours to
+            close; an iterator that was not read to its end is closed here.
     """
 
     def __init__(self, source: AsyncIterable[Any]) -> None:
@@ -65,12 +70,14 @@ class _Items:
         self._items = items
         self._limits = limits
         self._bytes: StreamedReply | None = None
+        self._in_a_row = 0
 
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
         """See `Reply.receive`."""
         if self._bytes is not None:
             return await self._bytes.receive()
         try:
+            await self._pause()
             item = await anext(self._items, None)
         except Exception as error:
             raise_as(interruption(error, None), error)
@@ -78,16 +85,26 @@ class _Items:
             return None
         if not isinstance(item, bytes | bytearray | memoryview):
             try:
-                return [dict(to_wire_event(item))]
+                event = dict(to_wire_event(item))
             except UsageError as error:
                 raise ProtocolError("an item of the body is neither bytes nor an event") from error
+            if not isinstance(event.get("type"), str):
+                raise ProtocolError("an item of the body is an event without a type")
+            return [event]
         self._bytes = StreamedReply(
-            _followed(bytes(item), self._items), request_id=None, limits=self._limits, decoder=FragmentDecoder
+            self._chunks(bytes(item)), request_id=None, limits=self._limits, decoder=FragmentDecoder
         )
         return await self._bytes.receive()
 
+    async def _pause(self) -> None:
+        """Give others their turn, and see a cancellation: the items may come without any wait."""
+        self._in_a_row += 1
+        if self._in_a_row == _ITEMS_IN_ONE_GO:
+            self._in_a_row = 0
+            await anyio.lowlevel.checkpoint()
 
-async def _followed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for item in rest:
-        yield bytes(item)
+    async def _chunks(self, first: bytes) -> AsyncIterator[bytes]:
+        yield first
+        async for item in self._items:
+            await self._pause()
+            yield bytes(item)

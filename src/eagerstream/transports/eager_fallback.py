@@ -155,6 +155,8 @@ class EagerFallback(Transport):
         Bedrock's client looks at the headers of the request only.
         """
         tools, defaults = request.get("tools") or (), self._transport.default_betas
+        if any(map(forbids_legacy_beta, tools)) and LEGACY_BETA in betas_of(request, defaults):
+            raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside a toolset, and no tool needs it")
         needed = [beta for tool in tools for beta in accepted_betas(tool) if beta in defaults]
         betas = [*needed, *betas_for(tools, betas_of(request, defaults))]
         return with_betas(request, betas, defaults) if {*betas} - {*betas_of(request, ())} else request

@@ -127,12 +127,14 @@ class InputAccumulator(Generic[InputT]):
         self._input_type = input_type
         self._invalid_key = invalid_key
         self._open: dict[int, InputT] = {}  # by the index of the peer
-        self._empty: list[tuple[int, InputT]] = []  # closed without any text: settled by what comes next
+        self._empty: dict[int, InputT] = {}  # closed without any text: settled by what comes next
         self._count = 0
         # What a lost fragment does to all open inputs is done once, not for each event of a hostile peer.
         self._lack_all = False  # each of them is known to lack a fragment
         self._none_is_empty = False  # each of them has a text, or lacks a fragment
         self._ids: set[str] = set()
+        self.has_placeholder = False  # the stop reason came with the start of the message, which has gone on since
+        self._reason_is_early = False
         self._lost: dict[int, int] = {}  # by the index of the peer: how many of them wait for the start of their block
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[InputT]]:
@@ -186,7 +188,8 @@ class InputAccumulator(Generic[InputT]):
             stop_reason: The reason why the message stopped, if its events did not say so.
             cut: The message did not come to its end, so an open block is no violation of the peer.
         """
-        events = self._settle_empty(whole=(stop_reason or self.stop_reason) in _ENDED_BY_THE_MODEL)
+        reason = None if cut and self.has_placeholder else stop_reason or self.stop_reason
+        events = self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
         for input in self._open.values():
             if not cut:
                 self.note(f"{named(input.index)} was never closed")
@@ -206,6 +209,9 @@ class InputAccumulator(Generic[InputT]):
         self.stop_reason = None
         self._ids.clear()
         self._lost.clear()
+        self.lost_fragments = 0
+        self._lack_all = self._none_is_empty = False
+        self._reason_is_early = self.has_placeholder = False
         self._count = 0
         for index, block in enumerate(content):
             if not isinstance(block, Mapping):
@@ -216,13 +222,17 @@ class InputAccumulator(Generic[InputT]):
             if block.get("type") in TOOL_BLOCKS:
                 events += self._start(index, place, block)
                 events += self._feed_stop({"index": index})
-        return events + self._take_reason(message.get("stop_reason"))
+        reason = message.get("stop_reason")
+        events += self._take_reason(reason)
+        self._reason_is_early = isinstance(reason, str)  # not asked of the attribute, which mypyc takes for None here
+        return events
 
     def _take_reason(self, reason: object) -> list[InputEvent[InputT]]:
         """The message tells why it stopped, or says nothing yet."""
         if reason is None:
             return []
         self.stop_reason = reason if isinstance(reason, str) else None
+        self._reason_is_early = self.has_placeholder = False
         return self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
 
     def _feed_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
@@ -232,6 +242,7 @@ class InputAccumulator(Generic[InputT]):
             self.note("content_block_start without an index and a block")
             return self._settle_empty(whole=True)
         check_block_count(self._count + 1, self._limits)
+        self.has_placeholder = self._reason_is_early
         events = self._settle_empty(whole=True)
         if index in self._open:
             self.note(f"{named(index)} started again before it was closed")
@@ -290,7 +301,7 @@ class InputAccumulator(Generic[InputT]):
         if type(index) is not int:
             if not self._lack_all:
                 self._lack_all = bool(self._open or self._empty)
-                for input in (*self._open.values(), *(input for _, input in self._empty)):
+                for input in (*self._open.values(), *self._empty.values()):
                     input._lose(_LOST)
             self.lost_fragments += not self._lack_all
             return
@@ -298,15 +309,15 @@ class InputAccumulator(Generic[InputT]):
             self._open[index]._lose(_LOST)
             return
         is_known = index in self.places.newest
-        lacking = [input for at, input in self._empty if at == index or not is_known]
+        if is_known and index in self._empty:
+            self._empty[index]._lose(_LOST)
+            return
         if not is_known and not self._none_is_empty:
             # Its index may be what is wrong: an input without a text may lack all of it.
-            lacking += [input for input in self._open.values() if input._is_empty]
             self._none_is_empty = True
-        for input in lacking:
-            input._lose(_LOST)
-        if lacking and is_known:
-            return
+            for input in (*self._open.values(), *self._empty.values()):
+                if input._is_empty:
+                    input._lose(_LOST)
         self.lost_fragments += not is_known  # of a block that has started, no start is missing
         if index in self._lost or len(self._lost) < self._limits.max_blocks:
             self._lost[index] = self._lost.get(index, 0) + (not is_known)
@@ -341,7 +352,10 @@ class InputAccumulator(Generic[InputT]):
                 input = inputs[index]
             except (KeyError, TypeError):
                 return event
-            if fragment:
+            if not fragment:
+                if type(fragment) is not str:
+                    return event
+            else:
                 # What `_append` does; the call would cost a fifteenth of all that is done for an event.
                 input._tail.append(fragment)
                 input._chars += len(fragment)
@@ -358,12 +372,12 @@ class InputAccumulator(Generic[InputT]):
             return []
         if not input._is_empty:
             return [self._settle(input, whole=True)]
-        self._empty.append((index, input))
+        self._empty[index] = input
         return []
 
     def _settle_empty(self, *, whole: bool) -> list[InputEvent[InputT]]:
-        empty, self._empty = self._empty, []
-        return [self._settle(input, whole=whole) for _, input in empty]
+        empty, self._empty = self._empty, {}
+        return [self._settle(input, whole=whole) for input in empty.values()]
 
     def _settle(self, input: InputT, *, whole: bool) -> InputEvent[InputT]:
         input._settle(whole=whole)

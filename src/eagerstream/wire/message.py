@@ -127,6 +127,8 @@ class MessageAssembler(Generic[InputT]):
         self._fields: Message = {}
         self._usage: dict[str, Any] = {}
         self._blocks: list[_OpenBlock] = []
+        self._voided: Message | None = None
+        self._voided_blocks: list[_OpenBlock] = []
         self._open: dict[int, _OpenBlock] = {}
         self._server_calls: dict[str, _OpenBlock] = {}  # of the message under way, by id
         self._messages = messages
@@ -167,6 +169,13 @@ class MessageAssembler(Generic[InputT]):
             message["usage"] = dict(self._usage)
         return message
 
+    @property
+    def voided(self) -> Message | None:
+        """The message that the last `message_start` voided, with the ids that its calls have now; None if none."""
+        for block in self._voided_blocks:
+            block.assembled()
+        return self._voided
+
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[MessageEvent[InputT]]:
         """What one wire event means: usually one event of ours; several where it also settles an earlier input.
 
@@ -205,7 +214,8 @@ class MessageAssembler(Generic[InputT]):
         Args:
             cleanly: The peer ended the body; False where the connection was lost, or the reading given up.
         """
-        if cleanly and self.state is MessageState.OPEN and self.stop_reason is not None and not self._open:
+        has_ended = self.stop_reason is not None and not self._accumulator.has_placeholder and not self._open
+        if cleanly and self.state is MessageState.OPEN and has_ended:
             return self._stop()
         inputs = self._accumulator.close(self.stop_reason, cut=True)
         events: list[MessageEvent[InputT]] = [*inputs, *self._close_blocks(cut=True)]
@@ -224,6 +234,7 @@ class MessageAssembler(Generic[InputT]):
         voided = self.message if self.state is MessageState.OPEN else None
         self._fields = fields
         self._usage = dict(usage) if isinstance(usage, Mapping) else {}
+        self._voided, self._voided_blocks = voided, self._blocks
         self._blocks = []
         self._server_calls = {}
         events.append(MessageStart(self.message, voided))

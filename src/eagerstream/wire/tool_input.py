@@ -280,7 +280,7 @@ class ToolInput:
         """The input that `to_dict` told of.
 
         Raises:
-            KeyError, ValueError: It is none.
+            KeyError, ValueError, TypeError: It is none.
         """
         room = len(plain["raw"]) + 1  # no less than there was: the outcome is known
         # One that came whole has no text, and the depth that it may have everywhere.
@@ -289,10 +289,14 @@ class ToolInput:
         key = plain.get("invalid_key", INVALID_JSON)
         input = cls(plain["index"], plain["block"], parser=PartialJSON(limits=limits), limits=limits, invalid_key=key)
         input.echo_id = plain.get("echo_id", input.echo_id)
+        text = plain["raw"]
         if plain.get("damage") is not None:
-            input._damage = input._fault = ParseFault(*plain["damage"])
-        if plain["raw"]:
-            input._append(plain["raw"])
+            fault = ParseFault(*plain["damage"])
+            input._append(text[: fault.offset_chars])  # what came before the loss still shows
+            input._lose(fault.message)
+            text = text[fault.offset_chars :]
+        if text:
+            input._append(text)
         if plain["outcome"] is not None:
             outcome = Outcome(plain["outcome"])
             input._settle(whole=outcome is not Outcome.INCOMPLETE)

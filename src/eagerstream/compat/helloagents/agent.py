@@ -222,7 +222,7 @@ class Agent:
         if result.status not in (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE):
             _log.warning("a run of the agent %s ended with status %s", self.name, result.status.value)
         self.add_message(Message(input_text, "user"))
-        if answer:  # the API takes no empty text
+        if answer.strip():  # the API takes no text without a word
             self.add_message(Message(answer, "assistant"))
         return answer
 
