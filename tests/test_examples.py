@@ -101,7 +101,7 @@ def test_make_file_begins_inside_its_input(tmp_path: Path) -> None:
 def test_make_file_removes_what_was_cut(tmp_path: Path) -> None:
     """A reply that is cut inside a line leaves no half poem behind, and the model is told."""
     whole = '{"filename": "poem.txt", "lines_of_text": ["The harbour keeps its hours,", "a bell s'
-    cut = reply(tool_use("make_file", whole, closed=False), stop_reason="max_tokens")
+    cut = reply(tool_use("make_file", whole), stop_reason="max_tokens")
     scenario = Scenario(cut, timing=Timing(tokens_per_second=50))
     output, _ = run_example("make_file.py", scenario, tmp_path)
     assert "removed poem.txt again after 1 lines" in output
@@ -141,7 +141,7 @@ def test_get_weather_says_what_is_wrong_with_an_input(tmp_path: Path) -> None:
 def test_accumulate_yourself(tmp_path: Path) -> None:
     """The accumulator alone, fed with the event objects of the synchronous client."""
     output, _ = run_example("accumulate_yourself.py", Scenario(reply(MAKE_FILE)), tmp_path)
-    assert output.index("will write poem.txt") < output.index("Outcome.VALID")
+    assert output.index("will write poem.txt") < output.index("valid")
     assert str(POEM) in output
 
 
@@ -161,7 +161,7 @@ def test_step_by_step(tmp_path: Path) -> None:
     (tmp_path / "poem.txt").touch()
     calls = reply(tool_use("list_files", {"pattern": "*.txt"}), tool_use("list_files", {}))
     output, bodies = run_example("step_by_step.py", Scenario(calls, reply(text("One."))), tmp_path, typed="y\nn\n")
-    assert "RunStatus.COMPLETED" in output
+    assert "completed" in output
     allowed, refused = bodies[1]["messages"][-1]["content"]  # type: ignore[index]
     assert allowed["content"] == '["poem.txt"]'
     assert refused["is_error"] is True
@@ -174,7 +174,7 @@ def test_coding_agent(tmp_path: Path) -> None:
     assert bodies == []
     growing = re.findall(r"words\.py: ([0-9]+) lines on disk, still being written", output)
     assert len(set(growing)) > 2
-    assert output.index("FAILED (failures=1)") < output.index("OK") < output.index("RunStatus.COMPLETED, 10 turns")
+    assert output.index("FAILED (failures=1)") < output.index("OK") < output.index("completed, 10 turns")
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_coding_agent_with_a_task(tmp_path: Path) -> None:
 def test_use_computer(tmp_path: Path) -> None:
     """A page in Chromium, on a server of its own; what the model sees is kept."""
     output, _ = run_example("use_computer.py", Scenario(reply(text("Not asked."))), tmp_path)
-    assert "RunStatus.COMPLETED" in output
+    assert "completed" in output
     assert sorted(path.name for path in tmp_path.glob("*.png")) == [f"screenshot-{number}.png" for number in (1, 2, 3)]
 
 
@@ -239,7 +239,7 @@ def test_resume_after_ctrl_c(tmp_path: Path) -> None:
             time.sleep(0.5)  # for what came before the silence to be read; the outcome is the same without it
             program.send_signal(signal.SIGINT)
             output, _ = program.communicate(timeout=50)
-        assert "RunStatus.CANCELLED" in output
+        assert "cancelled" in output
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=50, check=False)
         bodies = [request.body for request in server.requests]
     assert (done.returncode, done.stderr) == (0, "")
@@ -285,7 +285,7 @@ def test_every_platform(platform: Platform, tmp_path: Path) -> None:
     output, bodies = run_example("every_platform.py", scenario, tmp_path, platform, "claude-made-1")
     assert "get_weather {'city': 'Vie" in output
     assert "get_weather {'city': 'Lima'}" in output
-    assert "COMPLETED" in output
+    assert "completed" in output
     assert len(bodies) == 2
 
 

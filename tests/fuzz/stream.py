@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -131,13 +132,21 @@ def _unmerged(events: Sequence[Any]) -> list[tuple[Any, ...]]:
     """The events written down, deltas put together as far as nothing but deltas comes between them."""
     lines: list[tuple[Any, ...]] = []
     texts: dict[tuple[Any, ...], list[str]] = {}
+    counts: Counter[tuple[Any, ...]] = Counter()  # of the tokens of thinking
+
+    def joined() -> list[tuple[Any, ...]]:
+        return sorted((*key, "".join(pieces), counts[key]) for key, pieces in texts.items())
+
     for event in events:
         match event:
             case InputDelta() | TextDelta() | ThinkingDelta():
-                *key, text = event_line(event)
-                texts.setdefault(tuple(key), []).append(text)
+                name, index, text, *tokens = event_line(event)
+                key = (name, index)
+                texts.setdefault(key, []).append(text)
+                counts[key] += sum(count for count in tokens if count is not None)
             case _:
-                lines += sorted((*key, "".join(pieces)) for key, pieces in texts.items())
+                lines += joined()
                 texts.clear()
+                counts.clear()
                 lines.append(event_line(event))
-    return lines + sorted((*key, "".join(pieces)) for key, pieces in texts.items())
+    return lines + joined()

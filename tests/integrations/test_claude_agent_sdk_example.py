@@ -26,7 +26,7 @@ def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output, _ = run_example("claude_agent_sdk_progress.py", scenario, tmp_path)
     lines = output.splitlines()
     assert [line for line in lines if line in POEM] == POEM
-    assert lines.index(POEM[0]) < lines.index("--- mcp__eagerstream__make_file: Outcome.VALID")
+    assert lines.index(POEM[0]) < lines.index("--- mcp__eagerstream__make_file: valid")
     assert lines[-1] == "Done."
     assert (tmp_path / "poem.txt").read_text().splitlines() == POEM
 

@@ -28,6 +28,6 @@ def test_remote_tools(tmp_path: Path) -> None:
         (told,) = server.requests[1].body["messages"][2]["content"]
     assert (done.returncode, done.stderr) == (0, "")
     assert told["content"] == f"3 lines, {hashlib.sha256(''.join(HAIKU).encode()).hexdigest()[:8]}"
-    assert "RunStatus.COMPLETED" in done.stdout
+    assert "completed" in done.stdout
     assert "Signed." in done.stdout
     assert "[line 1]" in done.stdout
