@@ -150,10 +150,11 @@ def converse_all(
         connect: Makes the client, for a server.
     """
     numbered = dict(enumerate(schedules))
+    gc.collect()  # what a test before this one left does not count
     files = _open_files()
     reports = anyio.run(_converse_all, numbered, connect, backend=backend)
     gc.collect()
-    assert _open_files() == files, "a socket or a file is left"
+    assert _open_files() <= files, "a socket or a file is left"
     return reports
 
 
