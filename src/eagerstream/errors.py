@@ -111,9 +111,9 @@ class APIError(EagerStreamError):
         details: Mapping[str, Any] | None = None,
     ) -> None:
         # Here, where something has gone wrong: compiling its patterns takes as long as loading the parsers.
-        from .redaction import redact, redact_text, without_middle
+        from .redaction import redact, redact_excerpt
 
-        self.reason = without_middle(redact_text(reason), _MAX_REASON_CHARS)
+        self.reason = redact_excerpt(reason, _MAX_REASON_CHARS)
         super().__init__(self.reason)
         self.hint = hint
         self.status_code = status_code

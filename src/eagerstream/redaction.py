@@ -17,12 +17,15 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from ._support.inspecting import head
+
 REDACTED: Final = "[redacted]"
 """What stands in the place of a secret."""
 
 _MAX_DEPTH: Final = 100
 _MAX_PASSES: Final = 8
 _MAX_NAME_CHARS: Final = 128
+_OVERLAP_CHARS: Final = 512
 
 # --- secrets by their form --------------------------------------------------------------------------------------------
 
@@ -212,6 +215,20 @@ def _masked(text: str, spans: list[SecretSpan], *, keep_length: bool) -> str:
         parts += (text[at:start], fill * (end - start) if keep_length else REDACTED)
         at = end
     return "".join((*parts, text[at:]))
+
+
+def redact_excerpt(text: str, max_chars: int) -> str:
+    """Return the beginning of `text` without secrets, for logs and errors; no more than that, and a bit, is inspected.
+
+    Args:
+        text: Of a peer, of any length.
+        max_chars: Of the text; a notice with the number of characters left out comes on top.
+    """
+    if len(text) <= max_chars:
+        return redact_text(text)
+    # With some characters more, the rules see as much of a secret at the cut as they need to know it.
+    kept = redact_text(head(text, max_chars + _OVERLAP_CHARS))[:max_chars]
+    return f"{kept}... ({len(text) - max_chars:,} characters left out)"
 
 
 def without_middle(text: str, max_chars: int) -> str:

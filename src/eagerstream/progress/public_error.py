@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import errors
-from ..redaction import redact_text, without_middle
+from ..redaction import redact_excerpt
 from .record import Fault
 
 
@@ -11,5 +11,5 @@ def public_error(error: Fault) -> Fault:
     """An error for the client: our own in their words, without secrets; of any other only what it is."""
     known = getattr(errors, error["type"], None)
     if isinstance(known, type) and issubclass(known, errors.EagerStreamError):
-        return {"type": error["type"], "text": without_middle(redact_text(error["text"]), 2_000)}
+        return {"type": error["type"], "text": redact_excerpt(error["text"], 2_000)}
     return {"type": error["type"], "text": "The run failed."}

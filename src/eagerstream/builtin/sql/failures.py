@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from ...redaction import redact_text, without_middle
+from ...redaction import redact_excerpt
 from ...tools import ToolErrorCode
 
 _MAX_ERROR_CHARS: Final = 1_000
@@ -37,4 +37,4 @@ def code_of(error: Exception) -> str:
 def words_of(error: Exception) -> str:
     """What the database says, for the model: a driver's own message, without what SQLAlchemy adds to it."""
     message = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
-    return without_middle(redact_text(message), _MAX_ERROR_CHARS)
+    return redact_excerpt(message, _MAX_ERROR_CHARS)

@@ -13,7 +13,7 @@ import anyio
 
 from ...errors import EagerStreamError, MissingExtraError, UsageError
 from ...observing import FeedEnd
-from ...redaction import redact_text, without_middle
+from ...redaction import redact_excerpt
 from ...run import Run
 from ..hub import Hub
 from ..public_error import public_error
@@ -98,7 +98,7 @@ def gateway_app(
         except TimeoutError:
             return refuse(408, "the body did not come")
         except UsageError as error:
-            return refuse(400, without_middle(redact_text(str(error)), _MAX_REASON_CHARS))
+            return refuse(400, redact_excerpt(str(error), _MAX_REASON_CHARS))
 
     async def post(request: Request) -> _Answer:
         async def converse(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,0 +1,46 @@
+"""Look at no more of a peer's text or JSON than a bound, before anything slower looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+MAX_SCHEMA_CHARS: Final = 100_000
+MAX_SCHEMA_DEPTH: Final = 64
+
+
+class TooMuchError(ValueError):
+    """A value is larger, or deeper, than the bound; the text says which."""
+
+
+def head(text: str, max_chars: int) -> str:
+    """Return the part of a text that is inspected: its first `max_chars` characters."""
+    return text if len(text) <= max_chars else text[:max_chars]
+
+
+def check_size(value: Any, *, max_chars: int, max_depth: int) -> None:
+    """Check how large a value of JSON is, without recursion, and stop at the bound.
+
+    Every scalar and every container counts as one character, and texts and keys by their length. So the count is at
+    most that of its JSON text, and the time is linear in the bound, whatever the value is.
+
+    Raises:
+        TooMuchError: There are more characters, or containers are deeper inside one another.
+    """
+    left = max_chars
+    pending: list[tuple[Any, int]] = [(value, 1)]
+    while pending:
+        item, depth = pending.pop()
+        left -= 1 + (len(item) if isinstance(item, str | Mapping | list | tuple) else 0)
+        if left < 0:
+            raise TooMuchError(f"it has more than {max_chars:,} characters")
+        if isinstance(item, Mapping):
+            left -= sum(len(key) for key in item if isinstance(key, str))
+            inner: Any = item.values()
+        elif isinstance(item, list | tuple):
+            inner = item
+        else:
+            continue
+        if depth > max_depth:
+            raise TooMuchError(f"it has more than {max_depth} containers inside one another")
+        pending.extend((part, depth + 1) for part in inner)
