@@ -20,6 +20,7 @@ import pytest
 from anthropic import Anthropic, AsyncAnthropic
 
 import eagerstream
+from eagerstream import redaction
 from eagerstream.errors import APIError, InputInterrupted, LimitError, ProtocolError, StreamInterrupted, UsageError
 from eagerstream.growing import GrowingInput
 from eagerstream.limits import Limits
@@ -1113,6 +1114,54 @@ async def test_text_is_progress() -> None:
     async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
         await stream.finish()
     assert stream.message["content"][0]["text"] == "word " * 30
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "what", [{"type": "tomorrow"}, text_delta(0, ""), message_delta(None)], ids=["new", "text", "end"]
+)
+async def test_a_reply_that_drips(what: Any) -> None:
+    """Something comes all the time, and it never ends: the time of a reply as a whole has a bound, too."""
+    drops: list[Piece] = [piece for _ in range(1_000) for piece in (what, 0.01)]
+    api = LocalAPI([message_start(), block_start(0, "text", text=""), *drops])
+    limits = Limits(idle_timeout_s=5, progress_timeout_s=5, max_reply_s=0.3)
+    with anyio.fail_after(5), pytest.raises(eagerstream.LimitError, match="max_reply_s"):
+        async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
+            await stream.finish()
+    assert api.exchanges[0].closed
+
+
+@pytest.mark.anyio
+async def test_a_slow_consumer_of_a_short_reply() -> None:
+    """The time that the reply waits for its consumer is not its own."""
+    limits = Limits(max_reply_s=0.2)
+    pieces = [message_start(), block_start(0, "text", text=""), *[text_delta(0, "x")] * 1_000]
+    api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=limits, buffer="wait") as stream:
+        async for event in stream:
+            if kinds([event]) == ["BlockStart"]:
+                await anyio.sleep(0.5)
+    assert stream.message["stop_reason"] == "end_turn"
+
+
+@pytest.mark.anyio
+@each_source
+async def test_an_error_with_a_long_text(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text comes from the peer: no more of it is looked at than is kept, and a bit."""
+    inspected = []
+
+    def redact_text(text: str) -> str:
+        inspected.append(len(text))
+        return text
+
+    monkeypatch.setattr(redaction, "redact_text", redact_text)
+    event = {"type": "error", "error": {"type": "x" * 3_000_000, "message": "://a:" * 600_000}}
+    _, error = await failure_of(a_source(kind, Recording.from_body(encode_event(event))))
+    assert isinstance(error, APIError)
+    assert error.reason.endswith("... (2,998,000 characters left out)")
+    assert 2_000 < max(inspected) < 3_000
+    assert len(str(error)) < 4_000
+    assert len(error.error_type or "") == 200
 
 
 class _NeverOpens(HTTPTransport):

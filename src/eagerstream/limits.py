@@ -24,6 +24,8 @@ class Limits:
         idle_timeout_s: Seconds without a single byte from the peer, pings included. Over it: `StreamInterrupted`.
         progress_timeout_s: Seconds in which nothing but pings comes, or no event becomes whole. Over it:
             `StreamInterrupted`.
+        max_reply_s: Seconds that one reply may take from its first byte to its end, however it comes; time in which it
+            waits for a slow consumer does not count. Over it: `LimitError`, and the stream is given up.
         max_retry_after_s: Seconds that a peer may ask a run to wait before it sends a request again. Over it: the
             error is raised instead of waited out.
         tool_timeout_s: Seconds that one tool call may run. Over it: the call is cancelled and answered with an error.
@@ -42,6 +44,7 @@ class Limits:
     max_waiting_events: int = 65_536
     idle_timeout_s: float = 120.0
     progress_timeout_s: float = 600.0
+    max_reply_s: float = 7_200.0
     max_retry_after_s: float = 60.0
     tool_timeout_s: float = 600.0
     max_result_chars: int = 1024 * 1024

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
@@ -19,6 +17,7 @@ from .handover import EventFeed
 from .limits import DEFAULT_LIMITS, Limits
 from .marks import Clock, ReplyMarks
 from .observing import FeedEnd
+from .reply_deadline import ReplyDeadline
 from .tool_kind import EAGER_FIELD, LEGACY_BETA, USER_DEFINED, forbids_legacy_beta, tool_kind
 from .transports import Reply, RequestBody, Transport, as_transport
 from .transports.base import betas_in
@@ -48,10 +47,6 @@ class Definition(Protocol):
     def to_dict(self) -> Mapping[str, Any]:
         """The definition as the API takes it."""
         ...
-
-
-_GRACE_S = 0.25
-"""How long a body may still go on after the message, before the connection is given up instead of used again."""
 
 
 def stream(
@@ -371,37 +366,38 @@ async def read_reply(
     Raises:
         APIError, StreamInterrupted, ProtocolError, LimitError: See `MessageStream`.
     """
-    silence = _Silence(limits, scope, opening_s=transport.opening_timeout_s(limits))
+    deadline = ReplyDeadline(limits, scope, opening_s=transport.opening_timeout_s(limits))
     request_id: str | None = None
     is_read = False
     sink.sending(request)
     marks.sending()
     try:
-        with silence.scope:
+        with deadline.scope:
             async with transport.open(request, limits) as reply:
                 marks.opened()
                 request_id = reply.request_id
                 sink.opened(reply)
-                silence.begin()
+                deadline.begin()
                 while (batch := await reply.receive()) is not None:
                     marks.arrive()
                     has_events = _take_batch(batch, assembler, sink, reply, marks, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
-                        silence.end_soon()
+                        deadline.end_soon()
                         if one_message:
                             is_read = True
                             await _drain(reply)
                             break
                     else:
-                        silence.end(batch)
+                        deadline.end(batch)
                     if has_events and sink.is_full:
-                        with silence.allowed():
+                        with deadline.allowed():
                             await sink.room()
                 is_read = True
-        cut = silence.scope.cancelled_caught
+        cut = deadline.scope.cancelled_caught
         sink.take(assembler.close(cleanly=not cut))
         if assembler.state is not MessageState.STOPPED:
-            reason = silence.reason if cut else "the reply ended before its message did"
+            deadline.raise_if_too_long()
+            reason = deadline.reason if cut else "the reply ended before its message did"
             raise StreamInterrupted(reason, request_id=request_id)
     except anyio.get_cancelled_exc_class() as cancelled:
         await raise_if_cancelled(cancelled)
@@ -451,66 +447,6 @@ def _take_batch(
         if events:
             sink.take(events)  # also what came before an event that raised
     return bool(events)
-
-
-class _Silence:
-    """Cancels `scope` when no byte has come for so long, or no event but pings, or a twentieth longer.
-
-    A time-out around each `receive` would cost more than taking its chunk in, so there is one deadline, and it is moved
-    only when a twentieth of its time has passed.
-    """
-
-    def __init__(self, limits: Limits, scope: anyio.CancelScope | None, *, opening_s: float) -> None:
-        self._idle_s = limits.idle_timeout_s
-        self._progress_s = limits.progress_timeout_s
-        self._slack_s = min(self._idle_s, self._progress_s) / 20
-        self.scope = scope or anyio.CancelScope()
-        self._byte_at = self._progress_at = self._moved_at = time.monotonic()
-        self.scope.deadline = anyio.current_time() + opening_s + self._slack_s
-
-    @property
-    def reason(self) -> str:
-        """Why the scope was cancelled."""
-        now = time.monotonic()
-        if now - self._byte_at >= self._idle_s:
-            return f"no byte came for {self._idle_s:g} s"
-        if now - self._progress_at >= self._progress_s:
-            return f"nothing but pings came for {self._progress_s:g} s"
-        return "the event loop stood still for longer than a time-out"
-
-    def begin(self) -> None:
-        """The reply has begun; it may be silent for as long as any, however long its opening was allowed to take."""
-        self._byte_at = self._progress_at = time.monotonic()
-        self._move()
-
-    def end(self, batch: Iterable[WireEvent | InputFragment]) -> None:
-        """Bytes came, and these events with them."""
-        now = self._byte_at = time.monotonic()
-        for event in batch:
-            if isinstance(event, tuple) or event["type"] != "ping":
-                self._progress_at = now
-                break
-        if now - self._moved_at > self._slack_s:
-            self._move()
-
-    def end_soon(self) -> None:
-        """The message is whole: only a moment is waited for the end of the body, or for another message in it."""
-        self._moved_at = -math.inf
-        self.scope.deadline = anyio.current_time() + min(_GRACE_S, self._idle_s)
-
-    def _move(self) -> None:
-        now = self._moved_at = time.monotonic()
-        left_s = min(self._idle_s, self._progress_at + self._progress_s - now)
-        self.scope.deadline = anyio.current_time() + left_s + self._slack_s
-
-    @contextmanager
-    def allowed(self) -> Iterator[None]:
-        """Time spent in here is not the peer's silence."""
-        self.scope.deadline = math.inf
-        try:
-            yield
-        finally:
-            self.begin()
 
 
 async def _drain(reply: Reply) -> None:

@@ -94,7 +94,23 @@ async def test_parameters_that_a_client_does_not_know() -> None:
     with pytest.raises(KeyError):
         async with eagerstream.stream(client, **REQUEST, thinking={"type": "x"}, extra_body={"a": 1}) as stream:
             await stream.finish()
-    assert client.arguments == {**REQUEST, "stream": True, "extra_body": {"a": 1, "thinking": {"type": "x"}}}
+    sent = {"extra_body": {"a": 1, "thinking": {"type": "x"}}, "extra_headers": {"accept-encoding": "gzip"}}
+    assert client.arguments == {**REQUEST, "stream": True, **sent}
+
+
+@pytest.mark.anyio
+async def test_the_content_coding_that_is_asked_for() -> None:
+    """One that can be read within a bound, unless the caller asks for another."""
+    api = LocalAPI([WEATHER])
+    asked = [
+        (api.anthropic(), {}, "gzip"),
+        (api.anthropic(), {"Accept-Encoding": "identity"}, "identity"),
+        (api.anthropic().with_options(default_headers={"Accept-Encoding": "identity"}), {}, "identity"),
+    ]
+    for client, headers, coding in asked:
+        async with eagerstream.stream(client, **REQUEST, extra_headers=headers) as stream:
+            await stream.finish()
+        assert api.exchanges[-1].headers["accept-encoding"] == coding
 
 
 @pytest.mark.anyio

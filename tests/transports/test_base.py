@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -11,7 +12,8 @@ import anyio.lowlevel
 import pytest
 
 import eagerstream
-from eagerstream.limits import DEFAULT_LIMITS
+from eagerstream.errors import LimitError, ProtocolError
+from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.replay import reply, tool_use
 from eagerstream.transports import HTTPTransport
 from eagerstream.transports.base import StreamedReply
@@ -91,6 +93,9 @@ async def test_chunks_that_are_there_already() -> None:
     assert max(gaps) <= 2 * 32  # trio may let a task go last in one round and first in the next
 
 
+_BOMB = gzip.compress(b": x\n" * 5_000_000, 6)
+
+
 @pytest.mark.anyio
 async def test_cancelled_between_two_pieces() -> None:
     """What has come is taken in before a cancellation is seen: a reply that is cut off there loses nothing."""
@@ -120,6 +125,37 @@ async def test_a_compressed_body(library: Any, coding: str) -> None:
     async with eagerstream.stream(api.transport(library), **REQUEST) as stream:
         await stream.finish()
     assert stream.inputs[0].value == {"a": TEXT}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br"])
+@pytest.mark.parametrize("kind", ["anthropic", "transport"])
+async def test_a_bomb(library: Any, kind: str, coding: str) -> None:
+    """Some kilobytes stand for 20 MB: no more than `max_reply_bytes` of them is there, and others get their turn."""
+    api = LocalAPI([_BOMB], headers={"content-encoding": coding})
+    client = api.anthropic() if kind == "anthropic" else api.transport(library)
+    turns = 0
+
+    async def watch() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    expected = LimitError if coding == "gzip" else ProtocolError
+    tracemalloc.start()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            with pytest.raises(expected):
+                async with eagerstream.stream(client, **REQUEST, limits=Limits(max_reply_bytes=2_000_000)) as stream:
+                    await stream.finish()
+            tasks.cancel_scope.cancel()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4_000_000
+    assert coding != "gzip" or turns > 2_000_000 / 16_384
 
 
 @pytest.mark.anyio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -367,4 +368,38 @@ async def test_a_mistake_in_the_client(library: Any) -> None:
 def test_shown() -> None:
     """A transport tells where it goes, and nothing of what it takes there to be let in."""
     transport = HTTPTransport(base_url="https://me:hunter2@host/", api_key="hunter2", headers={"cookie": "hunter2"})
-    assert repr(transport) == "<HTTPTransport https://me:[redacted]@host/v1/messages>"
+    assert repr(transport) == "<HTTPTransport https://host/v1/messages>"
+
+
+@pytest.mark.anyio
+async def test_a_password_in_the_address(library: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """It is sent as a header: HTTP clients log each address. A header of the caller's own counts for more."""
+    caplog.set_level(logging.DEBUG)
+    api = LocalAPI(HELLO)
+    for base_url, headers, sent_as in (
+        ("http://me:hunter2@local:81/api", {}, "Basic bWU6aHVudGVyMg=="),
+        ("http://m%40e:h%3Aunter2@local:81/api", {}, "Basic bUBlOmg6dW50ZXIy"),
+        ("http://me@local:81/api", {}, "Basic bWU6"),
+        ("http://me:hunter2@local:81/api", {"Authorization": "Bearer abc"}, "Bearer abc"),
+    ):
+        await sent(HTTPTransport(base_url=base_url, headers=headers, http_client=api.client(library)))
+        assert api.exchanges[-1].url == "http://local:81/api/v1/messages"
+        assert api.exchanges[-1].headers["authorization"] == sent_as
+    assert "local:81" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.anyio
+async def test_redirects(library: Any) -> None:
+    """The peer cannot send the key and the prompt elsewhere, even if the client follows redirects."""
+    asked = []
+
+    def answer(request: Any) -> Any:
+        asked.append(str(request.url))
+        return library.Response(307, headers={"location": "http://thief/v1/messages"})
+
+    http_client = library.AsyncClient(transport=library.MockTransport(answer), follow_redirects=True)
+    with pytest.raises(APIError, match="307") as caught:
+        await sent(HTTPTransport(base_url="http://local", api_key="k", http_client=http_client))
+    assert asked == ["http://local/v1/messages"]
+    assert not caught.value.retryable

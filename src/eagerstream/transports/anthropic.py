@@ -11,17 +11,20 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..wire import encodable
 from .base import Reply, RequestBody, Transport, betas_in, close_quietly, streamed
+from .error_bodies import bounded_error_bodies
 from .failures import is_resent_by_clients, raise_as, refusal
 
 
 class AnthropicTransport(Transport):
     """Sends requests through `client.messages` (or `client.beta.messages` where the request has `betas`).
 
-    Retries, time-outs and the key are the client's own business; so is closing the client.
+    Retries, time-outs, redirects and the key are the client's own business; so is closing the client. Its HTTP client
+    gets a hook, which bounds the bodies of error responses to requests that are sent from here.
 
     Raises:
         UsageError: `client` is not an async client of the anthropic package, nor like one.
@@ -81,7 +84,9 @@ class AnthropicTransport(Transport):
         messages = self._client.beta.messages if "betas" in request else self._client.messages
         create = messages.with_streaming_response.create
         try:
-            return await create(**_as_arguments(messages.create, request), stream=True).__aenter__()
+            # The clients offer no other way to reach what they send with.
+            with bounded_error_bodies(getattr(self._client, "_client", None)):
+                return await create(**self._arguments(messages.create, request), stream=True).__aenter__()
         except UnicodeEncodeError:
             raise  # see `open`
         except Exception as error:
@@ -90,12 +95,16 @@ class AnthropicTransport(Transport):
                 refused.retried = self._retries > 0 and refused.retryable and is_resent_by_clients(error)
             raise_as(refused, error)
 
-
-def _as_arguments(create: Any, request: RequestBody) -> dict[str, Any]:
-    """Request fields that this version of the client does not know travel in its `extra_body`."""
-    known = inspect.signature(create).parameters
-    arguments = {name: value for name, value in request.items() if name in known}
-    unknown = {name: value for name, value in request.items() if name not in known}
-    if unknown:
-        arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
-    return arguments
+    def _arguments(self, create: Any, request: RequestBody) -> dict[str, Any]:
+        """Request fields that this version of the client does not know travel in its `extra_body`."""
+        known = inspect.signature(create).parameters
+        arguments = {name: value for name, value in request.items() if name in known}
+        unknown = {name: value for name, value in request.items() if name not in known}
+        if unknown:
+            arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
+        headers = arguments.get("extra_headers") or {}
+        always = getattr(self._client, "default_headers", None)
+        names = {name.lower() for given in (headers, always if isinstance(always, Mapping) else {}) for name in given}
+        if "accept-encoding" not in names:
+            arguments["extra_headers"] = {**headers, "accept-encoding": ACCEPT_ENCODING}
+        return arguments

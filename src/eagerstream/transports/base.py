@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 import anyio.lowlevel
 
+from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
 from ..errors import LimitError, ProtocolError
 from ..limits import Limits
 from ..recording import media_type
@@ -78,8 +79,11 @@ class StreamedReply:
     Attributes:
         request_id: What to quote to support; None where the peer gave none.
         headers: Those of the response.
-        tap: Called with each chunk as it comes, before anything is made of it; None where nobody wants them.
+        tap: Called with each chunk as it comes, unpacked, before anything is made of it; None where nobody wants them.
         ended: True once the body has ended, False once the connection is lost, None before.
+
+    Raises:
+        ProtocolError: The body has another content coding than the one that was asked for.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class StreamedReply:
         limits: Limits,
         decoder: type[Decoder[Any]],
         headers: Mapping[str, str] | None = None,
+        content_encoding: str = "",
     ) -> None:
         self.request_id = request_id
         self.headers: Mapping[str, str] = headers if headers is not None else {}
@@ -101,6 +106,10 @@ class StreamedReply:
         self._bytes = 0
         self._chunks_in_a_row = 0
         self._pieces: Iterator[bytes] = iter(())  # what is left of a long chunk
+        self._unpacker: Unpacker | None = None
+        if content_encoding:
+            with self._as_our_errors():
+                self._unpacker = Unpacker(content_encoding, max_bytes=self._max_bytes, piece_bytes=_PIECE_BYTES)
 
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
         """See `Reply.receive`; a long chunk comes in pieces, and others get their turn between them."""
@@ -123,15 +132,38 @@ class StreamedReply:
             self.ended = True
             self._decoder.close()
             return None
+        if self._unpacker is not None:
+            self._pieces = self._unpacked(self._unpacker, chunk)
+            return self._decoder.feed(next(self._pieces, b""))
         if self.tap is not None:
             self.tap(chunk)
         self._bytes += len(chunk)
         if self._bytes > self._max_bytes:
-            raise LimitError("max_reply_bytes", self._max_bytes, "the reply")
+            raise self._too_long()
         if len(chunk) > _PIECE_BYTES:
             self._pieces = _pieces_of(chunk)
             chunk = next(self._pieces)
         return self._decoder.feed(chunk)
+
+    def _unpacked(self, unpacker: Unpacker, chunk: bytes) -> Iterator[bytes]:
+        with self._as_our_errors():
+            for piece in unpacker.feed(chunk):
+                if self.tap is not None:
+                    self.tap(piece)
+                yield piece
+
+    @contextmanager
+    def _as_our_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except TooManyBytesError:
+            raise self._too_long() from None
+        except UnpackingError as error:
+            self.ended = False
+            raise ProtocolError(f"the reply cannot be decompressed: {error}") from error
+
+    def _too_long(self) -> LimitError:
+        return LimitError("max_reply_bytes", self._max_bytes, "the reply")
 
     async def _pause(self) -> None:
         """Give others their turn. Shielded: what has come is taken in before a cancellation is seen."""
@@ -218,17 +250,26 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
     Closing the response is left to who opened it.
 
     Raises:
-        ProtocolError: It has no content type of a stream of events.
+        ProtocolError: It has no content type of a stream of events, or its content coding is not gzip.
     """
     content_type = media_type(response.headers.get("content-type", ""))
     decoder = DECODERS.get(content_type)
     if decoder is None:
         told = repr(content_type[:80]) if content_type else "of no content type"
         raise ProtocolError(f"the reply is not a stream of events but {told}")
-    chunks = _chunks_of(response)
+    # The raw bytes: clients unpack each chunk as a whole, whatever comes of it. A body that was read already, by a hook
+    # of the client say, is unpacked.
+    is_raw = not getattr(response, "is_stream_consumed", True)
+    chunks: AsyncIterator[bytes] = response.aiter_raw() if is_raw else response.aiter_bytes()
     try:
-        request_id = request_id_of(response.headers)
-        yield StreamedReply(chunks, request_id=request_id, limits=limits, decoder=decoder, headers=response.headers)
+        yield StreamedReply(
+            chunks,
+            request_id=request_id_of(response.headers),
+            limits=limits,
+            decoder=decoder,
+            headers=response.headers,
+            content_encoding=response.headers.get("content-encoding", "") if is_raw else "",
+        )
     finally:
         await unwind(chunks)
 
@@ -236,14 +277,3 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
 def _pieces_of(chunk: bytes) -> Iterator[bytes]:
     for start in range(0, len(chunk), _PIECE_BYTES):
         yield chunk[start : start + _PIECE_BYTES]
-
-
-def _chunks_of(response: Any) -> AsyncIterator[bytes]:
-    """The body of a response, decompressed.
-
-    Where there is nothing to undo, `aiter_bytes` passes each chunk through two more generators. A body that was read
-    already, by a hook of the client say, is there for `aiter_bytes` only.
-    """
-    is_raw = not response.headers.get("content-encoding") and not getattr(response, "is_stream_consumed", True)
-    chunks: AsyncIterator[bytes] = response.aiter_raw() if is_raw else response.aiter_bytes()
-    return chunks

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, NoReturn
 
+from .._support.inspecting import TooMuchError, check_size, head
 from ..errors import APIError, ProtocolError, StreamInterrupted, UsageError
 from ..wire import WireEvent
 from .extras import missing_extra
@@ -55,6 +56,9 @@ _UNREACHED: Final = frozenset(
 """How they, and the HTTP clients under them, call a service that could not be reached."""
 
 _MAX_DETAILS_CHARS: Final = 8_000
+_MAX_DETAILS_DEPTH: Final = 32
+_MAX_WORDS_CHARS: Final = 2_000
+_MAX_NAME_CHARS: Final = 200
 _MAX_HINTED_CHARS: Final = 4_000  # of a reason: looking for its words takes more than linear time
 
 
@@ -93,9 +97,9 @@ def refusal(error: Exception) -> Exception:
     if "Illegal header" in str(cause):
         # With the header in its text, and the key in that: it is not chained.
         raise UsageError("a header holds what HTTP does not allow, the end of a line in a key for example") from None
-    from ..redaction import redact_text
+    from ..redaction import redact_excerpt
 
-    mistake = UsageError(f"the client cannot send this request: {redact_text(_words(cause))}")
+    mistake = UsageError(f"the client cannot send this request: {redact_excerpt(_words(cause), _MAX_WORDS_CHARS)}")
     if isinstance(cause, _MISTAKES) or "UnsupportedProtocol" in _class_names(cause):
         return mistake
     if names & _SIGN_IN or _is_of_aws(error):
@@ -214,15 +218,15 @@ def _read_body(body: object) -> _Told:
         return _Told()
     fault = body.get("error")
     if isinstance(fault, str):  # small servers
-        return _Told(fault, request_id=_text(body, "request_id"))
+        return _Told(fault, request_id=_name(body, "request_id"))
     if not isinstance(fault, Mapping):  # AWS, and Azure's gateway
         return _Told(
-            _text(body, "message", "Message", "detail"), _error_type(body, "__type"), _text(body, "request_id")
+            _text(body, "message", "Message", "detail"), _error_type(body, "__type"), _name(body, "request_id")
         )
     return _Told(
         _text(fault, "message"),
         _error_type(fault, "type", "status", "code"),
-        _text(body, "request_id"),
+        _name(body, "request_id"),
         _retry_delay_s(fault.get("details")),
         _status(fault.get("code")),
         _details(fault.get("details")),
@@ -234,9 +238,11 @@ def _details(details: object) -> Mapping[str, Any] | None:
     if not isinstance(details, Mapping) or not details:
         return None
     try:
-        return details if len(json.dumps(details)) <= _MAX_DETAILS_CHARS else None
-    except (TypeError, ValueError, RecursionError):
+        check_size(details, max_chars=_MAX_DETAILS_CHARS, max_depth=_MAX_DETAILS_DEPTH)
+        json.dumps(details)
+    except (TooMuchError, TypeError, ValueError):
         return None
+    return details
 
 
 def _status(code: object) -> int:
@@ -250,13 +256,19 @@ def _text(fields: Mapping[Any, Any], *names: str) -> str | None:
     return next((value for name in names if isinstance(value := fields.get(name), str) and value), None)
 
 
+def _name(fields: Mapping[Any, Any], *names: str) -> str | None:
+    """The first of these that is a text, of which no more is kept than any name has."""
+    text = _text(fields, *names)
+    return text and head(text, _MAX_NAME_CHARS)
+
+
 def _error_type(fields: Mapping[Any, Any], *names: str) -> str | None:
     r"""The peer's word for the error, which is `type` in the API, `status` at Google, and `code` at Azure.
 
     AWS begins the same word with a small letter in the middle of a stream; elsewhere a namespace may stand before it,
     and an address behind it: `com.amazon#ThrottlingException:http://internal.amazon.com/`.
     """
-    word = _text(fields, *names)
+    word = _name(fields, *names)
     if word is None or word.isdigit():
         return None  # an HTTP status once more
     word = word.partition(":")[0].rpartition("#")[2]

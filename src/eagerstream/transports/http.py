@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from .._support.unpacking import ACCEPT_ENCODING
 from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..recording import media_type
 from ..wire import encodable
 from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed, unwind
+from .error_bodies import read_error
 from .failures import raise_as, refusal, status_error
 
-_MAX_ERROR_BYTES = 64 * 1024
 _CONNECT_TIMEOUT_S = 10.0
 # Reading is bounded by Limits.idle_timeout_s, not by the client.
 # Replies last for minutes: waiting for a connection of the client's pool is no sign of anything.
@@ -30,11 +32,15 @@ class HTTPTransport(Transport):
     Proxies, certificates, HTTP/2 and what else is about connections are settings of the client, see `http_client`;
     only time-outs are not: silence is bounded by `Limits.idle_timeout_s`, connecting by 10 seconds.
 
+    Redirects are not followed, even if the client would: a redirect is an `APIError`. Replies may come compressed with
+    gzip, and with nothing else.
+
     Used as an async context manager it closes the client that it made; a client that was handed in stays open.
 
     Args:
         base_url: For example `"https://api.anthropic.com"`, `"https://gateway/anthropic"` or `"http://127.0.0.1:8080"`.
             With `/v1` at its end, as local servers often tell it, or `/v1/messages`, it means the same as without.
+            A user and a password in it are sent as the header `authorization`, and appear in no log.
         api_key: Sent as `x-api-key`; None sends none.
         headers: Sent with every request, over the default ones: `{"authorization": "Bearer ..."}`, for example.
         http_client: An `httpx.AsyncClient`, or one of httpx2; by default one of httpx is made with the first
@@ -55,11 +61,13 @@ class HTTPTransport(Transport):
     ) -> None:
         if http_client is not None and not hasattr(http_client, "aclose"):
             raise UsageError(f"http_client must be an async client, not {type(http_client).__name__}")
-        self._url = _messages_url(base_url)
+        self._url, password = _without_password(_messages_url(base_url))
         self._headers = {
             "accept": "text/event-stream",
+            "accept-encoding": ACCEPT_ENCODING,
             "anthropic-version": "2023-06-01",
             "content-type": "application/json",
+            **password,
             **_sendable({"x-api-key": api_key} if api_key else {}),
             **_sendable(headers or {}),
         }
@@ -113,7 +121,8 @@ class HTTPTransport(Transport):
         content = encodable(text).encode()
         post = self._client.build_request("POST", self._url, headers=headers, content=content, timeout=_TIMEOUT)
         try:
-            response = await self._client.send(post, stream=True)
+            # A redirect would take the key and the prompt wherever the peer wants.
+            response = await self._client.send(post, stream=True, follow_redirects=False)
         except Exception as error:
             raise_as(refusal(error), error)
         try:
@@ -146,6 +155,17 @@ def _messages_url(base_url: str) -> str:
     return base_url.rstrip("/") + "/v1/messages".removeprefix(given)
 
 
+def _without_password(url: str) -> tuple[str, dict[str, str]]:
+    """The URL without a user and a password, and the header that says them: HTTP clients log each URL as it is."""
+    parts = urlsplit(url)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, {}
+    user, _, password = userinfo.partition(":")
+    credentials = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return parts._replace(netloc=host).geturl(), {"authorization": f"Basic {credentials}"}
+
+
 def _not_a_url(base_url: str) -> UsageError:
     told = f"{_redacted(base_url)!r:.200}"
     return UsageError(f"base_url must be a URL that begins with http:// or https://, not {told}")
@@ -172,21 +192,14 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
 
 async def _error_text(response: Any) -> str:
     """The text of an error response, as far as anybody would read it; empty for the page of a proxy."""
-    content = b""
-    chunks = response.aiter_bytes()
+    chunks = response.aiter_raw() if not response.is_stream_consumed else response.aiter_bytes()
     try:
-        async for chunk in chunks:
-            content += chunk
-            if len(content) > _MAX_ERROR_BYTES:
-                break
-    except Exception as error:
-        if refusal(error) is error:
-            raise
-        # Cut off: what has come has to do.
+        coding = "" if response.is_stream_consumed else response.headers.get("content-encoding", "")
+        content = await read_error(chunks, coding)
     finally:
         await unwind(chunks)
     is_page = media_type(response.headers.get("content-type", "")) == "text/html"
-    return "" if is_page else content[:_MAX_ERROR_BYTES].decode("utf-8", "replace").strip()
+    return "" if is_page else content.decode("utf-8", "replace").strip()
 
 
 def _response_error(response: Any, text: str) -> APIError:

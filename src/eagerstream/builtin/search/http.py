@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from functools import cache
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 
+from ..._support.unpacking import ACCEPT_ENCODING, TooManyBytesError, Unpacker, UnpackingError
 from ...errors import ToolError
 from ...tools import ToolErrorCode
 from ...transports.base import close_quietly, unwind
 
 if TYPE_CHECKING:
     import httpx
-
-B = TypeVar("B", bytes, bytearray)
 
 _ATTEMPTS: Final = 3
 _FIRST_PAUSE_S: Final = 0.5
@@ -54,7 +52,7 @@ async def get_json(
     Raises:
         ToolError: There is none; its text is for the model.
     """
-    headers = {"accept": "application/json", "accept-encoding": "gzip", **headers}
+    headers = {"accept": "application/json", "accept-encoding": ACCEPT_ENCODING, **headers}
     failed: ToolError | None = None
     with anyio.move_on_after(timeout_s) as scope:
         async with _client(client, timeout_s) as used:
@@ -122,27 +120,22 @@ def _check_status(response: httpx.Response) -> None:
 
 async def _body(response: httpx.Response) -> bytes:
     """The body, unpacked here: httpx would unpack a whole chunk, whatever comes of it."""
-    if response.is_stream_consumed:  # by a hook of the client
-        return _bounded(response.content)
-    received = bytearray()
-    chunks = response.aiter_raw()
+    is_read = response.is_stream_consumed  # by a hook of the client, which has unpacked it
+    chunks = response.aiter_bytes() if is_read else response.aiter_raw()
+    body = bytearray()
     try:
+        coding = "" if is_read else response.headers.get("content-encoding", "")
+        unpacker = Unpacker(coding, max_bytes=_MAX_BYTES)
         async for chunk in chunks:
-            received += chunk
-            _bounded(received)
+            for piece in unpacker.feed(chunk):
+                body += piece
+    except TooManyBytesError:
+        raise ToolError("The answer of the search service is too large.", code=ToolErrorCode.API_ERROR) from None
+    except UnpackingError:
+        raise _unreadable() from None
     finally:
         await unwind(chunks)
-    match response.headers.get("content-encoding", "identity").lower():
-        case "identity" | "":
-            return bytes(received)
-        case "gzip":
-            unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-            try:
-                return _bounded(unpacker.decompress(bytes(received), _MAX_BYTES + 1))
-            except zlib.error:
-                raise _unreadable() from None
-        case _:
-            raise _unreadable()
+    return bytes(body)
 
 
 def _object_in(body: bytes) -> dict[str, Any]:
@@ -153,12 +146,6 @@ def _object_in(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _unreadable()
     return value
-
-
-def _bounded(body: B) -> B:
-    if len(body) > _MAX_BYTES:
-        raise ToolError("The answer of the search service is too large.", code=ToolErrorCode.API_ERROR)
-    return body
 
 
 def _unreadable() -> ToolError:

@@ -1,0 +1,1 @@
+"""The general helpers, each by itself."""
