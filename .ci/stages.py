@@ -125,6 +125,7 @@ def stages(seed: int) -> list[Stage]:
         Stage("check", "make check", needs=("install",), is_short=True),
         Stage("quick", f"{all_packages} make test", needs=("install",), cores=2, is_short=True),
         Stage("wheels", ".ci/wheels", needs=("install",)),
+        Stage("sanitize", ".ci/sanitize", needs=("install", "wheels")),
         Stage("compat", f".venv/bin/python -m tests.versions --count 2 --seed {seed}", needs=("install",)),
         *pythons[1:],
         Stage("speed", "make bench-check", needs=("install",)),
