@@ -8,5 +8,7 @@ arbitrary cuts, so that deep states are reached. Drive all of them, or one, or t
     python -m tests.fuzz partial_json --runs 100000
     python -m tests.fuzz partial_json --replay build/fuzz/partial_json/crash-...
 
+What fails goes into `corpus/TARGET/`, with the change that mends it: the quick tests try all of these inputs.
+
 `atheris` drives them by coverage where it is installed (`make fuzz` does that), `hypothesis` otherwise.
 """

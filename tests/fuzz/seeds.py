@@ -1,4 +1,4 @@
-"""What the fuzzers begin with: whole recordings and their parts, and the words of the formats."""
+"""What the fuzzers begin with: what they found before, whole recordings and their parts, and the words of the formats."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from eagerstream.recording import Recording
 from eagerstream.replay.framing import in_aws_frames
 from eagerstream.wire import SSEDecoder, decode_event
 from tests.support import made_recordings, real_recordings
+
+CORPUS: Final = Path(__file__).parent / "corpus"
+"""What fuzzers have found: a folder for each target, a file for each input."""
 
 _HEADER: Final = {
     "sse_decoder": bytes(9),
@@ -51,6 +54,8 @@ def words() -> list[bytes]:
 
 def seeds(target: str) -> Iterator[bytes]:
     """Inputs of a target: what recordings hold, raw, and a few lists of choices for its grammar."""
+    for path in sorted((CORPUS / target).glob("*")):
+        yield path.read_bytes()
     header = _HEADER[target]
     for path in (*made_recordings(), *real_recordings()):
         for part in _parts(target, path.read_bytes()):

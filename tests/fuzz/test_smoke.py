@@ -1,4 +1,8 @@
-"""Each target holds on its seeds and on some hundred inputs more: the long runs are `make fuzz`, and CI's."""
+"""Each target holds on its corpus; and on its seeds, and on some hundred inputs more.
+
+The long runs are `make fuzz`, and CI's. An input that a fuzzer finds, because it fails or because it reaches code that no
+other one does, is kept in the folder of its target: `corpus/TARGET/any-name`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,21 @@ import math
 
 import pytest
 
+from .seeds import CORPUS
 from .targets import SHARES, check_of
 from .with_hypothesis import drive
+
+
+@pytest.mark.parametrize("target", [path.name for path in sorted(CORPUS.iterdir())])
+def test_what_was_found(target: str) -> None:
+    """What failed once, and all that is odd in a way of its own, goes well ever after."""
+    check = check_of(target)
+    for path in sorted((CORPUS / target).iterdir()):
+        try:
+            check(path.read_bytes())
+        except BaseException as error:
+            error.add_note(f"with {path}")
+            raise
 
 
 @pytest.mark.slow
