@@ -1,0 +1,417 @@
+"""The attacks that are measured, each as a program that a hostile peer, client or text has its way with."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import socketserver
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import httpx
+
+import eagerstream
+from eagerstream.errors import EagerStreamError
+from eagerstream.recording import Chunk, Recording
+
+_REQUEST: Final[dict[str, Any]] = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Go."}]}
+_SSE: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
+_MB: Final = 1_000_000
+
+
+async def _nothing() -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """One attack.
+
+    Attributes:
+        what: What it does, in words.
+        run: Lets it have its way, with what was prepared; returns how it ended, in words.
+        prepare: Makes what the attack is made with; it counts for nothing.
+        frozen_s: For how long the event loop may stand still, in seconds, with a margin for slower machines.
+        grown_mb: By how much the process may grow.
+    """
+
+    what: str
+    run: Callable[[Any], Awaitable[str]]
+    prepare: Callable[[], Awaitable[Any]] = _nothing
+    frozen_s: float = 0.5
+    grown_mb: int = 100
+
+
+# --- hostile peers ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _peer(answer: Callable[[socket.socket], object]) -> Iterator[str]:
+    """The address of a peer that says what it likes, in threads of this process."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            data = b""
+            while b"\r\n\r\n" not in data:
+                data += self.request.recv(65_536)
+            with suppress(OSError):  # whoever has enough of it leaves
+                answer(self.request)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        server.block_on_close = False
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def _client(kind: str, base_url: str) -> Any:
+    if kind == "transport":
+        return eagerstream.HTTPTransport(base_url=base_url)
+    import anthropic
+
+    return anthropic.AsyncAnthropic(api_key="key", base_url=base_url, max_retries=0)
+
+
+def _streams_from(kind: str, limits: dict[str, Any] | None = None) -> Callable[[Any], Awaitable[str]]:
+    """Stream a reply of a peer who answers as was prepared."""
+
+    async def run(answer: Callable[[socket.socket], object]) -> str:
+        with _peer(answer) as base_url:
+            client = _client(kind, base_url)
+            known = {name: value for name, value in (limits or {}).items() if hasattr(eagerstream.Limits, name)}
+            try:
+                with anyio.fail_after(20):
+                    async with eagerstream.stream(client, **_REQUEST, limits=eagerstream.Limits(**known)) as stream:
+                        await stream.finish()
+            except (EagerStreamError, TimeoutError) as error:
+                return type(error).__name__
+        return "well"
+
+    return run
+
+
+def _bomb(codings: int, status: str) -> Callable[[], Awaitable[Any]]:
+    async def prepare() -> Any:
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        line = b":" + b"x" * (1 << 20) + b"\n"
+        body = b"".join(packer.compress(line) for _ in range(1_000 if codings == 2 else 50)) + packer.flush()
+        body = gzip.compress(body) if codings == 2 else body
+        coding = ", ".join(["gzip"] * codings).encode()
+        head = b"HTTP/1.1 %b\r\ncontent-type: text/event-stream\r\ncontent-encoding: %b\r\ncontent-length: %d\r\n\r\n"
+        return lambda peer: peer.sendall(head % (status.encode(), coding, len(body)) + body)
+
+    return prepare
+
+
+async def _error_event() -> Any:
+    error = {"type": "error", "error": {"type": "api_error", "message": "://a:" * (6 * _MB)}}
+    body = _SSE + b"\r\nevent: error\ndata: " + json.dumps(error).encode() + b"\n\n"
+    return lambda peer: peer.sendall(body)
+
+
+async def _endless_error() -> Any:
+    def answer(peer: socket.socket) -> None:
+        peer.sendall(b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n")
+        for _ in range(8_000):
+            peer.sendall(b"x" * 65_536)
+
+    return answer
+
+
+async def _drip() -> Any:
+    def answer(peer: socket.socket) -> None:
+        peer.sendall(_SSE + b"\r\n" + _event(_START))
+        while True:
+            peer.sendall(_event({"type": "unknown"}))
+            time.sleep(0.1)
+
+    return answer
+
+
+async def warm_up() -> None:
+    """Load what the first request of each client loads, and the first error: it is no part of an attack."""
+    body = b'{"type":"error","error":{"type":"api_error","message":"password=a"}}'
+    head = b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    for kind in ("transport", "anthropic"):
+        await _streams_from(kind)(lambda peer: peer.sendall(head + body))
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+_MESSAGE: Final = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "m", "stop_reason": None}
+_START: Final = {"type": "message_start", "message": {**_MESSAGE, "usage": {"input_tokens": 1, "output_tokens": 1}}}
+
+
+def _event(event: dict[str, Any]) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+
+def _call(input: str) -> Recording:
+    block = {"type": "tool_use", "id": "toolu_1", "name": "t", "input": {}}
+    end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}}
+    delta = {"type": "input_json_delta", "partial_json": input}
+    events = (
+        _START,
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        end,
+        {"type": "message_stop"},
+    )
+    return Recording((Chunk(0.0, b"".join(map(_event, events))),))
+
+
+async def _bad_pattern(_: None) -> str:
+    """A tool of an MCP server, whose schema is the server's."""
+    from types import SimpleNamespace
+
+    from eagerstream.integrations.mcp import _tool
+
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+    listed = SimpleNamespace(name="t", title=None, description="d", annotations=None, input_schema=schema)
+    tool = _tool(SimpleNamespace(), listed, "t", {})  # type: ignore[arg-type]
+    reply = _call(json.dumps({"x": "a" * 26 + "!"}))
+    async with eagerstream.run(reply, **_REQUEST, max_turns=1, tools=[tool]) as run:
+        await run.finish()
+    return str(run.result.status)
+
+
+# --- clients of endpoints ---------------------------------------------------------------------------------------------
+
+
+def _started(*_: object) -> Any:
+    return eagerstream.run(Recording.from_body(b""), **_REQUEST, max_turns=1, max_restarts=0)
+
+
+async def _posted(app: Any, path: str, body: bytes) -> str:
+    headers = {"content-type": "application/json"}
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        response = await client.post(path, content=body, headers=headers, timeout=100)
+    return f"HTTP {response.status_code}"
+
+
+def _agui(fields: dict[str, Any]) -> bytes:
+    request = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    request["messages"] = [{"id": "1", "role": "user", "content": "x"}]
+    return json.dumps({**request, **fields}).encode()
+
+
+async def _agui_schema() -> Any:
+    schema = {"type": "object", "properties": {f"k{number:07}": {"type": "string"} for number in range(37_000)}}
+    return _agui({"tools": [{"name": "t", "description": "d", "parameters": schema}]})
+
+
+async def _post_agui_schema(body: bytes) -> str:
+    from eagerstream.progress.agui import agui_app, frontend_tools
+
+    def start(input: Any) -> Any:
+        reply = Recording.from_body(b"")
+        return eagerstream.run(reply, **_REQUEST, max_turns=1, max_restarts=0, tools=frontend_tools(input))
+
+    return await _posted(agui_app(start), "/", body)
+
+
+def _many(part: dict[str, Any], size: int) -> list[dict[str, Any]]:
+    return [part] * (size // (len(json.dumps(part)) + 1))
+
+
+def _bodies(size: int) -> Callable[[], Awaitable[dict[str, bytes]]]:
+    async def prepare() -> dict[str, bytes]:
+        nested = b"[]," * (size // 3 - 100)
+        texts = {"id": "1", "role": "user", "parts": _many({"type": "text", "text": "a"}, size - 200)}
+        messages = _many({"id": "1", "role": "user", "content": "x"}, size - 200)
+        return {
+            "gateway": b'{"a":[' + nested + b"1]}",
+            "vercel": json.dumps({"id": "c", "messages": [texts]}).encode(),
+            "agui": _agui({"messages": messages}),
+            "agui, nested": _agui({}).replace(b'"state": {}', b'"state": {"a": [' + nested + b"1]}"),
+        }
+
+    return prepare
+
+
+async def _post_bodies(bodies: dict[str, bytes]) -> str:
+    from eagerstream.progress.agui import agui_app
+    from eagerstream.progress.gateway import RunSlots, gateway_app
+    from eagerstream.progress.vercel import vercel_app
+
+    apps = {
+        "gateway": (gateway_app(_started, slots=RunSlots(9)), "/runs"),
+        "vercel": (vercel_app(_started), "/api/chat"),
+        "agui": (agui_app(_started), "/"),
+    }
+    answers = [await _posted(*apps[name.partition(",")[0]], body) for name, body in bodies.items()]
+    return ", ".join(sorted(set(answers)))
+
+
+async def _silent_sockets(_: None) -> str:
+    """Sixty clients send headers and no body to a gateway with fifty places; then an honest one comes."""
+    import uvicorn
+
+    from eagerstream.progress.gateway import RunSlots, gateway_app
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = listening.getsockname()
+    server = uvicorn.Server(uvicorn.Config(gateway_app(_started, slots=RunSlots(50)), log_level="error"))
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    post = "POST /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+    silent = []
+    for _ in range(60):
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(post.format(1000).encode())
+        silent.append(writer)
+    await asyncio.sleep(2)
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(post.format(2).encode() + b"{}")
+    answer = (await reader.readline()).split()[1].decode()
+    for client in (*silent, writer):
+        client.close()
+    server.should_exit = True
+    await serving
+    return f"HTTP {answer} for an honest client"
+
+
+async def _long_log() -> Any:
+    from eagerstream.progress import Hub
+    from eagerstream.progress.log import RunLog
+    from eagerstream.progress.web import serve
+
+    hub, log, seq = Hub(), RunLog("r1"), iter(range(1, 10_000))
+
+    def add(**fields: Any) -> None:
+        log.append([{"v": 1, "seq": next(seq), "at_s": 0.0, **fields}])
+
+    add(type="run_start", run="r1", started_at="2026-01-01T00:00:00.000Z", name="x", model="m")
+    add(type="turn_start", turn=1)
+    add(type="block_start", block=1, index=0, kind="text")
+    for _ in range(30 * 16):
+        add(type="text_delta", block=1, text="x" * 65_536)
+    hub.add(log)
+    server = serve(hub)
+    server.start()
+    return server
+
+
+async def _late_watchers(server: Any) -> str:
+    """Forty who join late, and read slowly or not at all."""
+    request = (
+        f"GET /events?run=r1 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n\r\n"
+    )
+    watching = []
+    for _ in range(40):
+        watcher = socket.socket()
+        watcher.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        watcher.connect(("127.0.0.1", server.port))
+        watcher.sendall(request.encode())
+        watching.append(watcher)
+    await anyio.sleep(8)
+    answers = {watcher.recv(12).decode() for watcher in watching}
+    for watcher in watching:
+        watcher.close()
+    await anyio.to_thread.run_sync(server.close)
+    return ", ".join(sorted(answers))
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _texts(part: str) -> Callable[[], Awaitable[Recording]]:
+    async def prepare() -> Recording:
+        text = part * (2 * _MB // len(part))
+        deltas = [
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text[at : at + 4_000]}}
+            for at in range(0, len(text), 4_000)
+        ]
+        block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        return Recording((Chunk(0.0, b"".join(map(_event, (_START, block, *deltas)))),))
+
+    return prepare
+
+
+async def _save(recording: Recording) -> str:
+    """In a thread, as the recording proxy does it: the event loop goes on beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        await anyio.to_thread.run_sync(recording.save, Path(folder) / "reply.jsonl")
+    return "written"
+
+
+_GZIP: Final = {"max_reply_bytes": 8 << 20}
+
+ATTACKS: Final = {
+    "gzip_twice": Attack(
+        what="8 kB of `gzip, gzip` that stand for 1 GB, over HTTPTransport",
+        run=_streams_from("transport", _GZIP),
+        prepare=_bomb(2, "200 OK"),
+    ),
+    "gzip_twice_anthropic": Attack(
+        what="the same over an anthropic client",
+        run=_streams_from("anthropic", _GZIP),
+        prepare=_bomb(2, "200 OK"),
+    ),
+    "gzip_once": Attack(
+        what="50 kB of `gzip` that stand for 50 MB, with max_reply_bytes = 8 MiB",
+        run=_streams_from("transport", _GZIP),
+        prepare=_bomb(1, "200 OK"),
+    ),
+    "gzip_error": Attack(
+        what="an error response of `gzip, gzip`, over an anthropic client",
+        run=_streams_from("anthropic", _GZIP),
+        prepare=_bomb(2, "400 No"),
+    ),
+    "error_event": Attack(
+        what="an `error` event with a message of 30 MB",
+        run=_streams_from("transport"),
+        prepare=_error_event,
+        grown_mb=300,
+    ),
+    "endless_error": Attack(
+        what="an error response without an end, over an anthropic client",
+        run=_streams_from("anthropic", {"idle_timeout_s": 10.0}),
+        prepare=_endless_error,
+    ),
+    "drip": Attack(
+        what="an unknown event each 0.1 s, with max_reply_s = 3; given 20 s",
+        run=_streams_from("transport", {"max_reply_s": 3.0}),
+        prepare=_drip,
+    ),
+    "bad_pattern": Attack(
+        what="the pattern `^(a+)+$` in the schema of an MCP tool, and 27 characters", run=_bad_pattern
+    ),
+    "agui_schema": Attack(
+        what="1 MB of schema in a request of AG-UI", run=_post_agui_schema, prepare=_agui_schema, grown_mb=200
+    ),
+    "bodies": Attack(
+        what="bodies of 1.9 MB for each endpoint", run=_post_bodies, prepare=_bodies(1_900_000), grown_mb=600
+    ),
+    "large_bodies": Attack(what="bodies of 4 MB for each endpoint", run=_post_bodies, prepare=_bodies(4 * _MB)),
+    "silent_sockets": Attack(what="sixty silent clients of a gateway with fifty places", run=_silent_sockets),
+    "late_watchers": Attack(
+        what="forty late watchers of a log of 30 MB", run=_late_watchers, prepare=_long_log, grown_mb=200
+    ),
+    "masking_colons": Attack(
+        what="2 MB of `a:` in a reply that is recorded", run=_save, prepare=_texts("a:"), grown_mb=200
+    ),
+    "masking_quotes": Attack(
+        what="2 MB of `password=` in a reply that is recorded", run=_save, prepare=_texts("password="), grown_mb=200
+    ),
+    "masking_keys": Attack(
+        what="2 MB of `-----BEGIN PRIVATE KEY-----A` in a reply that is recorded",
+        run=_save,
+        prepare=_texts("-----BEGIN PRIVATE KEY-----A"),
+        grown_mb=200,
+    ),
+}
+"""By name."""
