@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from ..tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
+from ..wire.echo import LEGAL_ID, LEGAL_SERVER_ID
 from ..wire.server_tools import SERVER_CALLS, is_server_result
 from .content import NEVER_IN_RESULTS
 
@@ -26,8 +27,6 @@ _MAX_NAME_CHARS: Final = 128
 API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
 """What the API takes as the name of a tool; its guide promises half of it."""
 _MAX_CALL_NAME_CHARS: Final = 200
-_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_SERVER_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 _DIRECTIVES_ARE_FREE: Final = "; the directive-only form (content: [] with output_config) is accepted at any position"
 _MAX_BREAKPOINTS: Final = 4
 
@@ -257,7 +256,7 @@ def _id_faults(block: Mapping[str, Any], field: str, *, first_party: bool) -> It
     id = block.get(field)
     kind = block["type"]
     # Calls of MCP servers have ids of the general form, and so have their results.
-    pattern = _ID if kind in ("tool_use", "tool_result", "mcp_tool_use", "mcp_tool_result") else _SERVER_ID
+    pattern = LEGAL_ID if kind in ("tool_use", "tool_result", "mcp_tool_use", "mcp_tool_result") else LEGAL_SERVER_ID
     if not isinstance(id, str):
         yield f".{kind}.{field}", "Field required"
     elif first_party and not pattern.fullmatch(id):

@@ -220,7 +220,10 @@ def _copied(mapping: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _blocks(content: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Block]:
-    """The blocks; what is none is left out, and told of, when the result is made."""
+    """Return copies of the blocks.
+
+    A later step leaves out whatever is not a block, and says so in the result.
+    """
     listed: Sequence[Any] = [content] if isinstance(content, Mapping | str) else content
     return [dict(block) if isinstance(block, Mapping) else block for block in listed]
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-_LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_LEGAL_IDS: Final = {"server_tool_use": re.compile(r"srvtoolu_[a-zA-Z0-9_]+")}
-"""The API asks more of these."""
+LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+LEGAL_SERVER_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
+"""The API asks more of the ids of its own tools."""
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_NAME_CHARS: Final = 64
@@ -31,7 +31,8 @@ def legal_id(id: object, kind: str) -> str:
     """
     if not isinstance(id, str) or not id:
         return ""
-    return id if _LEGAL_IDS.get(kind, _LEGAL_ID).fullmatch(id) else stand_in_id(id, kind)
+    pattern = LEGAL_SERVER_ID if kind == "server_tool_use" else LEGAL_ID
+    return id if pattern.fullmatch(id) else stand_in_id(id, kind)
 
 
 def stand_in_id(seed: str, kind: str) -> str:
