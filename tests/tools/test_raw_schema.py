@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import Any
 
 import pytest
@@ -318,3 +319,128 @@ def test_patterns_and_unique_items() -> None:
 def test_a_pattern_that_python_does_not_know_says_nothing() -> None:
     """Of any text: the tool's own server checks it."""
     RawSchema(an_object(a={"type": "string", "pattern": "^\\p{L}+$"})).check({"a": "7"})
+
+
+# --- schemas that are made to take long -------------------------------------------------------------------------------
+
+_SLOW = "^(a+)+$"
+_FOR_EVER = "a" * 60 + "!"
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    return {"not": _nested(depth - 1)} if depth else {}
+
+
+def _doubled(keyword: str) -> dict[str, Any]:
+    """A schema of 3 KB that asks for 2^40 steps."""
+    schemas: dict[str, Any] = {
+        f"d{number}": {keyword: [{"$ref": f"#/$defs/d{number + 1}"}] * 2} for number in range(40)
+    }
+    return {
+        "type": "object",
+        "$defs": schemas | {"d40": {"type": "string"}},
+        "properties": {"a": {"$ref": "#/$defs/d0"}},
+    }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"pattern": _SLOW}}},
+        {"type": "object", "patternProperties": {_SLOW: {"type": "null"}}, "additionalProperties": False},
+        {"type": "object", "propertyNames": {"pattern": _SLOW}},
+        {
+            "type": "object",
+            "properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": _SLOW}},
+        },
+        {
+            "type": "object",
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "properties": {"a": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/a"}]}},
+            "$defs": {"a": {"$schema": "https://json-schema.org/draft/2020-12/schema", "pattern": _SLOW}},
+        },
+    ],
+    ids=["pattern", "patternProperties", "propertyNames", "another dialect", "reference"],
+)
+def test_a_pattern_that_backtracks_is_not_matched(schema: dict[str, Any]) -> None:
+    """Wherever it stands: it would take for ever, and nothing can stop it. The tool itself checks it."""
+    input: dict[str, Any] = {"a": _FOR_EVER, _FOR_EVER: 1}
+    assert RawSchema(schema).check(input) == input
+
+
+@pytest.mark.parametrize(
+    ("schema", "input"),
+    [
+        (_doubled("allOf"), {"a": "s"}),
+        (_doubled("anyOf"), {"a": 1}),
+        (_doubled("oneOf"), {"a": 1}),
+        (an_object(a={"anyOf": [{"type": "string"}] * 4_000}), {"a": ["a"] * 20_000}),
+        (an_object(a={"allOf": [{"enum": [["a"] * 10_000]}] * 2 + [{"uniqueItems": True}] * 3_000}), {"a": [[]] * 1_000}),
+        (an_object(a={"allOf": [{"$ref": "#/$defs/e"}] * 3_000}) | {"$defs": {"e": {"const": ["a"] * 9_000}}},
+         {"a": ["a"] * 9_000}),
+    ],
+    ids=["allOf", "anyOf", "oneOf", "large faults", "uniqueItems", "const"],
+)  # fmt: skip
+def test_a_schema_that_asks_for_too_many_steps(schema: dict[str, Any], input: dict[str, Any]) -> None:
+    """The check ends after as many as the size of the input allows, and the model is told."""
+    start = time.thread_time()
+    with pytest.raises(InputError):
+        RawSchema(schema).check(input)
+    assert time.thread_time() - start < 20  # 1 s at most; without a bound it takes minutes or years
+
+
+def test_a_large_input_of_a_common_schema_is_checked() -> None:
+    """The bound on the steps grows with the input: what is only long is not refused."""
+    item = {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "integer"}]}
+    input: dict[str, Any] = {"a": [1] * 12_000}
+    assert RawSchema(an_object(a={"type": "array", "items": item})).check(input) == input
+
+
+def test_keywords_that_are_left_to_the_tool() -> None:
+    """The time that jsonschema takes for them cannot be counted."""
+    schema = {"type": "object", "unevaluatedProperties": False, "properties": {"a": {"unevaluatedItems": False}}}
+    RawSchema(schema).check({"a": [1], "b": 1})
+
+
+@pytest.mark.parametrize("frames", range(0, 60, 7))
+def test_a_reference_to_itself(frames: int) -> None:
+    """It ends before Python's own bound: a panic in jsonschema's look-ups, which is no `Exception`, would pass all by."""
+    schema = {
+        "type": "object",
+        "allOf": [{"type": "object"}, {"$ref": "#"}],
+        "anyOf": [{"$ref": "#"}, {"type": "array"}],
+    }
+
+    def deeper(left: int) -> None:
+        if left:
+            deeper(left - 1)
+        else:
+            RawSchema(schema).check({"a": 1})
+
+    with pytest.raises(InputError, match="nested too deeply"):
+        deeper(frames)
+
+
+@pytest.mark.parametrize(
+    ("schema", "what"),
+    [
+        (an_object(a={"enum": [*range(200_000)]}), "too large: .* 100,000 char"),
+        (an_object(a=_nested(70)), "too large: .* 64 containers"),
+        (an_object(a={"type": [number if number % 2 else str(number) for number in range(9_000)]}), "name of a type"),
+        (an_object(a={"multipleOf": 7**9_000}), "positive number"),
+        ({"type": "object", "$dynamicRef": "http://127.0.0.1:9/schema.json"}, r"\$ref"),
+        ({"type": "object", "$ref": "https://json-schema.org/draft/2020-12/schema"}, r"\$ref"),
+    ],
+    ids=["chars", "depth", "types", "number", "dynamicRef", "dialect"],
+)
+def test_a_schema_that_is_refused_before_it_costs_time(schema: dict[str, Any], what: str) -> None:
+    """The fault is told in a few words."""
+    with pytest.raises(UsageError, match=what) as caught:
+        with_schema(schema)
+    assert len(str(caught.value)) < 1_000
+
+
+def test_a_number_that_jsonschema_cannot_divide() -> None:
+    """What jsonschema fails at is a fault of the input, in words for the model."""
+    text = fault_of(an_object(a={"multipleOf": 0.1}), {"a": 10**400})
+    assert text.startswith("Error: the input cannot be checked")

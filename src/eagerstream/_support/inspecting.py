@@ -18,8 +18,8 @@ def head(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[:max_chars]
 
 
-def check_size(value: Any, *, max_chars: int, max_depth: int) -> None:
-    """Check how large a value of JSON is, without recursion, and stop at the bound.
+def check_size(value: Any, *, max_chars: int, max_depth: int) -> int:
+    """Return how large a value of JSON is; count without recursion, and stop at the bound.
 
     Every scalar and every container counts as one character, and texts and keys by their length. So the count is at
     most that of its JSON text, and the time is linear in the bound, whatever the value is.
@@ -44,3 +44,4 @@ def check_size(value: Any, *, max_chars: int, max_depth: int) -> None:
         if depth > max_depth:
             raise TooMuchError(f"it has more than {max_depth} containers inside one another")
         pending.extend((part, depth + 1) for part in inner)
+    return max_chars - left

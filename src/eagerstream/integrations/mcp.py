@@ -22,7 +22,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, Unpack
 
 import anyio
+import anyio.to_thread
 
+from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size
 from ..errors import MissingExtraError, ProtocolError, UsageError
 from ..tools.call import ToolCall
 from ..tools.content import block_of_bytes, document_text, is_content_block, media_type_of, text_block
@@ -33,6 +35,9 @@ from ..wire.events import Block
 
 MAX_TOOLS: Final = 1_000
 """Tools of one server; a list that goes on is taken for one without an end."""
+
+MAX_SCHEMAS_CHARS: Final = 1_000_000
+"""Size of the schemas of all tools that are taken from a server. To look at them takes about 0.5 s, in a thread."""
 
 _MAX_NAME_CHARS: Final = 64
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -53,6 +58,9 @@ async def mcp_tools(
     run. A call of a tool that is gone is answered with what the server says to it. What cancels a call, its run or a
     time limit, cancels the request at the server too.
 
+    Inputs are checked against the server's schemas in bounded time, and without what might take long: patterns that
+    Python might match slowly, for example, which the server checks anyway.
+
     Args:
         session: `mcp.Client` or `mcp.ClientSession`; open for as long as the tools are used. A `Client` also answers
             what a server asks back during a call.
@@ -64,7 +72,8 @@ async def mcp_tools(
 
     Raises:
         MissingExtraError: The package mcp is not installed.
-        UsageError: A tool cannot be one, for its schema or its options; or the server has none of a name in `only`.
+        UsageError: A tool cannot be one, for its schema or its options; the schemas are too large; or the server has
+            no tool of a name in `only`.
         ProtocolError: The server's list does not end.
         TimeoutError: It took too long.
         mcp.MCPError: The server refused, or is gone.
@@ -79,7 +88,12 @@ async def mcp_tools(
         if name in options:
             raise UsageError(f"{name} is the server's to say")
     names = _api_names([prefix + tool.name for tool in listed])
-    return [_tool(session, tool, name, options) for tool, name in zip(listed, names, strict=True)]
+
+    def make() -> list[Tool]:
+        _check_size(listed)
+        return [_tool(session, tool, name, options) for tool, name in zip(listed, names, strict=True)]
+
+    return await anyio.to_thread.run_sync(make)
 
 
 async def _listed(session: Any) -> list[Any]:
@@ -100,6 +114,17 @@ async def _listed(session: Any) -> list[Any]:
         if cursor in seen or len(tools) > MAX_TOOLS or not page.tools:
             raise ProtocolError(f"the list of the MCP server's tools does not end: {len(tools)} so far")
         seen.add(cursor)
+
+
+def _check_size(listed: list[Any]) -> None:
+    """Check how large the schemas are together, before anything else looks at them."""
+    left = MAX_SCHEMAS_CHARS
+    for tool in listed:
+        try:
+            left -= check_size(tool.input_schema, max_chars=min(left, MAX_SCHEMA_CHARS), max_depth=MAX_SCHEMA_DEPTH)
+        except TooMuchError as error:
+            together = f", of {MAX_SCHEMAS_CHARS:,} for all tools" if left < MAX_SCHEMA_CHARS else ""
+            raise UsageError(f"the schema of the tool {tool.name!r:.80} is too large: {error}{together}") from error
 
 
 def _api_names(names: list[str]) -> list[str]:

@@ -48,7 +48,9 @@ class ToolOptions(TypedDict, total=False):
     Attributes:
         name: Instead of the function's name.
         description: Instead of the docstring's text.
-        definition: The definition verbatim, as the API takes it; the function then takes the input as one `dict`.
+        definition: The definition verbatim, as the API takes it; the function then takes the input as one `dict`. It is
+            checked against the `input_schema`, but for `format`, `unevaluatedItems`, `unevaluatedProperties` and
+            patterns that Python might match slowly: the function has to check what these say.
         eager: `eager_input_streaming`; True by default, False for a buffered input, None to leave it out.
         strict: The API holds the model to the schema while it writes.
         cache_control: A cache breakpoint behind this definition.

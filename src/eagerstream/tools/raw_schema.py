@@ -4,134 +4,173 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
+from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size, head
 from ..wire import JSONObject, copy_json, encodable
+from .bounded_check import Steps, TooDeep, TooManySteps, bounded, counting
 from .faults import MAX_TOLD, InputError, InputFaults, joined
+from .linear_pattern import linear
+from .schema_form import SchemaForm
+
+_MAX_SAID_CHARS: Final = 300
+_MAX_PATTERNS_CHARS: Final = 5_000
+"""Of all patterns of a schema that are matched. To compile them takes 0.1 s at most."""
+
+_STEPS: Final = 100_000
+_STEPS_PER_CHAR: Final = 20
+"""Of the input, as `check_size` counts. Common schemas take up to 5, and an array with four types of items 15."""
 
 
 class RawSchema:
     """A JSON schema that was given, not derived: how inputs are checked against it. They stay as they are.
 
+    The schema may come from a peer. So the time for a check is bounded by the size of the input, whatever the schema
+    is, and nothing is fetched. Not checked are `format`, `unevaluatedItems`, `unevaluatedProperties` and patterns that
+    Python might match slowly (see `linear_pattern`): the tool itself has to check them. If such a pattern is a name in
+    `patternProperties`, neither that keyword nor `additionalProperties` is checked anywhere in the schema.
+
     Args:
-        schema: Draft 2020-12, unless its `$schema` says otherwise. References to other documents are not fetched.
+        schema: Draft 2020-12, unless its `$schema` says otherwise. It has at most 100,000 characters, and 64 containers
+            inside one another.
 
     Attributes:
         faults: What is wrong with the schema itself.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        # Imported here: a program without tools of this kind does without it.
-        from jsonschema import Draft202012Validator, FormatChecker, validators
-        from jsonschema.validators import validator_for
-        from referencing import Registry, Resource
-        from referencing.exceptions import Unresolvable
-        from referencing.jsonschema import DRAFT202012
-
         self.schema: JSONObject = dict(schema)
         self.faults: list[str] = []
+        self._validator: Any = None
+        self._patterns: dict[str, re.Pattern[str] | None] = {}
+        self._name_patterns: frozenset[str] = frozenset()
         try:
-            kind: Any = validator_for(self.schema, default=Draft202012Validator)
-            # Formats are not looked at: a pattern in another dialect of regular expressions is none of our business.
-            kind.check_schema(self.schema, format_checker=FormatChecker(()))
-            resource = Resource.from_contents(self.schema, default_specification=DRAFT202012)
-            resolver = Registry().with_resource("", resource).resolver()
-            for reference in _references(self.schema):
-                try:
-                    resolver.lookup(reference)
-                except Unresolvable:
-                    self.faults.append(f"input_schema has a $ref to what is not in it: {reference}")
-        except Exception as error:
-            self.faults.append(f"input_schema is not a JSON schema: {getattr(error, 'message', error)}")
+            check_size(self.schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
+        except TooMuchError as error:
+            self.faults.append(f"input_schema is too large: {error}")
             return
-        if self.schema.get("type") != "object":
+        try:
+            self._prepare()
+        except Exception as error:
+            self.faults.append(f"input_schema is not a JSON schema: {head(str(error), _MAX_SAID_CHARS)}")
+        if not self.faults and self.schema.get("type") != "object":
             self.faults.append('input_schema must be of the type "object"')
-        extend: Any = validators.extend  # has no types
-        quick = extend(kind, {"uniqueItems": _unique_items, "pattern": _pattern})
-        self._validator = quick(self.schema, registry=Registry())
+
+    def _prepare(self) -> None:
+        # Imported here: a program without tools of this kind does without it.
+        from jsonschema import Draft202012Validator
+        from jsonschema.validators import validator_for
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import DRAFT202012, specification_with
+
+        kind: Any = validator_for(self.schema, default=Draft202012Validator)
+        checked = _without_dialects(self.schema)
+        form = SchemaForm()
+        form.add(checked)
+        if not form.faults:
+            specification = specification_with(kind.ID_OF(kind.META_SCHEMA), default=DRAFT202012)
+            resource = specification.create_resource(checked)
+            registry: Any = Registry().with_resource(resource.id() or "", resource).crawl()
+            resolver = registry.resolver_with_root(resource)
+            # A schema that is referred to may stand anywhere, and refer to others.
+            for reference in (unresolved := list(form.references)):
+                try:
+                    form.add(resolver.lookup(reference).contents, (reference,))
+                except Unresolvable:
+                    self.faults.append(f"input_schema has a $ref to what is not in it: {head(reference, 200)}")
+                unresolved += list(form.references)[len(unresolved) :]
+            # `_resolver` instead of `registry`: jsonschema would add the dialects' own schemas, and check an input
+            # against them without counting.
+            self._validator = bounded(kind)(checked, _resolver=resolver)
+        self.faults += [f"input_schema is not a JSON schema: {fault:.200}" for fault in form.faults]
+        self._name_patterns = frozenset(form.name_patterns)
+        left = _MAX_PATTERNS_CHARS
+        for pattern in {**form.name_patterns, **form.patterns}:
+            left -= len(pattern)
+            self._patterns[pattern] = linear(pattern) if left >= 0 else None
 
     def check(self, input: JSONObject) -> JSONObject:
         """A copy of the input, which fits the schema.
 
         Raises:
-            InputError: Every fault of the input, in one message for the model.
+            InputError: Every fault of the input, in one message for the model; or it cannot be checked.
         """
         faults = InputFaults()
+        size = check_size(input, max_chars=sys.maxsize, max_depth=sys.maxsize)
         try:
-            # Each fault may cost as much as its value is large, so only so many are looked for.
-            errors = self._validator.iter_errors(input)
-            for error in islice(errors, MAX_TOLD):
-                _collect(error, faults)
-            faults.stopped = bool(faults) and next(errors, None) is not None
-        except RecursionError:
+            with counting(Steps(_STEPS + _STEPS_PER_CHAR * size, self._patterns, self._name_patterns)):
+                # Each fault may cost as much as its value is large, so only so many are looked for.
+                errors = self._validator.iter_errors(input)
+                for error in islice(errors, MAX_TOLD):
+                    self._collect(error, faults)
+                faults.stopped = bool(faults) and next(errors, None) is not None
+        except TooManySteps:
+            if not faults:
+                raise InputError("Error: the input takes too long to be checked against the tool's schema") from None
+            faults.stopped = True
+        except (TooDeep, RecursionError):
             raise InputError("Error: the input is nested too deeply to be checked") from None
+        except Exception as error:  # jsonschema was not written for every schema
+            said = head(f"{type(error).__name__}: {error}", _MAX_SAID_CHARS)
+            raise InputError(f"Error: the input cannot be checked against the tool's schema: {said}") from error
         if faults:
             raise InputError(str(faults))
         copied = copy_json(encodable(input))
         assert isinstance(copied, dict)
         return copied
 
+    def _collect(self, error: Any, faults: InputFaults) -> None:
+        place = joined(error.absolute_path)
+        if error.validator == "required" and isinstance(error.instance, dict):
+            # There is one error for each name that is missing, and the name stands only in its text.
+            named = [name for name in error.validator_value if error.message == f"{name!r} is a required property"]
+            places = [joined([*error.absolute_path, name]) for name in named]
+            faults.missing += [place for place in places if place not in faults.missing]
+        elif error.validator == "additionalProperties" and error.validator_value is False:
+            known = error.schema.get("properties", {})
+            patterns = error.schema.get("patternProperties", {})
+            for name in error.instance:
+                if name not in known and not any(self._matches(pattern, name) for pattern in patterns):
+                    faults.unknown.append(joined([*error.absolute_path, name]))
+        else:
+            match error.validator:
+                case "type":
+                    kinds = error.validator_value
+                    what = f"expected {kinds if isinstance(kinds, str) else ' or '.join(kinds)}"
+                case "enum" | "const":
+                    what = f"expected {json.dumps(error.validator_value, ensure_ascii=False, default=str)}"
+                case _:
+                    what = _without_value(error)
+            faults.add_wrong(
+                place, what if len(what) <= _MAX_SAID_CHARS else f"{what[:_MAX_SAID_CHARS]}...", error.instance
+            )
 
-def _references(schema: JSONObject) -> Iterator[str]:
-    """The `$ref`s of a schema."""
-    pending: list[Any] = [schema]
+    def _matches(self, pattern: str, name: str) -> bool:
+        known = self._patterns[pattern]
+        return known is not None and known.search(name) is not None
+
+
+def _without_dialects(schema: JSONObject) -> JSONObject:
+    """A copy without `$schema` anywhere: jsonschema would check what is inside such a schema with its own functions.
+
+    It is taken out of values, too, in `enum` for example: none of them is known to have one.
+    """
+    copied = copy_json(schema)
+    pending: list[Any] = [copied]
     while pending:
         found = pending.pop()
-        if isinstance(found, Mapping):
-            if isinstance(found.get("$ref"), str):
-                yield found["$ref"]
+        if isinstance(found, dict):
+            if isinstance(found.get("$schema"), str):
+                del found["$schema"]
             pending += found.values()
         elif isinstance(found, list):
             pending += found
-
-
-def _unique_items(_validator: Any, unique: Any, items: Any, _schema: Any) -> Iterator[Any]:
-    """`uniqueItems` in linear time: jsonschema compares every item with every other one."""
-    from jsonschema import ValidationError
-
-    if unique is True and isinstance(items, list):
-        seen = {json.dumps(item, sort_keys=True) for item in items}
-        if len(seen) < len(items):
-            yield ValidationError("the items must differ from one another")
-
-
-def _pattern(_validator: Any, pattern: Any, text: Any, _schema: Any) -> Iterator[Any]:
-    """`pattern`, passed over where it is written in a dialect that Python does not read."""
-    from jsonschema import ValidationError
-
-    try:
-        fits = not isinstance(text, str) or re.search(pattern, text) is not None
-    except re.error:
-        fits = True
-    if not fits:
-        yield ValidationError(f"the value does not match {pattern!r}")
-
-
-def _collect(error: Any, faults: InputFaults) -> None:
-    place = joined(error.absolute_path)
-    if error.validator == "required" and isinstance(error.instance, dict):
-        # There is one error for each name that is missing, and the name stands only in its text.
-        named = [name for name in error.validator_value if error.message == f"{name!r} is a required property"]
-        places = [joined([*error.absolute_path, name]) for name in named]
-        faults.missing += [place for place in places if place not in faults.missing]
-    elif error.validator == "additionalProperties" and error.validator_value is False:
-        known = error.schema.get("properties", {})
-        patterns = error.schema.get("patternProperties", {})
-        for name in error.instance:
-            if name not in known and not any(re.search(pattern, name) for pattern in patterns):
-                faults.unknown.append(joined([*error.absolute_path, name]))
-    else:
-        match error.validator:
-            case "type":
-                kinds = error.validator_value
-                what = f"expected {kinds if isinstance(kinds, str) else ' or '.join(kinds)}"
-            case "enum" | "const":
-                what = f"expected {json.dumps(error.validator_value, ensure_ascii=False, default=str)}"
-            case _:
-                what = _without_value(error)
-        faults.add_wrong(place, what if len(what) <= 300 else f"{what[:300]}...", error.instance)
+    assert isinstance(copied, dict)
+    return copied
 
 
 def _without_value(error: Any) -> str:

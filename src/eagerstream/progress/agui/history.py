@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from ..._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size
+from ...errors import UsageError
 from ...plain_json import load_json
 from ...run.settle import add_content, drop_last_thinking
 from ...tools import Tool
@@ -138,12 +140,28 @@ def frontend_tools(input: RunAgentInput) -> list[Tool]:
     run; the client has the call's arguments, and sends its result with the messages of its next run.
 
     Raises:
-        UsageError: The client's definitions are none that the API takes.
+        UsageError: The client's definitions are none that the API takes, or their schemas are too large.
     """
+    check_tools(input)
     return [
         _ApplicationTool(_await_application, definition=_definition(tool), start="message", timeout_s=_PATIENCE_S)
         for tool in input.tools or ()
     ]
+
+
+def check_tools(input: RunAgentInput) -> None:
+    """Check how large the schemas of the client's tools are, before anything else looks at them.
+
+    Raises:
+        UsageError: They have more than 100,000 characters together, or one is too deep; its tool is named.
+    """
+    left = MAX_SCHEMA_CHARS
+    for tool in input.tools or ():
+        try:
+            left -= check_size(tool.parameters, max_chars=left, max_depth=MAX_SCHEMA_DEPTH)
+        except TooMuchError as error:
+            earlier = "" if left == MAX_SCHEMA_CHARS else f", of {MAX_SCHEMA_CHARS:,} for all tools"
+            raise UsageError(f"the schema of the tool {tool.name!r:.80} is too large: {error}{earlier}") from error
 
 
 class _ApplicationTool(Tool):
