@@ -200,6 +200,39 @@ async def test_a_full_gateway_says_when_to_come_back() -> None:
 
 
 @pytest.mark.anyio
+async def test_clients_that_send_no_body_take_no_places() -> None:
+    """Opening a connection costs them nothing: sixty silent ones must not close the gateway to others."""
+    slots = RunSlots(1)
+    app = gateway_app(starting(LocalAPI(reply(text("Done."))).transport()), slots=slots)
+    waiting = 0
+
+    async def receive() -> Any:
+        nonlocal waiting
+        waiting += 1
+        await anyio.sleep_forever()
+
+    async def send(_: Any) -> None:
+        raise AssertionError("it is not answered")
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/runs",
+        "query_string": b"",
+        "root_path": "",
+        "headers": headers,
+    }
+    async with anyio.create_task_group() as tasks:
+        for _ in range(60):
+            tasks.start_soon(app, scope.copy(), receive, send)
+        await until(lambda: waiting == 60)
+        assert slots.held == 0
+        assert (await ask(app)).status_code == 200
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("options", "status"),
     [

@@ -7,7 +7,7 @@ from math import isinf
 from typing import Any, NoReturn
 
 
-def load_json(text: str | bytes) -> Any:
+def load_json(text: str | bytes | bytearray) -> Any:
     """The value of a JSON text.
 
     Raises:

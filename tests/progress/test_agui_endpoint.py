@@ -296,6 +296,29 @@ def test_schemas_of_a_client() -> None:
         frontend_tools(parsed([USER], tools=[{**ASK, "parameters": {"properties": 1}}]))
 
 
+@pytest.mark.anyio
+async def test_schemas_of_a_client_that_are_too_large() -> None:
+    """The request is refused before anything begins, and the tool is named; all tools together have one bound."""
+
+    async def start(_: RunAgentInput) -> eagerstream.Run:
+        raise AssertionError("nothing begins")
+
+    half: dict[str, Any] = {"properties": {f"k{number:05}": {} for number in range(8_000)}}
+    deep: dict[str, Any] = {}
+    for _ in range(70):
+        deep = {"not": deep}
+    for tools in (
+        [{**ASK, "parameters": {"properties": {f"k{number:05}": {} for number in range(20_000)}}}],
+        [{**ASK, "name": "other", "parameters": half}, {**ASK, "parameters": half}],
+        [{**ASK, "parameters": deep}],
+    ):
+        response = await ask(agui_app(start), request_body(tools=tools))
+        assert response.status_code == 413
+        assert "ask_user" in response.json()["error"]
+        with pytest.raises(UsageError, match="ask_user"):
+            frontend_tools(parsed([USER], tools=tools))
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 

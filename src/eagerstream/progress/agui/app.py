@@ -5,18 +5,19 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
-from ...errors import EagerStreamError, MissingExtraError
+from ...errors import EagerStreamError, MissingExtraError, UsageError
 from ...run import Run
 from ..driven import drive
 from ..hub import Hub
 from ..public_error import public_error
-from ..request_body import BadBody, read_json
+from ..request_body import MAX_BODY_BYTES, BadBody, RequestBodies
 from ..sse import EventStream, Write, encode_json
 from .encoder import AGUIEncoder, Event
+from .history import check_tools
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -28,9 +29,6 @@ _log = logging.getLogger(__name__)
 
 Start: TypeAlias = "Callable[[RunAgentInput], Run | Awaitable[Run]]"
 """Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
-
-MAX_BODY_BYTES: Final = 32 * 1024 * 1024
-"""The API's own bound on the body of a request."""
 
 
 def agui_app(
@@ -59,20 +57,22 @@ def agui_app(
         start: Gets the request as `ag_ui.core.RunAgentInput` and makes a run; may be async. What the client says
             in it is not to be trusted: see `messages_of`, `system_of` and `frontend_tools`.
         hub: Where the runs are to be seen, too: on the web page, say. Its `approve` works as ever.
-        max_body_bytes: Of a request; a larger one gets HTTP 413.
+        max_body_bytes: Of a request; a larger one gets HTTP 413. So does one with more than one value for each 40 of
+            these bytes. Raise it for conversations with images: the client sends them again with each message.
         min_interval_s: Fragments that come within so many seconds are sent as one.
 
     Raises:
         MissingExtraError: The extra `agui` is not installed.
     """
     try:
-        from ag_ui.core import RunAgentInput
-        from pydantic import ValidationError
+        import ag_ui.core  # noqa: F401  # needed at the first request
         from starlette.applications import Starlette
         from starlette.responses import JSONResponse
         from starlette.routing import Route
     except ImportError as error:
         raise MissingExtraError("agui", error.name or "ag_ui") from error
+
+    bodies = RequestBodies(max_body_bytes)
 
     def refuse(status: int, what: str) -> Response:
         return JSONResponse({"error": what}, status)
@@ -81,17 +81,9 @@ def agui_app(
         if not _accepts_events(request.headers.get("accept", "")):
             return refuse(406, "events are sent as text/event-stream")
         try:
-            plain = await read_json(request, max_body_bytes)
-            input = RunAgentInput.model_validate(plain)
+            plain, input = await bodies.read_json(request, run_input)
         except BadBody as bad:
             return refuse(bad.status, bad.text)
-        except ValidationError as error:
-            places = [
-                ".".join(map(str, fault["loc"])) for fault in error.errors(include_input=False, include_url=False)
-            ]
-            return refuse(422, f"not a RunAgentInput: {', '.join(places[:10]):.1000}")
-        except RecursionError:
-            return refuse(400, "the body is nested too deep")
         encoder = AGUIEncoder(
             thread_id=input.thread_id, run_id=input.run_id, messages=plain["messages"], state=plain.get("state")
         )
@@ -120,6 +112,29 @@ def agui_app(
         return EventStream(produce)
 
     return Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
+
+
+def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
+    """Return the value of a body, and the request that it is.
+
+    Raises:
+        BadBody: It is no request (422), is nested too deep (400), or brings a tool with too large a schema (413).
+    """
+    from ag_ui.core import RunAgentInput
+    from pydantic import ValidationError
+
+    try:
+        input = RunAgentInput.model_validate(plain)
+        check_tools(input)
+    except ValidationError as error:
+        faults = error.errors(include_input=False, include_url=False)
+        places = [".".join(map(str, fault["loc"])) for fault in faults[:10]]
+        raise BadBody(422, f"not a RunAgentInput: {', '.join(places):.1000}") from error
+    except RecursionError as error:
+        raise BadBody(400, "the body is nested too deep") from error
+    except UsageError as error:
+        raise BadBody(413, str(error)) from error
+    return plain, input
 
 
 async def _converse(

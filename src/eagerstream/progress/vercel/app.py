@@ -18,7 +18,7 @@ from ...wire.events import Message
 from ..driven import drive
 from ..hub import MAX_REASON_CHARS, Hub
 from ..log import RunLog, WatcherDropped
-from ..request_body import BadBody, read_json
+from ..request_body import MAX_BODY_BYTES, BadBody, RequestBodies, json_object
 from ..sse import EventStream, Write, encode_message
 from .encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
 from .messages import UIMessageError, to_messages
@@ -104,7 +104,7 @@ def vercel_app(
     sdk: SDKVersion = 6,
     describe_error: Callable[[Mapping[str, Any]], str] = describe_error,
     min_interval_s: float = 0.05,
-    max_body_bytes: int = 16 * 1024 * 1024,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Starlette:
     """An ASGI application for `useChat`: each message of the user begins a run, which is streamed back.
 
@@ -136,7 +136,8 @@ def vercel_app(
         describe_error: What the client is told of an error that ended a run.
         min_interval_s: What comes within so long of the last chunks is sent together. The client parses an input anew
             at every chunk of it.
-        max_body_bytes: Of a request; larger ones are answered with HTTP 413.
+        max_body_bytes: Of a request; larger ones are answered with HTTP 413. So are those with more than one value for
+            each 40 of these bytes. Raise it for chats with images: the client sends them again with each message.
 
     Raises:
         MissingExtraError: The extra `web` is not installed.
@@ -153,7 +154,7 @@ def vercel_app(
         new_encoder=new_encoder,
         resumable=resumable,
         min_interval_s=min_interval_s,
-        max_body_bytes=max_body_bytes,
+        bodies=RequestBodies(max_body_bytes),
     )
     return Starlette(
         routes=[
@@ -174,7 +175,7 @@ class _Chats:
     new_encoder: Callable[..., UIMessageEncoder]
     resumable: bool
     min_interval_s: float
-    max_body_bytes: int
+    bodies: RequestBodies
     active: dict[str, _Chat] = field(default_factory=dict)
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -227,12 +228,9 @@ class _Chats:
     async def _read(self, request: Request) -> dict[str, Any]:
         """The JSON object that a request brings."""
         try:
-            body = await read_json(request, self.max_body_bytes)
+            return await self.bodies.read_json(request, json_object)
         except BadBody as bad:
             raise _refusal(bad.status, bad.text) from bad
-        if not isinstance(body, dict):
-            raise _refusal(400, "the body is no JSON object")
-        return body
 
     # --- answers ------------------------------------------------------------------------------------------------------
 

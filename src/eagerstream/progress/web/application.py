@@ -14,7 +14,7 @@ from ...errors import MissingExtraError
 from ...serving import ASGIApplication
 from ..hub import MAX_REASON_CHARS, Hub
 from ..log import RunLog, WatcherDropped
-from ..request_body import BadBody, read_json
+from ..request_body import BadBody, RequestBodies, json_object
 from ..sse import EventStream, Write, encode_json, encode_message
 from .access import LOOPBACK_HOSTS, Guard
 
@@ -74,6 +74,7 @@ class _Pages:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        self._bodies = RequestBodies(_MAX_DECISION_BYTES)
         self._files = {file.name: file.read_bytes() for file in _STATIC.iterdir() if file.is_file()}
         self._summaries: dict[str, dict[str, Any]] = {}  # by run; of those that have ended they stay as they are
 
@@ -146,7 +147,7 @@ class _Pages:
         from starlette.responses import PlainTextResponse, Response
 
         try:
-            body = await read_json(request, _MAX_DECISION_BYTES)
+            body = await self._bodies.read_json(request, json_object)
         except BadBody as bad:
             return PlainTextResponse(f"{bad.text}\n", bad.status)
         match body:
