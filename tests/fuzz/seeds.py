@@ -24,8 +24,18 @@ _HEADER: Final = {
     "patch": bytes(8),
     "stream": bytes(8),
     "recording_reader": bytes(2),
+    "request_bodies": bytes(2),
+    "json_schema": bytes(1),
 }
 """Before raw input, per target: the choices of limits, of no grammar, and of a cut."""
+
+_TEXTS: Final = {
+    "request_bodies": (
+        b'{"id": "c", "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "a"}]}]}',
+    ),
+    "json_schema": (b'{"type": "object", "properties": {"a": {"type": "string", "pattern": "^a+$"}}}\n{"a": "aa"}',),
+}
+"""Whole inputs of the targets that recordings have none for."""
 
 _WORDS: Final = (
     "event: ", "data: ", "\ndata: ", "\n\n", "\r\n", "\r\r", "\r", "\xef\xbb\xbf", "id: ", "retry: ", ": ", "data: [DONE]\n\n",
@@ -77,6 +87,9 @@ def _parts(target: str, body: bytes) -> Iterator[bytes]:
         ]
         yield lines[0] + b'\n{"at_s": 0.5, "data": "event: ping\\n"}\n{"at_s": 1, "base64": "ZGF0YQo="}\n'
         yield b"\x03\x00" + body
+        return
+    if target in ("request_bodies", "json_schema"):
+        yield from _TEXTS[target]
         return
     fragments: dict[object, list[str]] = {}
     events: list[str] = []
