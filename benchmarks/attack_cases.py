@@ -141,11 +141,12 @@ async def _drip() -> Any:
 
 
 async def warm_up() -> None:
-    """Load what the first request of each client loads, and the first error: it is no part of an attack."""
+    """Load what the first request of each client and of each endpoint loads, and the first error."""
     body = b'{"type":"error","error":{"type":"api_error","message":"password=a"}}'
     head = b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     for kind in ("transport", "anthropic"):
         await _streams_from(kind)(lambda peer: peer.sendall(head + body))
+    await _post_bodies(await _bodies(2_000, "a")())
 
 
 # --- replies ----------------------------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def _call(input: str) -> Recording:
     return Recording((Chunk(0.0, b"".join(map(_event, events))),))
 
 
-async def _bad_pattern(_: None) -> str:
+async def _mcp_tool() -> Any:
     """A tool of an MCP server, whose schema is the server's."""
     from types import SimpleNamespace
 
@@ -182,8 +183,16 @@ async def _bad_pattern(_: None) -> str:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     listed = SimpleNamespace(name="t", title=None, description="d", annotations=None, input_schema=schema)
     tool = _tool(SimpleNamespace(), listed, "t", {})  # type: ignore[arg-type]
-    reply = _call(json.dumps({"x": "a" * 26 + "!"}))
-    async with eagerstream.run(reply, **_REQUEST, max_turns=1, tools=[tool]) as run:
+    await _call_of(tool, "x")  # which loads what checks an input
+    return tool
+
+
+async def _bad_pattern(tool: Any) -> str:
+    return await _call_of(tool, "a" * 26 + "!")
+
+
+async def _call_of(tool: Any, text: str) -> str:
+    async with eagerstream.run(_call(json.dumps({"x": text})), **_REQUEST, max_turns=1, tools=[tool]) as run:
         await run.finish()
     return str(run.result.status)
 
@@ -225,19 +234,21 @@ async def _post_agui_schema(body: bytes) -> str:
 
 
 def _many(part: dict[str, Any], size: int) -> list[dict[str, Any]]:
-    return [part] * (size // (len(json.dumps(part)) + 1))
+    return [part] * (size // (len(json.dumps(part)) + 2))
 
 
-def _bodies(size: int) -> Callable[[], Awaitable[dict[str, bytes]]]:
+def _bodies(size: int, text: str) -> Callable[[], Awaitable[dict[str, bytes]]]:
+    """A body of this size for each endpoint, of parts with this text."""
+
     async def prepare() -> dict[str, bytes]:
-        nested = b"[]," * (size // 3 - 100)
-        texts = {"id": "1", "role": "user", "parts": _many({"type": "text", "text": "a"}, size - 200)}
-        messages = _many({"id": "1", "role": "user", "content": "x"}, size - 200)
+        lists = json.dumps([[text]] * (size // (len(text) + 6) - 100)).encode()
+        parts = _many({"type": "text", "text": text}, size - 500)
+        messages = _many({"id": "1", "role": "user", "content": text}, size - 500)
         return {
-            "gateway": b'{"a":[' + nested + b"1]}",
-            "vercel": json.dumps({"id": "c", "messages": [texts]}).encode(),
+            "gateway": b'{"a":' + lists + b"}",
+            "vercel": json.dumps({"id": "c", "messages": [{"id": "1", "role": "user", "parts": parts}]}).encode(),
             "agui": _agui({"messages": messages}),
-            "agui, nested": _agui({}).replace(b'"state": {}', b'"state": {"a": [' + nested + b"1]}"),
+            "agui, nested": _agui({}).replace(b'"state": {}', b'"state": {"a": ' + lists + b"}"),
         }
 
     return prepare
@@ -388,15 +399,22 @@ ATTACKS: Final = {
         prepare=_drip,
     ),
     "bad_pattern": Attack(
-        what="the pattern `^(a+)+$` in the schema of an MCP tool, and 27 characters", run=_bad_pattern
+        what="the pattern `^(a+)+$` in the schema of an MCP tool", run=_bad_pattern, prepare=_mcp_tool
     ),
     "agui_schema": Attack(
         what="1 MB of schema in a request of AG-UI", run=_post_agui_schema, prepare=_agui_schema, grown_mb=200
     ),
     "bodies": Attack(
-        what="bodies of 1.9 MB for each endpoint", run=_post_bodies, prepare=_bodies(1_900_000), grown_mb=600
+        what="bodies of 1.9 MB for each endpoint, of texts of 120 characters",
+        run=_post_bodies,
+        prepare=_bodies(1_900_000, "a" * 120),
+        grown_mb=200,
     ),
-    "large_bodies": Attack(what="bodies of 4 MB for each endpoint", run=_post_bodies, prepare=_bodies(4 * _MB)),
+    "large_bodies": Attack(
+        what="bodies of 4 MB for each endpoint, of texts of one character",
+        run=_post_bodies,
+        prepare=_bodies(4 * _MB, "a"),
+    ),
     "silent_sockets": Attack(what="sixty silent clients of a gateway with fifty places", run=_silent_sockets),
     "late_watchers": Attack(
         what="forty late watchers of a log of 30 MB", run=_late_watchers, prepare=_long_log, grown_mb=200
