@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ._support.files import replacing
 from .errors import ProtocolError, UsageError
 from .wire import AWSEventStreamDecoder, SSEDecoder, decode_event
 
@@ -183,10 +184,12 @@ class Recording:
         return "".join(f"{line}\n" for line in lines).encode()
 
     def save(self, path: str | os.PathLike[str], *, redact: bool = True) -> None:
-        """Write the recording to a `.jsonl` file, over whatever is there.
+        """Write the recording to a `.jsonl` file.
+
+        Only the owner may read the file. It takes its place when it is complete and on the disk.
 
         Args:
-            path: Of the file.
+            path: Of the file. A file that is there is replaced; so is a link, which is not followed.
             redact: Write it as `redacted` gives it. With False, `load` gives back an equal recording, and the file has
                 whatever was secret in the reply.
 
@@ -199,7 +202,8 @@ class Recording:
             raise UsageError(f"{path}: a recording with its times is saved as a .jsonl file")
         content = (self.redacted() if redact else self).encoded()
         try:
-            path.write_bytes(content)  # text mode would write other line ends on other systems
+            with replacing(path) as file:
+                file.write(content)
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 

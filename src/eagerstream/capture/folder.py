@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
+from .._support.files import open_private, sync, sync_folder
 from ..errors import UsageError
 from ..recording import Recording
 from .request import RequestFacts, facts_of
@@ -219,19 +220,21 @@ class RecordingFolder:
     def _write_new(part: Path, path: Path, content: bytes) -> None:
         """Write `path` by way of `part`.
 
-        Whoever has made `part` may make `path`: two programs that want the same name do not meet.
+        Whoever has made `part` may make `path`: two programs that want the same name do not meet. Nothing is written
+        through a link, since `part` must be new.
 
         Raises:
             FileExistsError: One of them is there.
         """
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(part, flags, 0o600)
+        descriptor = open_private(str(part), os.O_WRONLY | getattr(os, "O_BINARY", 0))
         try:
             with os.fdopen(descriptor, "wb") as file:
-                if path.exists():
+                if os.path.lexists(path):
                     raise FileExistsError(path)
                 file.write(content)
+                sync(file)
             part.rename(path)
         except BaseException:
             part.unlink(missing_ok=True)
             raise
+        sync_folder(path.parent)

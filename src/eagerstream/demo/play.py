@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .._support.files import replacing
 from ..progress.frame import Frame, RunState
 from ..progress.hub import Hub
 from ..progress.log import RunLog
@@ -112,7 +113,8 @@ def _save_picture(path: Path, log: RunLog, table: Table, title: str) -> None:
     console.print(Frame(lambda: [RunState(view, view.at_s)]))
     console.print(Text("\n...\n", style="dim"))
     console.print(table)
-    path.write_text(console.export_svg(title=title, code_format=_SVG_FORMAT), encoding="utf-8")
+    with replacing(path, private=False) as file:  # a picture is to be shown to others
+        file.write(console.export_svg(title=title, code_format=_SVG_FORMAT).encode())
 
 
 def _table(eager: list[CallView], buffered: list[CallView], *, simulated: bool, width: int) -> Table:

@@ -6,8 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from .._support.files import replacing
 from ..markup import element, joined
-from ..whole_file import replacing
 from . import tables
 from .drawing import matplotlib_settings
 from .pictures import Pictures, Progress
@@ -28,8 +28,8 @@ def write_report(results: Results, path: Path, *, progress: Progress | None = No
         OSError: It cannot be written.
     """
     text = report_html(results, progress=progress)
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    with replacing(path, private=False) as file:  # a report is to be shown to others
+        file.write(text.encode())
 
 
 def report_html(results: Results, *, progress: Progress | None = None) -> str:

@@ -21,9 +21,9 @@ from ..replay.scripted import reply, text, tool_use
 from ..tool_kind import USER_DEFINED, tool_kind
 from ..tools import Tool
 from ..tools.foreign import ForeignTool, as_tool
-from ..whole_file import read_whole
 from .made_up import made_up_input
 from .pieces import check_playable
+from .stored import read_whole
 
 AnyTool: TypeAlias = ForeignTool | Mapping[str, Any]
 

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from .._support.files import replacing
 from ..errors import UsageError
 from ..plain_json import load_json
-from ..whole_file import read_whole, replacing
 
 DataT = TypeVar("DataT")
 _LARGEST: Final = 1e18
@@ -24,11 +24,26 @@ def save_json(path: Path, data: object) -> None:
         UsageError: The file cannot be written.
     """
     try:
-        with replacing(path) as beside, beside.open("w", encoding="ascii") as file:
-            json.dump(data, file, allow_nan=False, separators=(",", ":"))
-            file.write("\n")
+        with replacing(path, private=False) as file:  # times and names: nothing of what was said
+            file.write(json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n")
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def read_whole(path: Path, *, max_bytes: int) -> bytes:
+    """Return the content of a file that somebody gave.
+
+    Raises:
+        UsageError: It cannot be read, or is larger than `max_bytes`; then no more of it was read.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(content) > max_bytes:
+        raise UsageError(f"{path}: larger than {max_bytes:,} bytes")
+    return content
 
 
 def load_checked(

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import anyio
+import anyio.to_thread
 from pydantic import ValidationError
 
+from .._support.files import open_instead, replacing, sync
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
 from ..plain_json import load_json
 from ..redaction import redact, redact_text
 from ..replay.timing import check_speed
-from ..whole_file import replacing
 from ..wire.patch import PatchMaker, apply_patch
 from ..wire.values import is_deeper
 from .log import RunLog
@@ -31,8 +32,10 @@ _MAX_S: Final = 1e9
 def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) -> None:
     """Write records to a file, one a line.
 
+    Only the owner may read the file. It takes its place when it is complete and on the disk.
+
     Args:
-        path: Where to; what is there is replaced.
+        path: Where to. A file that is there is replaced; so is a link, which is not followed.
         records: `RunLog.records()`, say.
         redact: Mask secrets: what looks like a key, and fields with the name of one. Off, the file holds all that was
             said: keep it as you keep the conversation.
@@ -40,19 +43,19 @@ def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) 
     Raises:
         OSError: It cannot be written.
     """
-    with replacing(path) as beside, beside.open("w", encoding="ascii") as file:
+    with replacing(path) as file:
         file.write(_lines(records, redact=redact))
 
 
 async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
     """Write the records of a run to a file while it goes on, each as it was; returns at its end.
 
-    What was written stays where this is cancelled. For a run that is longer than what a log keeps; needs a task of its
-    own, before the run is.
+    If this is cancelled, what was written stays. For a run that is longer than what a log keeps; needs a task of its
+    own, before the run is. Only the owner may read the file.
 
     Args:
         log: Of the run.
-        path: Where to; what is there is replaced.
+        path: Where to. A file that is there is replaced at once; so is a link, which is not followed.
         redact: As for `save_records`. Secrets may be spread over the deltas of a block: they wait for its end.
 
     Raises:
@@ -62,7 +65,7 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
     waiting: list[Record] = []
     open_blocks: set[int] = set()
     async with (
-        await anyio.open_file(path, "w", encoding="ascii") as file,
+        anyio.wrap_file(await anyio.to_thread.run_sync(open_instead, path)) as file,
         log.watch(merges=False) as watcher,
     ):
         async for batch in watcher:
@@ -81,11 +84,12 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
                     await file.write(_lines(waiting, redact=redact))
                     waiting.clear()
         await file.write(_lines(waiting, redact=redact))
+        await anyio.to_thread.run_sync(sync, file.wrapped)
 
 
-def _lines(records: Iterable[Record], *, redact: bool) -> str:
+def _lines(records: Iterable[Record], *, redact: bool) -> bytes:
     written = redacted(records) if redact else records
-    return "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in written)
+    return "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in written).encode("ascii")
 
 
 def load_records(path: Path) -> list[Record]:

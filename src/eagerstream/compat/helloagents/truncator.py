@@ -70,7 +70,7 @@ class ObservationTruncator:
         self.truncate_direction = truncate_direction
         self.output_dir = output_dir
         if output_dir is not None:
-            Path(output_dir).mkdir(parents=True, exist_ok=True)
+            Path(output_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def truncate(self, tool_name: str, output: str, metadata: Mapping[str, Any] | None = None) -> Truncated:
         """An output within the bounds; with `output_dir` the whole of it in a file where it was cut.

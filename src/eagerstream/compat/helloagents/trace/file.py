@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
-_private = partial(os.open, mode=0o600)
+from ...._support.files import open_private
 
 _log = logging.getLogger(__name__)
 
@@ -20,7 +18,7 @@ def new_file(path: Path) -> TextIO:
     Raises:
         OSError: It cannot be made; `FileExistsError` where there is something, be it a link.
     """
-    return open(path, "x", encoding="utf-8", newline="\n", opener=_private)
+    return open(path, "x", encoding="utf-8", newline="\n", opener=open_private)
 
 
 class GrowingLog:
@@ -37,7 +35,7 @@ class GrowingLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = FileIO(path, "x", opener=_private)
+        self._file = FileIO(path, "x", opener=open_private)
         self._is_over = False
 
     def write(self, text: str) -> None:

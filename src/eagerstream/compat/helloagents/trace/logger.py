@@ -46,7 +46,7 @@ class TraceLogger:
                 await run.finish()
 
     Args:
-        output_dir: Is made where it is missing.
+        output_dir: Is made if it is missing, for its owner only.
         sanitize: Keys, tokens, passwords and names of users in paths are masked before anything is written. A payload
             is bounded in any case: see `payload.plain`.
         html_include_raw_response: Show the `raw_response` of a payload in the page.
@@ -67,7 +67,7 @@ class TraceLogger:
         self.output_dir = Path(output_dir)
         self.sanitize = sanitize
         self.html_include_raw = html_include_raw_response
-        self.output_dir.mkdir(parents=True, exist_ok=True)
+        self.output_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.session_id, self._lines = _new_session(self.output_dir)
         self.jsonl_path = self._lines.path
         """Where the lines are."""
