@@ -21,7 +21,6 @@ from eagerstream.errors import MissingExtraError, UsageError
 from eagerstream.progress import web
 from eagerstream.progress.hub import Hub
 from eagerstream.progress.web import new_token, serve, web_app
-from eagerstream.progress.web.server import _is_loopback
 from eagerstream.replay import reply, text, tool_use
 from eagerstream.serving import ASGIApplication
 from eagerstream.wire import ServerSentEvent, SSEDecoder
@@ -517,19 +516,3 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "starlette.applications", None)
     with pytest.raises(MissingExtraError, match=r"eagerstream\[web\]"):
         web_app(Hub(), token=TOKEN)
-
-
-@pytest.mark.parametrize(
-    ("host", "is_loopback"),
-    [
-        ("localhost", True),
-        ("127.0.0.1", True),
-        ("127.9.9.9", True),
-        ("::1", True),
-        ("0.0.0.0", False),
-        ("example.com", False),
-    ],
-)
-def test_which_hosts_are_this_machine(host: str, is_loopback: bool) -> None:
-    """Only there the names of this machine are known, and requests by other names refused."""
-    assert _is_loopback(host) is is_loopback

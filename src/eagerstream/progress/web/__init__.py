@@ -11,7 +11,7 @@
 `web_app` is the same as an ASGI application, to be mounted in one's own. Needs the extra `web`.
 """
 
-from .access import LOOPBACK_HOSTS, new_token
+from ..._support.access import LOOPBACK_HOSTS, new_token
 from .application import web_app
 from .server import WatchServer, serve
 

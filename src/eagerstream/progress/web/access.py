@@ -8,12 +8,11 @@ What changes something is taken from our own page only, or from a program that s
 
 from __future__ import annotations
 
-import re
-import secrets
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
+from ..._support.access import is_token, parse_host, same_token
 from ...errors import UsageError
 from ...serving import ASGIApplication, ASGIMessage, Receive, Send
 
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import Scope
-
-LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-"""The names under which a server on loopback is asked for."""
-
-_TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,256}")
 
 _HEADERS: Final = {
     # Nothing from elsewhere, nothing inline, no markup out of strings, in nobody's frame.
@@ -43,11 +37,6 @@ _HEADERS: Final = {
 _HOW_TO_OPEN: Final = "This page opens with the whole URL that the program has printed.\n"
 
 
-def new_token() -> str:
-    """A token that nobody guesses."""
-    return secrets.token_urlsafe(32)
-
-
 class Guard:
     """An ASGI application in front of another one: lets through who may see it, and adds the headers of a safe page.
 
@@ -61,7 +50,7 @@ class Guard:
     """
 
     def __init__(self, application: ASGIApplication, *, token: str | None, hosts: Collection[str] | None) -> None:
-        if token is not None and not _TOKEN.fullmatch(token):
+        if token is not None and not is_token(token):
             raise UsageError("a token has 16 to 256 characters, all of them letters, digits or any of - . _ ~")
         self._application = application
         self._token = token
@@ -91,7 +80,8 @@ class Guard:
         from starlette.responses import PlainTextResponse
 
         host = request.headers.get("host", "")
-        if self._hosts is not None and _host_name(host) not in self._hosts:
+        address = parse_host(host)
+        if self._hosts is not None and (address is None or address.name not in self._hosts):
             return PlainTextResponse("No such host here.\n", 421)
         is_program = self._is_token(request.headers.get("authorization", "").removeprefix("Bearer "))
         if self._token is not None and not is_program:
@@ -107,7 +97,7 @@ class Guard:
         return None
 
     def _is_token(self, given: str) -> bool:
-        return self._token is not None and secrets.compare_digest(given.encode(), self._token.encode())
+        return self._token is not None and same_token(given, self._token)
 
     def _welcome(self, request: Request) -> Response:
         """Keep the token in a cookie, and go to the URL without it: it stays in no history and no bookmark."""
@@ -127,20 +117,10 @@ class Guard:
         return response
 
 
-def _host_name(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
 def _cookie(request: Request) -> str:
     """The name of the cookie: all ports of a host share their cookies, so the port is in it."""
-    try:
-        port = urlsplit(f"//{request.headers.get('host', '')}").port
-    except ValueError:
-        port = None
-    return f"eagerstream-{port or 'page'}"
+    address = parse_host(request.headers.get("host", ""))
+    return f"eagerstream-{(address and address.port) or 'page'}"
 
 
 def _path(request: Request) -> str:

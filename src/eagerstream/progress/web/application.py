@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from ..._support.access import LOOPBACK_HOSTS
 from ...errors import MissingExtraError
 from ...serving import ASGIApplication
 from ..hub import MAX_REASON_CHARS, Hub
 from ..log import RunLog, WatcherDropped
 from ..request_body import BadBody, RequestBodies, json_object
 from ..sse import EventStream, Write, encode_json, encode_message
-from .access import LOOPBACK_HOSTS, Guard
+from .access import Guard
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING, Final
 
+from ..._support.access import LOOPBACK_HOSTS, is_loopback, new_token
 from ...serving import ThreadedServer
-from .access import LOOPBACK_HOSTS, new_token
 from .application import web_app
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class WatchServer(ThreadedServer):
 
     def __init__(self, hub: Hub, *, host: str, port: int, token: str | None) -> None:
         self._token = token or new_token()
-        hosts = LOOPBACK_HOSTS if _is_loopback(host) else None  # elsewhere nobody knows the names of this machine
+        hosts = LOOPBACK_HOSTS if is_loopback(host) else None  # elsewhere nobody knows the names of this machine
         super().__init__(
             lambda: web_app(hub, token=self._token, hosts=hosts),
             name="watch server",
@@ -67,10 +66,3 @@ def serve(hub: Hub, *, host: str = "127.0.0.1", port: int = 0, token: str | None
         MissingExtraError: On entering: the extra `web` is not installed.
     """
     return WatchServer(hub, host=host, port=port, token=token)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
