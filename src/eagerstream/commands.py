@@ -128,10 +128,19 @@ def record(
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen; anybody who reaches it can connect.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 0,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name, with or without a port, under which clients ask for the proxy."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="The origin of a page that may use the proxy: https://app.example")
+    ] = None,
 ) -> None:
     """Record the replies of the API to a command's requests, or to any client's, with the times of their chunks.
 
     They go through a proxy on this machine, which changes nothing. What was recorded is played by `eagerstream serve`.
+    If the upstream's URL has a password, the address that is printed has a token in it: use all of it, and do not share
+    it.
     """
     from .capture import RecordingFolder, RecordingProxy
     from .capture.command import BASE_URL, Report, default_upstream, run_recorded, run_until_told
@@ -140,7 +149,14 @@ def record(
         raise UsageError("record takes a command (record -- python agent.py), or --proxy to record any client")
     report = Report(lambda line: typer.echo(line, err=True))
     folder = RecordingFolder(out, keep_secrets=keep_secrets, redact_contents=redact_contents, on_saved=report.take)
-    recording = RecordingProxy(upstream or default_upstream(os.environ), folder, host=host, port=port)
+    recording = RecordingProxy(
+        upstream or default_upstream(os.environ),
+        folder,
+        host=host,
+        port=port,
+        hosts=allow_host or (),
+        origins=allow_origin or (),
+    )
 
     def tell(recording: RecordingProxy) -> None:
         typer.echo(f"recording what goes to {recording.upstream.host} in {out}; point clients here:")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +36,7 @@ from eagerstream.replay import (
     tool_use,
 )
 from eagerstream.replay.application import MAX_REQUEST_BYTES
+from tests.capture.proxies import JSON, TIMEOUT_S, exchange, load, post, wire
 from tests.support import REQUEST, USER, anthropic_client, event_line, made_recordings
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
@@ -45,17 +44,10 @@ SAID = retime(reply(text("Hello there, how are you?")), Timing(cut=100, tokens_p
 ENDLESS = Recording((Chunk(0, encode_event({"type": "ping"})), Chunk(3600, b"data: never\n\n")))
 BODY = {**REQUEST, "stream": True}
 MESSAGES: Any = [USER]
-TIMEOUT_S = 20
 
 
 # Where a stream is given up, the client leaves its generators to the garbage collector, which trio complains about.
 left_by_the_client = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-def load(folder: Path) -> list[Recording]:
-    """The recordings in a folder, by name; the proxy is closed, so they are written."""
-    assert not list(folder.glob("*.part"))
-    return [Recording.load(path) for path in sorted(folder.glob("*.jsonl"))]
 
 
 def asking(client: Any, content: str, **options: Any) -> Any:
@@ -134,74 +126,6 @@ async def test_served_again(tmp_path: Path) -> None:
     assert again.body == made.body
 
 
-class Wire:
-    """A server that answers each connection with these bytes, and remembers what it was sent.
-
-    Each answer but the last says that its connection ends with it: it would be used again, now and then, in the moment
-    before it is closed.
-
-    Attributes:
-        received: By connection, everything until the answer was sent.
-    """
-
-    def __init__(self, *answers: bytes) -> None:
-        self.received: list[bytes] = []
-        self._answers = [
-            *(answer.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) for answer in answers[:-1]),
-            *answers[-1:],
-        ]
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-
-    def __call__(self) -> None:
-        for answer in self._answers:
-            connection, _ = self._listener.accept()
-            with connection:
-                received = b""
-                while b"\r\n\r\n" not in received:
-                    received += connection.recv(65_536)
-                head, _, body = received.partition(b"\r\n\r\n")
-                lines = [line.partition(b":") for line in head.lower().split(b"\r\n")[1:]]
-                size = int(next((value for name, _, value in lines if name == b"content-length"), b"0"))
-                while len(body) < size:
-                    body += connection.recv(65_536)
-                self.received.append(head + b"\r\n\r\n" + body)
-                connection.sendall(answer)
-
-    def close(self) -> None:
-        self._listener.close()
-
-
-@contextmanager
-def wire(*answers: bytes) -> Iterator[Wire]:
-    upstream = Wire(*answers)
-    thread = threading.Thread(target=upstream)
-    thread.start()
-    try:
-        yield upstream
-        thread.join(TIMEOUT_S)
-    finally:
-        upstream.close()
-
-
-def exchange(proxy: RecordingProxy, request: bytes) -> bytes:
-    """All that comes back, until the connection is closed or reset."""
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=TIMEOUT_S) as connection:
-        connection.sendall(request)
-        answer = b""
-        try:
-            while piece := connection.recv(65_536):
-                answer += piece
-        except ConnectionResetError:
-            answer += b"<reset>"
-        return answer
-
-
-def post(path: bytes, *headers: bytes, body: bytes = b"{}") -> bytes:
-    lines = [b"POST " + path + b" HTTP/1.1", b"Host: proxy", b"Content-Length: %d" % len(body), b"Connection: close"]
-    return b"\r\n".join((*lines, *headers, b"", body))
-
-
 def test_what_the_upstream_is_sent(tmp_path: Path) -> None:
     """Path, query, body and headers as they come, but those of a connection; the host is the upstream's."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-Twice: 1\r\nX-Twice: 2\r\nDate: then\r\n\r\nhi"
@@ -216,7 +140,7 @@ def test_what_the_upstream_is_sent(tmp_path: Path) -> None:
     )
     with wire(answer, answer) as upstream, RecordingProxy(f"{upstream.url}/base/", tmp_path) as proxy:
         got = exchange(proxy, post(b"/v1/messages?beta=true&x=%2F%zz", *sent, body=b"\x00\xff"))
-        exchange(proxy, post(b"/v1/files%2Fa", b"Accept-Encoding: gzip"))
+        exchange(proxy, post(b"/v1/files%3Aa/", b"Accept-Encoding: gzip"))
     lines = upstream.received[0].split(b"\r\n")
     assert lines[0] == b"POST /base/v1/messages?beta=true&x=%2F%zz HTTP/1.1"
     assert lines[-1] == b"\x00\xff"
@@ -224,13 +148,14 @@ def test_what_the_upstream_is_sent(tmp_path: Path) -> None:
         (
             b"host: " + upstream.url.removeprefix("http://").encode(),
             b"content-length: 2",
+            b"content-type: application/json",
             b"x-api-key: " + KEY.lower().encode(),
             b"x-odd: a,  b",
             b"accept-encoding: identity",
             b"via: 1.0 a, 1.1 eagerstream",
         )
     )
-    assert upstream.received[1].startswith(b"POST /base/v1/files%2Fa HTTP/1.1\r\n")
+    assert upstream.received[1].startswith(b"POST /base/v1/files%3Aa/ HTTP/1.1\r\n")
     assert b"gzip" in upstream.received[1]
     head, _, body = got.partition(b"\r\n\r\n")
     assert body == b"hi"
@@ -247,26 +172,14 @@ def test_what_the_upstream_is_sent(tmp_path: Path) -> None:
     assert KEY not in (tmp_path / "0001.jsonl").read_text()
 
 
-@pytest.mark.parametrize(
-    "target", [b"/..;/../..//a", b"//evil.test/b", b"/a#b", b'/a"<c>{}|^`\\?q="<>{}|^`#z', b"/@evil:80/%0d%0a"]
-)
-def test_odd_paths(target: bytes, tmp_path: Path) -> None:
-    """They are the client's and the upstream's to make sense of; none leads to another server."""
-    with wire(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") as upstream:
-        with RecordingProxy(f"{upstream.url}/base", tmp_path) as proxy:
-            assert exchange(proxy, post(target)).endswith(b"hi")
-    assert upstream.received[0].startswith(b"POST /base" + target + b" HTTP/1.1\r\n")
-
-
 def test_a_length_beside_chunks(tmp_path: Path) -> None:
-    """Chunks count: passed on, the length would hide a part of the body, or a request in another one."""
+    """Chunks count: passed on, the length would hide a part of the body."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
-    asked = b"POST /v1/messages HTTP/1.1\r\nHost: proxy\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n"
+    asked = b"POST /v1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\n" + JSON
     with wire(answer) as upstream, RecordingProxy(upstream.url, tmp_path) as proxy:
-        got = exchange(proxy, asked + b"Connection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
+        got = exchange(proxy, asked + b"\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
     assert got.endswith(b"2\r\nhi\r\n0\r\n\r\n")
     assert b"content-length: 1\r\n" not in got.lower()
-    assert b"content-length: 9\r\n" not in upstream.received[0].lower()
     assert upstream.received[0].endswith(b"\r\n\r\n{}")
     assert [(made.body, "broke" in made.note) for made in load(tmp_path)] == [(b"hi", False)]
 
@@ -294,21 +207,6 @@ def test_every_response_has_one_date(tmp_path: Path) -> None:
     assert head.count(b"\r\ndate: ") == 1
 
 
-def test_credentials_in_the_url(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """They are sent, as the client would, and shown nowhere."""
-    caplog.set_level("DEBUG")
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
-    with wire(answer) as upstream:
-        url = upstream.url.replace("//", "//me:hun%20ter2@")
-        with RecordingProxy(url, tmp_path) as proxy:
-            exchange(proxy, post(b"/v1/messages", b"x-api-key: " + KEY.encode()))
-            assert "hun" not in repr(proxy.upstream)
-    assert b"authorization: basic bwu6ahvuihrlcji=" in upstream.received[0].lower()
-    for said in (caplog.text, (tmp_path / "0001.jsonl").read_text()):
-        assert "hun" not in said
-        assert KEY not in said
-
-
 def test_redirects_are_the_clients(tmp_path: Path) -> None:
     """The proxy does not take its key to another server; nor does it keep cookies for the next client."""
     answer = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nSet-Cookie: a=1\r\nContent-Length: 0\r\n\r\n"
@@ -332,18 +230,6 @@ async def test_only_messages_are_recorded(tmp_path: Path) -> None:
             assert (await client.post("/v1/messages?beta=true", json=BODY)).content == SAID.body
         assert server.requests[-1].query == "beta=true"
     assert len(load(tmp_path)) == 1
-
-
-def test_compressed_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It passes as it is, and is not recorded, which is said once."""
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Encoding: gzip\r\n\r\nhi"
-    with wire(answer, answer) as upstream, RecordingProxy(upstream.url, tmp_path) as proxy:
-        for _ in range(2):
-            got = exchange(proxy, post(b"/v1/messages"))
-            assert b"content-encoding: gzip" in got.lower()
-            assert got.endswith(b"hi")
-    assert load(tmp_path) == []
-    assert len(caplog.records) == 1
 
 
 @left_by_the_client
@@ -555,7 +441,9 @@ def test_the_client_leaves_in_its_request(tmp_path: Path, caplog: pytest.LogCapt
     with ReplayServer(SAID) as server, RecordingProxy(server.base_url, tmp_path) as proxy:
         with socket.create_connection(("127.0.0.1", proxy.port), timeout=TIMEOUT_S) as connection:
             connection.sendall(
-                b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
+                b"POST /v1/messages HTTP/1.1\r\nHost: localhost:%d\r\nExpect: 100-continue\r\n" % proxy.port
+                + JSON
+                + b"\r\nContent-Length: 9\r\n\r\n"
             )
             assert connection.recv(100).startswith(b"HTTP/1.1 100")  # so the request has arrived
         httpx.post(f"{proxy.base_url}/v1/messages", json=BODY, timeout=TIMEOUT_S)
@@ -589,11 +477,16 @@ async def test_the_proxy_is_closed(tmp_path: Path, caplog: pytest.LogCaptureFixt
 def test_a_request_that_is_too_large(tmp_path: Path) -> None:
     """It is read to its end, since clients read no answer before that, and refused as the API refuses it."""
     with ReplayServer(SAID) as server, RecordingProxy(server.base_url, tmp_path) as proxy:
-        answer = httpx.post(f"{proxy.base_url}/v1/messages", content=b"x" * (MAX_REQUEST_BYTES + 1), timeout=TIMEOUT_S)
+        answer = httpx.post(
+            f"{proxy.base_url}/v1/messages",
+            content=b"x" * (MAX_REQUEST_BYTES + 1),
+            headers={"content-type": "application/json"},
+            timeout=TIMEOUT_S,
+        )
         assert answer.status_code == 413
         assert answer.json()["error"]["type"] == "request_too_large"
         assert server.requests == []
-        answer = httpx.post(f"{proxy.base_url}/v1/messages", content=json.dumps(BODY), timeout=TIMEOUT_S)
+        answer = httpx.post(f"{proxy.base_url}/v1/messages", json=BODY, timeout=TIMEOUT_S)
         assert answer.content == SAID.body
 
 
@@ -640,14 +533,6 @@ def test_a_break_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
             assert b"content-length: 10" in exchange(proxy, post(b"/v1/messages")).lower()
     assert [record.message for record in caplog.records] == ["a reply could not be passed on: RuntimeError"]
     assert [made.body for made in load(tmp_path)] == [b"hi"]
-
-
-@pytest.mark.parametrize("target", [b"http://elsewhere/v1/messages", b"elsewhere:443", b"*"])
-def test_the_address_of_another_server(target: bytes, tmp_path: Path) -> None:
-    """It is a proxy of one upstream, not to everywhere."""
-    with ReplayServer(SAID) as server, RecordingProxy(server.base_url, tmp_path) as proxy:
-        assert exchange(proxy, post(target)).startswith(b"HTTP/1.1 400")
-        assert server.requests == []
 
 
 # --- settings -----------------------------------------------------------------------------------------------------------

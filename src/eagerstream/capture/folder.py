@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 from .._support.files import open_private, sync, sync_folder
+from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
 from ..errors import UsageError
-from ..recording import Recording
+from ..recording import Chunk, Recording
 from .request import RequestFacts, facts_of
-from .tape import Tape, TapedReply
+from .tape import Tape, TapedReply, too_large
 
 ResultT = TypeVar("ResultT")
 
@@ -29,6 +30,8 @@ MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 MAX_HELD_BYTES: Final = 256 * 1024 * 1024
 # Parsing is one step of the interpreter, in which other threads stand still. For a note it must not take long.
 _MAX_PARSED_BYTES: Final = 1024 * 1024
+_TELLING: Final = (UsageError, UnpackingError)
+"""Errors whose texts have nothing of a reply in them."""
 _NAME: Final = re.compile(r"([0-9]{4,9})\.jsonl(?:\.part)?")
 
 
@@ -68,7 +71,8 @@ class RecordingFolder:
         keep_secrets: Write keys, tokens, cookies and the like as they came.
         redact_contents: Mask what was said, too; see `Recording.redacted`. The keys that the request's tools declare
             stay.
-        max_reply_bytes: A larger reply is not recorded, with a warning. Each chunk counts 200 bytes besides its own.
+        max_reply_bytes: A larger reply is not recorded, with a warning. Each chunk counts 200 bytes besides its own. A
+            compressed reply is unpacked when it is written, within the same bound.
         max_held_bytes: The same for all replies together that are under way, or not written yet.
         on_saved: Told of each file, in the thread that writes them.
 
@@ -172,9 +176,12 @@ class RecordingFolder:
             facts = known.result() if isinstance(known, Future) else known() if callable(known) else known
             recording = self._recording(reply, facts, host)
             path = self._write(reply.number, recording.encoded())
+        except TooManyBytesError:
+            self.tell_once(too_large(self.max_reply_bytes))
+            return
         except Exception as error:
             self.lost += 1
-            why = error.strerror if isinstance(error, OSError) else error if isinstance(error, UsageError) else None
+            why = error.strerror if isinstance(error, OSError) else error if isinstance(error, _TELLING) else None
             self.tell_once(f"{self.path}: a recording cannot be written: {why or type(error).__name__}")
             return
         finally:
@@ -190,7 +197,8 @@ class RecordingFolder:
     def _recording(self, reply: TapedReply, facts: RequestFacts, host: str) -> Recording:
         origin = ", ".join(part for part in (host, facts.model, f"HTTP {reply.status}") if part)
         note = f"recorded from {origin}" + (f"; {reply.cut}" if reply.cut else "")
-        recording = Recording(tuple(reply.chunks), reply.status, reply.headers, note)
+        chunks = _unpacked(reply.chunks, reply.content_encoding, max_bytes=self.max_reply_bytes)
+        recording = Recording(chunks, reply.status, reply.headers, note)
         if self._keep_secrets:
             return recording
         return recording.redacted(contents=self._redact_contents, input_keys=facts.input_keys)
@@ -238,3 +246,10 @@ class RecordingFolder:
             part.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def _unpacked(chunks: list[Chunk], content_encoding: str, *, max_bytes: int) -> tuple[Chunk, ...]:
+    """Return the chunks as a client has them, with the times at which they came."""
+    unpacker = Unpacker(content_encoding, max_bytes=max_bytes)
+    unpacked = (Chunk(chunk.at_s, b"".join(unpacker.feed(chunk.data))) for chunk in chunks)
+    return tuple(chunk for chunk in unpacked if chunk.data)

@@ -8,11 +8,11 @@ import logging
 from collections.abc import MutableMapping
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from ..replay.endings import close, reset
 from ..serving import TRANSPORT_STATE, Receive, Send
 from ..transports.base import close_quietly, unwind
+from .admission import Admission, Refused
 from .folder import RecordingFolder
 from .headers import end_to_end, request_headers
 from .tape import Tape
@@ -25,7 +25,6 @@ MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """The API's own bound on the body of a request."""
 
 _RECORDED_PATH: Final = b"/messages"
-_SIGNS_OF_PATHS: Final = "/?%&=+,;:@!$'()*"
 _LEFT: Final = "the client left before its end"
 _CLOSED: Final = "the proxy was closed before its end"
 _BROKEN: Final = "it broke off: the connection to the upstream was lost"
@@ -39,38 +38,63 @@ class Forwarding:
     Args:
         upstream: Where to.
         folder: Takes the replies to `POST .../messages`; others only pass.
+        admission: Decides which requests are passed on.
 
     Attributes:
         is_closing: Connections that end from now on are ended here, not by clients.
     """
 
-    def __init__(self, upstream: Upstream, folder: RecordingFolder) -> None:
+    def __init__(self, upstream: Upstream, folder: RecordingFolder, admission: Admission) -> None:
         import httpx
 
         self.is_closing = False
         self._upstream = upstream
-        self._url = httpx.URL(upstream.url)
+        url = httpx.URL(upstream.url)
+        self._base_path = url.raw_path.rstrip(b"/")
+        # What is logged of a request: no path and no query, which may have a key in it.
+        self._url = url.copy_with(raw_path=b"/")
         self._folder = folder
+        self._admission = admission
         self._client = upstream.client()
         self._holder: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """One request. Cancelling it closes its connection to the upstream."""
-        body, gone = await _read_body(receive)
-        if gone:
-            return
+        """Answer one request. Cancelling it closes its connection to the upstream."""
+        try:
+            path, body = await self._admitted(scope, receive)
+        except Refused as refusal:
+            await _refuse(send, refusal)
+        except _ClientLeft:
+            pass
+        else:
+            await self._answer(path, body, scope, receive, send)
+
+    async def _admitted(self, scope: MutableMapping[str, Any], receive: Receive) -> tuple[bytes, bytes]:
+        """Return path and body of a request that is passed on.
+
+        Raises:
+            Refused: It is not.
+            _ClientLeft: It was not sent to its end.
+        """
+        try:
+            path = self._admission.path_of(scope)
+        except Refused:
+            await _read_body(receive, 0)  # clients read no answer before they have sent all of it
+            raise
+        body = await _read_body(receive, MAX_REQUEST_BYTES)
         if body is None:
-            await _refuse(send, 413, "request_too_large", f"the proxy takes no request over {MAX_REQUEST_BYTES} bytes")
-            return
-        if not scope["raw_path"].startswith(b"/"):  # the address of another server, or of none
-            await _refuse(send, 400, "invalid_request_error", "the proxy passes on paths of its upstream only")
-            return
+            what = f"the proxy takes no request over {MAX_REQUEST_BYTES} bytes"
+            raise Refused(413, "request_too_large", what)
+        return path, body
+
+    async def _answer(
+        self, path: bytes, body: bytes, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
         if self._holder is None:
             self._holder = asyncio.create_task(self._hold_client())
-        is_recorded = scope["method"] == "POST" and scope["raw_path"].endswith(_RECORDED_PATH)
-        request = self._request(scope, body, uncompressed=is_recorded)
+        is_recorded = scope["method"] == "POST" and path.endswith(_RECORDED_PATH)
+        request = self._request(path, body, scope, uncompressed=is_recorded)
         tape = self._folder.begin(body, host=self._upstream.host) if is_recorded else None
-        del body
         leaving = asyncio.ensure_future(_left(receive))
         passing = asyncio.ensure_future(self._pass_on(request, tape, scope, send, leaving))
         cut = _CLOSED
@@ -93,16 +117,18 @@ class Forwarding:
         async with self._client:
             await asyncio.Event().wait()
 
-    def _request(self, scope: MutableMapping[str, Any], body: bytes, *, uncompressed: bool) -> httpx.Request:
+    def _request(
+        self, path: bytes, body: bytes, scope: MutableMapping[str, Any], *, uncompressed: bool
+    ) -> httpx.Request:
         import httpx
 
         query = scope["query_string"]
-        path = self._url.raw_path.rstrip(b"/") + scope["raw_path"] + (b"?" + query if query else b"")
-        headers = request_headers(scope["headers"], uncompressed=uncompressed)
-        # What is a part of the URL is put in order: `..` resolved, signs escaped, or refused. httpcore from 1.0.4 on
-        # sends the target instead, as it is.
-        url = self._url.copy_with(raw_path=quote(path, safe=_SIGNS_OF_PATHS).encode())
-        return httpx.Request(scope["method"], url, headers=headers, content=body, extensions={"target": path})
+        target = self._base_path + path + (b"?" + query if query else b"")
+        headers = request_headers(
+            scope["headers"], uncompressed=uncompressed, authorization=self._upstream.authorization
+        )
+        # httpx would put a part of the URL in order, and log it. httpcore from 1.0.4 on sends the target as it is.
+        return httpx.Request(scope["method"], self._url, headers=headers, content=body, extensions={"target": target})
 
     async def _pass_on(
         self,
@@ -115,10 +141,10 @@ class Forwarding:
         import httpx
 
         try:
-            response = await self._client.send(request, stream=True, auth=self._upstream.credentials)
+            response = await self._client.send(request, stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
             what = f"the proxy cannot reach {self._upstream.host} ({type(error).__name__})"
-            await _refuse(send, 502, "api_error", what)
+            await _refuse(send, Refused(502, "api_error", what))
             return
         except Exception as error:
             await _break_off(error, scope, send, leaving)
@@ -126,7 +152,7 @@ class Forwarding:
         chunks = response.aiter_raw()
         try:
             if tape is not None:
-                self._begin(tape, response)
+                _begin(tape, response)
             headers = _dated(end_to_end(response.headers.raw))
             await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
             async for chunk in chunks:
@@ -146,39 +172,46 @@ class Forwarding:
             await unwind(chunks)
             await close_quietly(response)
 
-    def _begin(self, tape: Tape, response: httpx.Response) -> None:
-        if response.headers.get("content-encoding", "identity").strip().lower() == "identity":
-            raw = response.headers.raw  # as text they may be taken for UTF-8, which the format of recordings has not
-            headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
-            tape.begin(response.status_code, headers)
-        else:
-            self._folder.tell_once("compressed replies are not recorded, though the upstream was asked for others")
-
 
 # --- the request ------------------------------------------------------------------------------------------------------
 
 
-async def _read_body(receive: Receive) -> tuple[bytes | None, bool]:
-    """The body, and whether the client has left; None for one that is too large, which is read to its end."""
+class _ClientLeft(Exception):
+    """The rest of the request does not come."""
+
+
+async def _read_body(receive: Receive, max_bytes: int) -> bytes | None:
+    """Return the body; `None` for a larger one, which is read to its end and not kept.
+
+    Raises:
+        _ClientLeft: It does not come to its end.
+    """
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            return None, True
+            raise _ClientLeft
         part = message.get("body", b"")
         size += len(part)
-        if size <= MAX_REQUEST_BYTES:
+        if size <= max_bytes:
             parts.append(part)
         else:
             parts.clear()
         if not message.get("more_body", False):
-            return (b"".join(parts) if size <= MAX_REQUEST_BYTES else None), False
+            return b"".join(parts) if size <= max_bytes else None
 
 
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _begin(tape: Tape, response: httpx.Response) -> None:
+    raw = response.headers.raw  # as text they may be taken for UTF-8, which the format of recordings has not
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
+    codings = [value for name, value in headers if name.lower() == "content-encoding"]
+    tape.begin(response.status_code, headers, content_encoding=", ".join(codings))
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
@@ -191,11 +224,12 @@ def _dated(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [*headers, (b"date", formatdate(usegmt=True).encode())]
 
 
-async def _refuse(send: Send, status: int, error_type: str, message: str) -> None:
+async def _refuse(send: Send, refusal: Refused) -> None:
     """An error of the proxy's own, in the shape of the API's."""
-    body = json.dumps({"type": "error", "error": {"type": error_type, "message": message}}).encode()
+    told = {"type": refusal.error_type, "message": refusal.message}
+    body = json.dumps({"type": "error", "error": told}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": _dated(headers)})
+    await send({"type": "http.response.start", "status": refusal.status, "headers": _dated(headers)})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 

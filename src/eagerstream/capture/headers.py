@@ -32,16 +32,21 @@ def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     return [(name, value) for name, value in headers if name.lower() not in HOP_BY_HOP | named]
 
 
-def request_headers(headers: Sequence[tuple[bytes, bytes]], *, uncompressed: bool) -> Headers:
+def request_headers(
+    headers: Sequence[tuple[bytes, bytes]], *, uncompressed: bool, authorization: bytes | None = None
+) -> Headers:
     """The headers of a request as it is passed on, without `host`.
 
     Args:
         headers: As the client sent them.
-        uncompressed: Ask for a reply as it is said.
+        uncompressed: Ask for a reply that is not compressed.
+        authorization: Added if the client does not send one of its own, which would be lost otherwise.
     """
     passed = [(name, value) for name, value in end_to_end(headers) if name.lower() not in _ABOUT_US]
     if uncompressed:
         passed = [(name, value) for name, value in passed if name.lower() != b"accept-encoding"]
         passed.append((b"accept-encoding", b"identity"))
+    if authorization is not None and not any(name.lower() == b"authorization" for name, _ in headers):
+        passed.append((b"authorization", authorization))
     via = [value for name, value in headers if name.lower() == b"via"]
     return [*passed, (b"via", b", ".join([*via, _VIA]))]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
+from .._support.unpacking import Unpacker, UnpackingError
 from ..recording import Chunk, media_type
 from ..wire import AWSEventStreamDecoder
 from .headers import HOP_BY_HOP
@@ -24,7 +25,8 @@ class TapedReply(NamedTuple):
         number: Of its request, counted from 1.
         status: HTTP status.
         headers: Those of the response, names in lower case.
-        chunks: With their times since the request was sent.
+        chunks: With their times since the request was sent; compressed, if there is a content coding.
+        content_encoding: Empty if there is none.
         cut: Why it is not whole; empty where it is.
         held_bytes: What was counted for it.
     """
@@ -33,6 +35,7 @@ class TapedReply(NamedTuple):
     status: int
     headers: dict[str, str]
     chunks: list[Chunk]
+    content_encoding: str
     cut: str
     held_bytes: int
 
@@ -70,6 +73,7 @@ class Tape:
         self._began_s = monotonic()
         self._status = 0
         self._headers: dict[str, str] = {}
+        self._content_encoding = ""
         self._chunks: list[Chunk] | None = None  # None before the reply begins, and where it is not kept
         self._held_bytes = 0
 
@@ -78,8 +82,14 @@ class Tape:
         """A reply is under way, and kept."""
         return self._chunks is not None
 
-    def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        """The head of the response is here."""
+    def begin(self, status: int, headers: Iterable[tuple[str, str]], *, content_encoding: str = "") -> None:
+        """The head of the response is here.
+
+        Args:
+            status: HTTP status.
+            headers: As they came.
+            content_encoding: Of the bytes that are going to be taken; clients may have unpacked them already.
+        """
         kept: dict[str, str] = {}
         for name, value in headers:
             name = name.lower()
@@ -90,7 +100,12 @@ class Tape:
         if is_framed and not self._keeper.takes_frames:
             self._keeper.tell_once("replies in binary frames are not recorded: their secrets cannot be masked")
             return
-        self._status, self._headers, self._chunks = status, kept, []
+        try:
+            Unpacker(content_encoding, max_bytes=self._keeper.max_reply_bytes)
+        except UnpackingError:
+            self._keeper.tell_once("replies in another compression than gzip are not recorded")
+            return
+        self._status, self._headers, self._content_encoding, self._chunks = status, kept, content_encoding, []
 
     def take(self, data: bytes) -> None:
         """Bytes of the body have come."""
@@ -98,9 +113,9 @@ class Tape:
             return
         size_bytes = len(data) + _CHUNK_BYTES
         if self._held_bytes + size_bytes > self._keeper.max_reply_bytes:
-            self._give_up(f"is over {self._keeper.max_reply_bytes} bytes")
+            self._give_up(too_large(self._keeper.max_reply_bytes))
         elif not self._keeper.hold(size_bytes):
-            self._give_up("comes while too many others are kept in memory")
+            self._give_up("a reply that comes while too many others are kept in memory is not recorded")
         else:
             self._held_bytes += size_bytes
             self._chunks.append(Chunk(round(monotonic() - self._began_s, 6), data))
@@ -109,12 +124,18 @@ class Tape:
         """Nothing more comes: because it is whole, or as `cut` says. Later calls do nothing."""
         chunks, self._chunks = self._chunks, None
         if chunks is not None:
-            self._save(TapedReply(self._number, self._status, self._headers, chunks, cut, self._held_bytes))
+            about = (self._number, self._status, self._headers)
+            self._save(TapedReply(*about, chunks, self._content_encoding, cut, self._held_bytes))
 
-    def _give_up(self, why: str) -> None:
-        self._keeper.tell_once(f"a reply that {why} is not recorded")
+    def _give_up(self, told: str) -> None:
+        self._keeper.tell_once(told)
         self._keeper.hold(-self._held_bytes)
         self._chunks = None
+
+
+def too_large(max_bytes: int) -> str:
+    """The warning about a reply that is larger than this."""
+    return f"a reply that is over {max_bytes} bytes is not recorded"
 
 
 def _as_latin(value: str) -> str:

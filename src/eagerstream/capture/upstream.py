@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
+from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
+from .._support.access import is_loopback
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,14 +24,14 @@ class Upstream:
     Attributes:
         url: With the path that stands before theirs; without a slash at its end, and without credentials.
         host: For people: the host, and the port where one is named.
-        credentials: Name and password that stood in the URL, which a client would have sent; None where none did.
+        authorization: Value of the header that says the name and password that stood in the URL; `None` without them.
         is_local: It is this machine.
     """
 
     url: str
     host: str
     is_local: bool
-    credentials: tuple[str, str] | None = field(default=None, repr=False)
+    authorization: bytes | None = field(default=None, repr=False)
 
     @classmethod
     def parse(cls, url: str) -> Upstream:
@@ -50,12 +51,11 @@ class Upstream:
             raise _not_a_url(url, " and ends with its path")
         named = f"[{host}]" if ":" in host else host
         named += f":{port}" if port is not None else ""
-        credentials = None
+        authorization = None
         if parts.username is not None:
-            from urllib.parse import unquote
-
-            credentials = (unquote(parts.username), unquote(parts.password or ""))
-        return cls(f"{parts.scheme}://{named}{parts.path.rstrip('/')}", named, _is_local(host), credentials)
+            said = unquote_to_bytes(parts.username) + b":" + unquote_to_bytes(parts.password or "")
+            authorization = b"Basic " + b64encode(said)
+        return cls(f"{parts.scheme}://{named}{parts.path.rstrip('/')}", named, is_loopback(host), authorization)
 
     def client(self) -> httpx.AsyncClient:
         """A new client for it.
@@ -85,10 +85,3 @@ def _not_a_url(url: str, wanted: str = "") -> UsageError:
     return UsageError(
         f"the upstream is a URL that begins with http:// or https://{wanted}, not {redact_text(url)!r:.200}"
     )
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
