@@ -368,8 +368,8 @@ def test_compressed_all_the_same(tmp_path: Path) -> None:
     ("coding", "body", "told"),
     [
         (b"br", b"hi", "another compression"),
-        (b"gzip, gzip", gzip.compress(gzip.compress(b"hi")), "another compression"),
-        (b"gzip\r\nContent-Encoding: gzip", gzip.compress(gzip.compress(b"hi")), "another compression"),
+        (b"gzip, gzip", b"hi", "another compression"),
+        (b"gzip\r\nContent-Encoding: gzip", b"hi", "another compression"),
         (b"gzip", b"hi", "damaged"),
     ],
 )

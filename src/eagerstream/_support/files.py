@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 _NEW_ONLY: Final = os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -81,7 +81,7 @@ def _check_replaceable(path: Path) -> None:
         raise FileExistsError(errno.EEXIST, "not an ordinary file", str(path))
 
 
-def sync(file: BinaryIO) -> None:
+def sync(file: IO[bytes]) -> None:
     """Return when everything written to the file is on the disk.
 
     Raises:
