@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -82,6 +83,39 @@ def test_a_command(tmp_path: Path) -> None:
     assert made == Recording(made.chunks, 200, made.headers, f"recorded from {host}, claude-made-1, HTTP 200")
     assert len(made.body) == len(SAID.body)
     assert KEY not in path.read_text() + done.stderr.decode()
+
+
+@pytest.mark.slow
+def test_an_upstream_with_a_password(tmp_path: Path) -> None:
+    """The command is told an address with the proxy's token, and nothing shows the password."""
+    script = ASK + "sys.stderr.write(os.environ['ANTHROPIC_BASE_URL'])"
+    with ReplayServer(SAID) as server:
+        url = f"http://me:hunter2@127.0.0.1:{server.port}"
+        done = record("--out", str(tmp_path), "--", sys.executable, "-c", script, ANTHROPIC_BASE_URL=url)
+        assert server.requests[0].headers["authorization"] == "[redacted]"
+        assert server.requests[0].path == "/v1/messages"
+    assert (done.returncode, done.stdout) == (0, SAID.body)
+    said = done.stderr.decode()
+    assert re.search(r"http://127\.0\.0\.1:[0-9]+/[A-Za-z0-9_-]{43}", said)
+    assert "hunter2" not in said + (tmp_path / "0001.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_who_else_may_use_it(tmp_path: Path) -> None:
+    """Names and origins are options; others are refused."""
+    with ReplayServer(SAID) as server:
+        options = ("--allow-host", "recorder.test:80", "--allow-origin", "https://app.example")
+        with recording("--proxy", "--out", str(tmp_path), "--upstream", server.base_url, *options) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            url = process.stdout.readline().strip().partition("=")[2]
+            asked = {"host": "recorder.test", "origin": "https://app.example"}
+            for headers, status in ((asked, 200), ({**asked, "host": "a.test"}, 421), ({"origin": "null"}, 403)):
+                answer = httpx.post(f"{url}/v1/messages", json=BODY, headers=headers, timeout=20)
+                assert answer.status_code == status
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+    assert [path.name for path in tmp_path.iterdir()] == ["0001.jsonl"]
 
 
 @pytest.mark.slow

@@ -258,7 +258,10 @@ def test_headers_that_are_too_long(tmp_path: Path) -> None:
 
 
 def test_the_password_is_for_those_who_know_the_token(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is added to their requests, and shown nowhere; nor is the token, to the upstream or in a recording."""
+    """It is added to their requests, and shown nowhere.
+
+    Nor is the token, to the upstream or in a recording, nor a path or a query, which may be the secret of the upstream.
+    """
     caplog.set_level(logging.DEBUG)
     with wire(HI) as upstream, RecordingProxy(with_password(upstream), tmp_path) as proxy:
         token = path_of(proxy).decode().strip("/")
@@ -268,7 +271,7 @@ def test_the_password_is_for_those_who_know_the_token(tmp_path: Path, caplog: py
     assert upstream.received[0].startswith(b"POST /base/v1/messages?key=")
     assert token.encode() not in upstream.received[0]
     for said in (caplog.text, (tmp_path / "0001.jsonl").read_text()):
-        for secret in ("hun", "bWU6aHVuIHRlcjI=", token, KEY):
+        for secret in ("hun", "bWU6aHVuIHRlcjI=", token, KEY, "/base"):
             assert secret not in said
 
 

@@ -51,7 +51,7 @@ class Forwarding:
         self._upstream = upstream
         url = httpx.URL(upstream.url)
         self._base_path = url.raw_path.rstrip(b"/")
-        # What is logged of a request: no path and no query, which may have a key in it.
+        # httpx logs the URL of each request. A path or a query may be secret, so they are not in it.
         self._url = url.copy_with(raw_path=b"/")
         self._folder = folder
         self._admission = admission
