@@ -101,6 +101,7 @@ def test_an_upstream_with_a_password(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM cannot be handled there")
 def test_who_else_may_use_it(tmp_path: Path) -> None:
     """Names and origins are options; others are refused."""
     with ReplayServer(SAID) as server:

@@ -26,7 +26,7 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 _HTTP_PORT: Final = 80
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _MEDIA_TYPES: Final = frozenset({"application/json", "multipart/form-data"})
-"""Types of bodies that clients of the API send. A page may send others to anybody without being asked for consent."""
+"""Types of bodies that clients of the API send: parameters, and files."""
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s,]+")
 _FETCHED_BY_ITSELF: Final = frozenset({"", "none", "same-origin"})
 """Values of `sec-fetch-site` of requests that no other page has caused; programs send none."""
