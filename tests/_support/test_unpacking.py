@@ -68,7 +68,12 @@ def test_nothing_is_unpacked_before_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"not gzip", gzip.compress(b"abc") + b"rubbish", gzip.compress(b"abc")[:-8] + bytes(8)]
+    "body",
+    [
+        pytest.param(b"not gzip", id="not gzip"),
+        pytest.param(gzip.compress(b"abc") + b"rubbish", id="rubbish behind it"),
+        pytest.param(gzip.compress(b"abc")[:-8] + bytes(8), id="another checksum"),
+    ],
 )
 def test_damaged_bodies(body: bytes) -> None:
     """They are told as such."""

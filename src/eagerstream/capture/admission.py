@@ -32,7 +32,7 @@ _FETCHED_BY_ITSELF: Final = frozenset({"", "none", "same-origin"})
 """Values of `sec-fetch-site` of requests that no other page has caused; programs send none."""
 _SEGMENT: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,=:@-]+")
 """A part of a path, decoded once. It has no `%`, which might be decoded again, no `;`, at which some servers cut it,
-and no slash of either kind."""
+and no backslash."""
 
 
 class Refused(Exception):
@@ -94,7 +94,7 @@ class Admission:
             raise Refused(405, "invalid_request_error", "the proxy passes on no such method")
         _check_body(said)
         if not _is_plain(path):
-            what = "the proxy passes on paths without empty parts, dots as parts, and escaped slashes"
+            what = "the proxy passes on paths without empty parts and dots as parts"
             raise Refused(400, "invalid_request_error", what)
         return path if self._token is None else self._without_token(path)
 
@@ -158,11 +158,15 @@ def _check_body(said: _Head) -> None:
 
 
 def _is_plain(path: bytes) -> bool:
-    """Return whether everybody takes the path for the same place. A slash at the end is allowed."""
+    """Return whether the path leads to a place below that of the upstream, for everybody who reads it.
+
+    A slash at the end is allowed. So is an escaped one, which Bedrock's ids of models have: what stands around it is
+    looked at as parts of their own.
+    """
     root, *parts = path.split(b"/")
     if root or not parts:
         return False
     if parts[-1] == b"":
         parts.pop()
-    decoded = [unquote_to_bytes(part) for part in parts]
+    decoded = [piece for part in parts for piece in unquote_to_bytes(part).split(b"/")]
     return all(_SEGMENT.fullmatch(part) and part.strip(b".") for part in decoded)

@@ -34,7 +34,7 @@ class RecordingProxy(ThreadedServer):
 
     Every program and every page in a browser on this machine can connect to the proxy. So it refuses requests under
     another name than its own, requests from pages, and paths that could lead out of the upstream's path (`..`, `//`,
-    escaped slashes). If the URL of the upstream has a name and a password, the proxy adds them to requests without an
+    escaped or not). If the URL of the upstream has a name and a password, the proxy adds them to requests without an
     `authorization` of their own. Only requests that know its token get so far: `base_url` has it as the first part of
     the path.
 
