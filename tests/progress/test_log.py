@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from functools import partial
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
-from eagerstream.progress.log import Batch, RunLog, WatcherDropped
-from eagerstream.progress.merge import MergedRecords, merge_records
+from eagerstream.progress import merge
+from eagerstream.progress.batch import Batch
+from eagerstream.progress.log import RunLog, WatcherDropped
+from eagerstream.progress.merge import MergedRecords, in_parts, merge_records
 from eagerstream.progress.record import Record
 from eagerstream.progress.view import RunView
 from tests.progress.made_log import add
@@ -186,6 +189,101 @@ async def test_watchers_in_step_share_their_batches() -> None:
         assert await anext(one) is await anext(other)
 
 
+def long_log(**settings: Any) -> RunLog:
+    """A run whose snapshot is made in a thread, and is sent in several pieces."""
+    log = RunLog("run", **settings)
+    log.append(recorded(events_of('{"body": "', *["x" * 50_000] * 8))[:-1])
+    return log
+
+
+async def test_who_comes_late_shares_a_snapshot() -> None:
+    """One is enough for all who come while somebody still reads it, also when the run goes on in the meantime."""
+    log = long_log()
+    async with log.watch() as one, log.watch() as other, log.watch() as last:
+        first = await anext(one)
+        pieces = list(await one.encoded(first))
+        add(log, {"type": "tool_progress", "block": 1, "value": 1})
+        shared = await anext(other)
+        assert shared is first
+        assert all(mine is yours for mine, yours in zip(await other.encoded(shared), pieces, strict=True))
+        newer = await anext(other)
+        assert not newer.is_snapshot
+        assert [record["seq"] for record in newer.records] == [log.seq]
+        assert json.loads(b"".join(pieces)) == {"snapshot": True, "records": first.records}
+        del first, shared
+        assert log._first_snapshot is not None
+        with anyio.fail_after(5):  # the thread that made it lets go of it in its own time
+            while log._first_snapshot() is not None:
+                gc.collect()
+                await anyio.sleep(0.001)
+        fresh = await anext(last)
+        assert fresh.is_snapshot
+        assert fresh.seq == log.seq
+
+
+async def test_many_who_come_at_once_make_one_snapshot() -> None:
+    """Together they take one thread, and hold one text."""
+    log = long_log()
+    seen: list[Batch] = []
+    pieces: list[bytes] = []
+
+    async def join() -> None:
+        async with log.watch() as watcher:
+            batch = await anext(watcher)
+            seen.append(batch)
+            pieces.extend(await watcher.encoded(batch))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(join)
+    assert len({id(batch) for batch in seen}) == 1
+    assert len(pieces) == 20 * len({id(piece) for piece in pieces}) > 20
+
+
+async def test_a_snapshot_that_leads_nowhere_is_given_up() -> None:
+    """Its reader is dropped at the next piece, so that there are never two snapshots for readers that are slow."""
+    log = long_log(max_recent=3)
+    async with log.watch() as slow, log.watch() as other:
+        first = await anext(slow)
+        pieces = await slow.encoded(first)
+        next(pieces)
+        add(log, *[{"type": "tool_progress", "block": 1, "value": 1}] * 4)
+        second = await anext(other)
+        assert second is not first
+        with pytest.raises(WatcherDropped, match="max_recent"):
+            next(pieces)
+        assert json.loads(b"".join(await other.encoded(second)))["snapshot"] is True
+
+
+async def test_nothing_is_kept_when_all_have_left() -> None:
+    """The batch that watchers in step share, too."""
+    log = RunLog("run")
+    log.append(poem()[:4])
+    async with log.watch() as watcher:
+        await anext(watcher)
+        log.append(poem()[4:])
+        await anext(watcher)
+        assert log._last_batch is not None
+    assert log._last_batch is None
+
+
+async def test_the_event_loop_goes_on_while_a_snapshot_is_made() -> None:
+    """Of a long run it is made in a thread."""
+    log = long_log()
+    threads: set[int] = set()
+    merged = log._merged.records
+
+    def records() -> list[Record]:
+        threads.add(threading.get_ident())
+        return merged()
+
+    log._merged.records = records  # type: ignore[method-assign]
+    async with log.watch() as watcher:
+        await anext(watcher)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
 async def test_cancelling_a_watcher_loses_nothing() -> None:
     """It goes on where it was."""
     log = RunLog("run")
@@ -288,6 +386,20 @@ async def test_empty_containers_take_room() -> None:
         "type": "unknown",
         "event": {"type": None, "omitted_chars": 80_021},
     }
+
+
+def test_parts_of_records() -> None:
+    """They say the same, and none is much longer than it may be; an input stays whole, with its patch."""
+    records = [*poem()[:-1], *recorded(events_of('{"body": "' + "x" * 5_000))]
+    texts: list[Any] = [
+        {"v": 1, "seq": 100, "at_s": 0, "type": "text_delta", "block": 9, "text": "é" * 5_000},
+        {"v": 1, "seq": 101, "at_s": 0, "type": "thinking_delta", "block": 10, "thinking": "x" * 900},
+    ]
+    parts = list(in_parts([*records, *texts], 1_000))
+    flat: list[Any] = [record for part in parts for record in part]
+    assert "".join(record["text"] for record in flat if record["type"] == "text_delta") == "é" * 5_000
+    assert [record for record in flat if record["type"] != "text_delta"] == [*records, texts[1]]
+    assert all(sum(map(merge.size, part[:-1])) < 1_000 for part in parts)
 
 
 @pytest.mark.slow

@@ -102,6 +102,20 @@ async def test_a_long_message_stays_whole() -> None:
     assert message in client.body
 
 
+async def test_pieces_are_sent_as_they_are() -> None:
+    """Many responses may share them: none makes a copy. No comment gets between them, either."""
+    client = Client()
+    pieces = [b"data: ", b"x" * 300_000, b"\n\n"]
+
+    async def produce(write: Write) -> None:
+        await write(iter(pieces))
+
+    await answer(client, produce, keep_alive_s=0)
+    bodies = [message["body"] for message in client.sent[1:]]
+    start = next(place for place, body in enumerate(bodies) if body is pieces[0])
+    assert all(sent is piece for sent, piece in zip(bodies[start:], pieces, strict=False))
+
+
 async def test_silence_is_filled_with_comments() -> None:
     """A connection on which nothing is said gets comments, which no client shows."""
     client = Client()

@@ -22,10 +22,11 @@ from rich.live import Live
 
 import eagerstream
 from eagerstream.errors import EagerStreamError, UsageError
+from eagerstream.progress.batch import Batch
 from eagerstream.progress.bell import Bell
 from eagerstream.progress.frame import Frame
 from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import Batch, RunLog
+from eagerstream.progress.log import RunLog
 from eagerstream.progress.saved import replay
 from eagerstream.progress.terminal import TerminalProgress, _WatchedRun, terminal_progress
 from eagerstream.recording import Recording

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import tracemalloc
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from starlette.applications import Starlette
@@ -59,6 +62,7 @@ class Events:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.reads = anyio.Event()  # nothing is taken from the application before
+        self.stalls_at = float("inf")  # bytes after which nothing is taken until `reads` is set again
         self.leaves = anyio.Event()
         self.has_ended = anyio.Event()
         self._decoder = SSEDecoder()
@@ -77,6 +81,9 @@ class Events:
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
         else:
             self._messages += self._decoder.feed(message["body"])
+            self.stalls_at -= len(message["body"])
+            if self.stalls_at <= 0:
+                self.reads, self.stalls_at = anyio.Event(), float("inf")
         self._more.set()
         self._more = anyio.Event()
 
@@ -360,6 +367,52 @@ async def test_a_client_that_is_too_slow_is_told_and_comes_again() -> None:
         batch, seq = await events.next_records()
     assert batch["snapshot"] is True
     assert seq == log.seq
+
+
+async def test_a_client_that_is_too_slow_for_a_long_message() -> None:
+    """The message that it was in the middle of ends with the response: no reader takes it for a whole one."""
+    log = made_log(texts=1, max_recent=8)
+    add(log, {"type": "text_delta", "block": 1, "text": "x" * 1_000_000})
+    application = web_app(hub_of(log), token=TOKEN)
+    async with listening(application, "run=run_1") as events:
+        events.stalls_at = 200_000
+        while events.stalls_at < float("inf"):
+            await anyio.lowlevel.checkpoint()
+        add(log, *[{"type": "turn_start", "turn": 1}] * 20)
+        events.reads.set()
+        await events.has_ended.wait()
+        assert not [message for message in events._messages if message.event == "records"]
+    async with listening(application, "run=run_1") as events:
+        batch, seq = await events.next_records()
+    assert batch["snapshot"] is True
+    assert seq == log.seq
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_many_clients_that_do_not_read() -> None:
+    """They hold one snapshot of a long run and a piece each, whenever they came; without them it is gone."""
+    log = made_log(texts=1)
+    for _ in range(16):
+        add(log, {"type": "text_delta", "block": 1, "text": "x" * 2**20})
+    log.snapshot()  # joins its texts, which is the log's own
+    application = web_app(hub_of(log), token=TOKEN)
+    tracemalloc.start()
+    try:
+        async with AsyncExitStack() as stack:
+            for _ in range(40):
+                events = await stack.enter_async_context(listening(application, "run=run_1"))
+                events.stalls_at = 200_000
+                while events.stalls_at < float("inf"):
+                    await anyio.lowlevel.checkpoint()
+                add(log, {"type": "text_delta", "block": 1, "text": "x"})  # those who come later come to a longer run
+            held, _ = tracemalloc.get_traced_memory()
+        gc.collect()
+        left, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 3 * 2**24  # 40 of them would be 40 * 2**24
+    assert left < 1.5 * 2**24  # the log itself: its texts were joined once more
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind() -> None:

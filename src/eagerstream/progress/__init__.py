@@ -15,8 +15,9 @@ began the run and leaves, or stops it.
 """
 
 from ..observing import FeedEnd, Observer
+from .batch import Batch
 from .hub import Hub
-from .log import Batch, RunLog, Watcher, WatcherDropped
+from .log import RunLog, Watcher, WatcherDropped
 from .record import Record, record_schema
 from .recorder import RunRecorder
 from .saved import load_records, record_run, replay, save_records

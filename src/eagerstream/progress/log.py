@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, takewhile
 from types import TracebackType
 from typing import Final, Self
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from ..errors import LimitError, UsageError
+from .batch import Batch
 from .bell import Bell, event_loop
 from .merge import DELTA_TEXTS, MergedRecords, merge_records, size
 from .record import Record
@@ -31,30 +31,11 @@ _UNMERGED: Final = 200  # records that wait to be merged, which takes half a mil
 _phases: Final = cycle((0, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8, 6 / 8, 7 / 8))
 """Watchers are served in groups: those of one share their batches, and all in one go would hold up everything else."""
 _MUCH: Final = 16_384  # characters of deltas that some watcher may not want to wait for
+_LARGE: Final = 262_144  # characters of records whose snapshot takes some milliseconds
 
 
 class WatcherDropped(LimitError):
     """A watcher did not read for so long that what comes next for it is no longer kept; it may come again."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Records for a watcher.
-
-    Attributes:
-        records: In order; of each block there is one delta at most.
-        seq: The number of the last record among them: what to give as `after` to go on behind it.
-        is_snapshot: They do not continue what came before: forget it, they build up the state of the run from nothing.
-    """
-
-    records: list[Record]
-    seq: int
-    is_snapshot: bool
-
-    @cached_property
-    def json(self) -> str:
-        """`{"snapshot": ..., "records": [...]}` on one line, in ASCII; made once for all watchers of this batch."""
-        return json.dumps({"snapshot": self.is_snapshot, "records": self.records}, separators=(",", ":"))
 
 
 class RunLog:
@@ -63,6 +44,9 @@ class RunLog:
     The newest records are kept as they were, so that a watcher can go on where it was. For those who come later there
     is a merged form of all of them, in which each block has one delta. Both are bounded; the merged form leaves out its
     oldest texts (`omitted_chars`).
+
+    All who come late get the same snapshot, for as long as one of them still reads it and the records after it are
+    kept. Watchers together hold one snapshot of a log, however many they are and however slowly they read.
 
     Everything here may be called from any thread, and nothing waits for a watcher.
 
@@ -96,12 +80,19 @@ class RunLog:
         self._bells: dict[object, _Bells] = {}  # by event loop
         self._merge_lock = threading.Lock()  # held for as long as it takes to copy everything
         self._merged = MergedRecords(max_kept_chars)
+        self._ends: tuple[Record, Record] | None = None
         self._last_batch: tuple[int, Batch] | None = None  # watchers in step get the same one
+        self._first_snapshot: weakref.ref[Batch] | None = None  # of those who come late: kept by whoever reads it
 
     @property
     def seq(self) -> int:
         """The number of the last record; 0 where there is none."""
         return self._seq
+
+    @property
+    def ends(self) -> tuple[Record | None, Record | None]:
+        """The first record and the last one, as they were."""
+        return self._ends or (None, None)
 
     @property
     def is_closed(self) -> bool:
@@ -120,6 +111,8 @@ class RunLog:
                 chars = size(record)
                 self._recent_chars += chars
                 self._waiting_chars += chars
+            if records:
+                self._ends = (self._ends or records)[0], records[-1]
             self._unmerged += records
             while len(self._recent) > self._max_recent or (
                 self._recent_chars > self._max_recent_chars and len(self._recent) > 1
@@ -161,6 +154,16 @@ class RunLog:
         with self._merge_lock:
             seq = self._merge()
             return Batch(self._merged.records(), seq, is_snapshot=True)
+
+    def _shared_snapshot(self) -> Batch:
+        """The snapshot that others who came late still read, if it leads on to the newest records; else a new one."""
+        with self._merge_lock:
+            shared = self._first_snapshot() if self._first_snapshot is not None else None
+            if shared is None or not self.keeps(shared.seq):
+                seq = self._merge()
+                shared = Batch(self._merged.records(), seq, is_snapshot=True)
+                self._first_snapshot = weakref.ref(shared)
+            return shared
 
     def _merge(self) -> int:
         with self._lock:
@@ -208,12 +211,27 @@ class RunLog:
             bells.watchers -= 1
             if not bells.watchers:
                 self._bells.pop(bells.loop, None)
+            if not self._bells:
+                self._last_batch = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a snapshot takes so long to make that it belongs into a thread."""
+        return self._recent_chars + self._merged.chars > _LARGE
+
+    def keeps(self, after: int) -> bool:
+        """Whether all records after a number are kept as they were."""
+        with self._lock:
+            return self._keeps(after)
+
+    def _keeps(self, after: int) -> bool:
+        return bool(self._recent) and self._recent[0]["seq"] <= after + 1 and after <= self._seq
 
     def take(self, after: int, *, joins: bool, merges: bool) -> Batch:
         """What came after a number."""
         with self._lock:
             seq = self._seq
-            is_kept = bool(self._recent) and self._recent[0]["seq"] <= after + 1 and after <= seq
+            is_kept = self._keeps(after)
             newest: list[Record] = []
             if is_kept and (after or not merges):
                 last_after, last = self._last_batch or (None, None)  # looked at once: other threads replace it
@@ -221,15 +239,19 @@ class RunLog:
                     return last
                 newest = list(takewhile(lambda record: record["seq"] > after, reversed(self._recent)))
         if joins and not newest:
-            return self.snapshot()
+            return self._shared_snapshot()
         if not is_kept:
-            raise WatcherDropped("max_recent", self._max_recent, "what a watcher has not read")
+            raise self.dropped()
         newest.reverse()
         if not merges:
             return Batch(newest, seq, is_snapshot=not after)
         batch = Batch(merge_records(newest), seq, is_snapshot=False)
         self._last_batch = after, batch
         return batch
+
+    def dropped(self) -> WatcherDropped:
+        """Why a watcher cannot go on."""
+        return WatcherDropped("max_recent", self._max_recent, "what a watcher has not read")
 
     def is_due(self, after: int, max_chars: int) -> bool:
         """Something came after a number that should not wait for more."""
@@ -252,6 +274,7 @@ class _Bells:
         self.any = Bell()
         self.urgent = Bell()
         self.watchers = 0
+        self.threads = anyio.CapacityLimiter(1)  # all who come at once wait for one thread, and do not take one each
 
 
 class Watcher:
@@ -259,7 +282,7 @@ class Watcher:
 
     An async context manager and an async iterator, for one task. A watcher keeps nothing but its place: one that does
     not read costs nothing, and gets `WatcherDropped` once its place is lost. Cancelling it loses nothing: `seq` is
-    where the last batch ended.
+    where the last batch ended. Let go of a batch before you wait for the next one: the first may be large.
     """
 
     def __init__(self, log: RunLog, *, after: int, min_interval_s: float, max_chars: int, merges: bool) -> None:
@@ -308,10 +331,37 @@ class Watcher:
             since_s = time.monotonic() - self._phase * self._min_interval_s
             with anyio.move_on_after(self._min_interval_s - since_s % self._min_interval_s):
                 await self._ring(self._bells.urgent, self._is_due)
-        batch = self._log.take(self.seq, joins=self._joins, merges=self._merges)
+        batch = await self._take(self._bells)
         self._joins = False
         self.seq = batch.seq
         return batch
+
+    async def _take(self, bells: _Bells) -> Batch:
+        def take() -> Batch:
+            return self._log.take(self.seq, joins=self._joins, merges=self._merges)
+
+        if self._joins and self._log.is_large:
+            return await anyio.to_thread.run_sync(take, limiter=bells.threads)
+        return take()
+
+    async def encoded(self, batch: Batch) -> Iterator[bytes]:
+        """Return the pieces of `Batch.encode`, which are made once for all watchers; large ones in a thread.
+
+        Hold the batch while you send them: then whoever comes in the meantime gets the same one.
+
+        Raises:
+            WatcherDropped: By the iterator. What comes after the batch is no longer kept: what is left of it is of no
+                use, and other watchers have a newer one.
+        """
+        if self._bells is not None and batch.is_large:
+            await anyio.to_thread.run_sync(batch.encode, limiter=self._bells.threads)
+        return self._while_kept(batch)
+
+    def _while_kept(self, batch: Batch) -> Iterator[bytes]:
+        for piece in batch.encode():
+            if not self._log.keeps(batch.seq):
+                raise self._log.dropped()
+            yield piece
 
     def _is_due(self) -> bool:
         return self._log.is_closed or self._log.is_due(self.seq, self._max_chars)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from ..wire import copy_json
@@ -97,6 +97,34 @@ def _joined(deltas: list[dict[str, Any]]) -> Record:
     return cast("Record", joined)
 
 
+def in_parts(records: Iterable[Record], max_chars: int) -> Iterator[list[Record]]:
+    """Yield the same records in parts of about `max_chars` characters; long texts and thinking as several deltas.
+
+    For a writer that makes much of each record: it has to hold one part, and not all of a snapshot.
+    """
+    part: list[Record] = []
+    chars = 0
+    for record in records:
+        for piece in _cut(cast("dict[str, Any]", record), max_chars):
+            part.append(piece)
+            chars += size(piece)
+            if chars >= max_chars:
+                yield part
+                part, chars = [], 0
+    if part:
+        yield part
+
+
+def _cut(record: dict[str, Any], max_chars: int) -> Iterator[Record]:
+    name = DELTA_TEXTS.get(record["type"])
+    if name is None or name == "fragment" or len(record[name]) <= max_chars:
+        yield cast("Record", record)
+        return
+    text = record[name]
+    for start in range(0, len(text), max_chars):
+        yield cast("Record", {**record, name: text[start : start + max_chars]})
+
+
 class _Delta:
     """All deltas of one block so far."""
 
@@ -165,11 +193,14 @@ class MergedRecords:
 
     Args:
         max_chars: Beyond it, the texts of the oldest records are left out.
+
+    Attributes:
+        chars: Roughly how many characters they hold.
     """
 
     def __init__(self, max_chars: int) -> None:
         self._max_chars = max_chars
-        self._chars = 0
+        self.chars = 0
         self._entries: list[Any] = []  # records and `_Delta`s; None where one went
         self._deltas: dict[int, _Delta] = {}  # by block
         self._progress: dict[int, int] = {}  # by block: where the newest progress stands
@@ -186,9 +217,9 @@ class MergedRecords:
                 self._entries.append(delta)
             before = delta.chars
             delta.add(fields)
-            self._chars += delta.chars - before
+            self.chars += delta.chars - before
         else:
-            self._chars += size(record)
+            self.chars += size(record)
             if record["type"] == "turn_start":
                 self._turn = len(self._entries)
             elif record["type"] == "restarted" or (record["type"] == "message_start" and record["restarted"]):
@@ -196,11 +227,11 @@ class MergedRecords:
             elif record["type"] == "tool_progress":
                 earlier = self._progress.get(record["block"])
                 if earlier is not None:
-                    self._chars -= size(self._entries[earlier])
+                    self.chars -= size(self._entries[earlier])
                     self._entries[earlier] = None
                 self._progress[record["block"]] = len(self._entries)
             self._entries.append(fields)
-        while self._chars > self._max_chars and self._omitted < len(self._entries):
+        while self.chars > self._max_chars and self._omitted < len(self._entries):
             self._omit_next()
 
     def records(self) -> list[Record]:
@@ -219,7 +250,7 @@ class MergedRecords:
                 continue
             fields = entry.first if isinstance(entry, _Delta) else entry
             if "block" in fields:
-                self._chars -= entry.chars if isinstance(entry, _Delta) else size(entry)
+                self.chars -= entry.chars if isinstance(entry, _Delta) else size(entry)
                 self._deltas.pop(fields["block"], None)
                 self._progress.pop(fields["block"], None)
                 self._entries[place] = None
@@ -227,11 +258,11 @@ class MergedRecords:
     def _omit_next(self) -> None:
         entry = self._entries[self._omitted]
         if isinstance(entry, _Delta):
-            self._chars -= entry.chars
+            self.chars -= entry.chars
             entry.omit()
         elif entry is not None and (content := _CONTENTS.get(entry["type"])) is not None:
             chars = text_size(entry[content])
-            self._chars -= chars
+            self.chars -= chars
             omitted: Any = f"({chars} characters left out)"
             if entry["type"] == "input_start":
                 omitted = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
@@ -15,8 +15,12 @@ from ..wire import encodable
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-Write: TypeAlias = Callable[[bytes], Awaitable[None]]
-"""Sends one message, or several; returns when the connection has taken it."""
+Write: TypeAlias = Callable[[bytes | Iterable[bytes]], Awaitable[None]]
+"""Sends one message, or several; returns when the connection has taken it.
+
+Bytes are cut into pieces. An iterable has them in pieces already, which are sent as they are: many responses may share
+them, and none keeps more than the one that it is sending.
+"""
 
 KEEP_ALIVE_S: Final = 15.0
 """After so long without a message a comment is sent: the WHATWG advises it, since proxies drop silent connections."""
@@ -24,7 +28,7 @@ KEEP_ALIVE_S: Final = 15.0
 STALL_S: Final = 30.0
 """A client that takes nothing for so long is dropped."""
 
-_PIECE_BYTES: Final = 262_144
+_PIECE_BYTES: Final = 65_536
 """Long messages are sent in pieces: a client on a slow line, that does take them, is none that stalls."""
 
 _HEADERS: Final = {
@@ -118,10 +122,9 @@ class EventStream:
                     await anyio.lowlevel.checkpoint()  # raises the cancellation here: nothing more is written
                 sent_s = anyio.current_time()
 
-            async def write(messages: bytes) -> None:
+            async def write(messages: bytes | Iterable[bytes]) -> None:
                 async with lock:
-                    for at in range(0, len(messages), _PIECE_BYTES):
-                        body = messages[at : at + _PIECE_BYTES]
+                    for body in _in_pieces(messages) if isinstance(messages, bytes) else messages:
                         await send_in_time({"type": "http.response.body", "body": body, "more_body": True})
 
             async def keep_alive() -> None:
@@ -151,6 +154,10 @@ class EventStream:
             await _cut(scope, receive)
         if failure is not None:
             raise failure
+
+
+def _in_pieces(messages: bytes) -> Iterable[bytes]:
+    return (messages[at : at + _PIECE_BYTES] for at in range(0, len(messages), _PIECE_BYTES))
 
 
 async def _cut(scope: Scope, receive: Receive) -> None:

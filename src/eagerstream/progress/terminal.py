@@ -29,9 +29,10 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("cli", error.name or "rich") from error
 
+from .batch import Batch
 from .frame import Frame, RunState
 from .hub import Hub
-from .log import Batch, RunLog, WatcherDropped
+from .log import RunLog, WatcherDropped
 from .merge import last_seq
 from .plain_lines import PlainLines
 from .record import Record

@@ -54,11 +54,12 @@ def copy_json(value: JSON) -> JSON:
     pending: list[list[JSON] | JSONObject] = [root]
     while pending:
         copied = pending.pop()
+        # Items are replaced while they are walked through, which both containers allow: no key comes or goes.
         places = copied.items() if isinstance(copied, dict) else enumerate(copied)
-        for place, item in list(places):
+        for place, item in places:
             if isinstance(item, (dict, list)):
                 twin = item.copy()
-                copied[place] = twin  # type: ignore[index,call-overload]  # `place` comes from this very container
+                copied[place] = twin  # type: ignore[index]  # `place` comes from this very container
                 pending.append(twin)
     return root[0]
 

@@ -18,6 +18,7 @@ from ...wire.events import Message
 from ..driven import drive
 from ..hub import MAX_REASON_CHARS, Hub
 from ..log import RunLog, WatcherDropped
+from ..merge import in_parts
 from ..request_body import MAX_BODY_BYTES, BadBody, RequestBodies, json_object
 from ..sse import EventStream, Write, encode_message
 from .encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
@@ -38,6 +39,9 @@ _HEADERS: Final = {
     "x-accel-buffering": "no",
 }
 """As the SDK sends them, but for `connection: keep-alive`, which HTTP/2 forbids and HTTP/1.1 means anyway."""
+
+_PART_CHARS: Final = 65_536
+"""Of records whose chunks are made in one go: a client that comes late and reads slowly holds no more of them."""
 
 _DONE: Final = encode_message("[DONE]")
 
@@ -256,8 +260,10 @@ class _Chats:
         try:
             async with chat.log.watch(min_interval_s=self.min_interval_s) as watcher:
                 async for batch in watcher:
-                    if chunks := encoder.encode(batch.records):
-                        await write(encode_chunks(chunks))
+                    for part in in_parts(batch.records, _PART_CHARS):
+                        if chunks := encoder.encode(part):
+                            await write(encode_chunks(chunks))
+                    del batch  # the next one may be long in coming
             error = None
         except WatcherDropped as dropped:  # it reads more slowly than the run writes
             error = {"type": type(dropped).__name__}

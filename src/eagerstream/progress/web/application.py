@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from importlib import resources
@@ -16,7 +16,7 @@ from ...serving import ASGIApplication
 from ..hub import MAX_REASON_CHARS, Hub
 from ..log import RunLog, WatcherDropped
 from ..request_body import BadBody, RequestBodies, json_object
-from ..sse import EventStream, Write, encode_json, encode_message
+from ..sse import EventStream, Write, encode_json
 from .access import Guard
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ class _Pages:
         self._hub = hub
         self._bodies = RequestBodies(_MAX_DECISION_BYTES)
         self._files = {file.name: file.read_bytes() for file in _STATIC.iterdir() if file.is_file()}
-        self._summaries: dict[str, dict[str, Any]] = {}  # by run; of those that have ended they stay as they are
 
     async def page(self, _: Request) -> Response:
         from starlette.responses import Response
@@ -119,30 +118,30 @@ class _Pages:
         except KeyError:
             await write(encode_json({}, event="gone"))
             return True
-        if self._hub.is_live(run) and (started_at := _summary(log, None)["started_at"]) is not None:
+        if self._hub.is_live(run) and (started_at := _summary(log)["started_at"]) is not None:
             # The newest record may be old: a call waits for a person, say.
             elapsed = datetime.now(UTC) - datetime.fromisoformat(started_at)
             await write(encode_json({"elapsed_s": elapsed.total_seconds()}, event="clock"))
+        is_within = False  # a message in pieces: its reader forgets one that has no end, and no other can follow it
         try:
             async with log.watch(after=after) as watcher:
                 async for batch in watcher:
-                    await write(encode_message(batch.json, event="records", id=batch.seq))
+                    message = _records_message(await watcher.encoded(batch), batch.seq)
+                    is_within = batch.is_large
+                    await write(message if is_within else b"".join(message))
+                    is_within = False
+                    del batch, message  # the next one may be long in coming
         except WatcherDropped as error:
-            await write(encode_json({"reason": str(error)}, event="dropped"))
+            if not is_within:
+                await write(encode_json({"reason": str(error)}, event="dropped"))
             return False
         await write(encode_json({}, event="end"))
         return True
 
     def _summarize(self, logs: Sequence[RunLog]) -> list[dict[str, Any]]:
         """For the list of runs: what its first and its last record say, and whether a call of it waits for a person."""
-        summaries = {}
         asking = {run_id for run_id, _ in self._hub.questions}
-        for log in logs:
-            known = self._summaries.get(log.id)
-            summary = known if known is not None and known["ended"] else _summary(log, known)
-            summaries[log.id] = {**summary, "asks": log.id in asking}
-        self._summaries = summaries
-        return list(summaries.values())
+        return [{**_summary(log), "asks": log.id in asking} for log in logs]
 
     async def decide(self, request: Request) -> Response:
         from starlette.responses import PlainTextResponse, Response
@@ -165,17 +164,21 @@ class _Pages:
         return Response(status_code=204)
 
 
-def _summary(log: RunLog, known: Mapping[str, Any] | None) -> dict[str, Any]:
-    is_closed = log.is_closed  # before the records are looked at
-    summary = {"id": log.id, "name": log.name, "started_at": None, "model": None, "status": None, **(known or {})}
-    summary["ended"] = is_closed
-    if summary["started_at"] is None or is_closed:
-        records = log.records()
-        first = records[0] if records else None
-        if first is not None and first["type"] == "run_start":
-            summary |= {"started_at": first["started_at"], "model": first["model"], "name": log.name or first["name"]}
-        if records and records[-1]["type"] == "run_stop":
-            summary["status"] = records[-1]["status"]
+def _records_message(pieces: Iterable[bytes], seq: int) -> Iterator[bytes]:
+    """A batch as one server-sent event, in pieces."""
+    yield b"event: records\nid: %d\ndata: " % seq
+    yield from pieces
+    yield b"\n\n"
+
+
+def _summary(log: RunLog) -> dict[str, Any]:
+    summary: dict[str, Any] = {"id": log.id, "name": log.name, "started_at": None, "model": None, "status": None}
+    summary["ended"] = log.is_closed  # before the records are looked at
+    first, last = log.ends
+    if first is not None and first["type"] == "run_start":
+        summary |= {"started_at": first["started_at"], "model": first["model"], "name": log.name or first["name"]}
+    if last is not None and last["type"] == "run_stop":
+        summary["status"] = last["status"]
     return summary
 
 
