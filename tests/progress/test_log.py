@@ -255,6 +255,22 @@ async def test_a_snapshot_that_leads_nowhere_is_given_up() -> None:
         assert json.loads(b"".join(await other.encoded(second)))["snapshot"] is True
 
 
+@pytest.mark.parametrize("merges", [True, False])
+async def test_who_is_far_behind_gets_a_part_at_a_time(merges: bool) -> None:
+    """Somebody who reads no further holds one part, and not all that is kept for those who are behind."""
+    records = recorded(events_of('{"body": "', *["x" * 100_000] * 30, '"}'))
+    log = RunLog("run")
+    log.append(records)
+    log.close()
+    batches: list[Batch] = []
+    await collect(log, batches, after=1, merges=merges)
+    assert [sum(map(merge.size, batch.records)) < 1.5 * 2**20 for batch in batches] == [True] * len(batches)
+    assert len(batches) > 4
+    assert [batch.seq for batch in batches] == sorted({batch.seq for batch in batches})
+    assert batches[-1].seq == log.seq
+    assert state([records[0], *known(batches)]) == state(records)
+
+
 async def test_nothing_is_kept_when_all_have_left() -> None:
     """The batch that watchers in step share, too."""
     log = RunLog("run")

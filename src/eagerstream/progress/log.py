@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle, takewhile
+from itertools import accumulate, cycle, takewhile
 from types import TracebackType
 from typing import Final, Self
 
@@ -31,6 +31,7 @@ _UNMERGED: Final = 200  # records that wait to be merged, which takes half a mil
 _phases: Final = cycle((0, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8, 6 / 8, 7 / 8))
 """Watchers are served in groups: those of one share their batches, and all in one go would hold up everything else."""
 _MUCH: Final = 16_384  # characters of deltas that some watcher may not want to wait for
+_MAX_BATCH: Final = 2**20  # characters that a watcher gets at a time, roughly: what it may hold if it reads no further
 _LARGE: Final = 262_144  # characters of records whose snapshot takes some milliseconds
 
 
@@ -46,7 +47,8 @@ class RunLog:
     oldest texts (`omitted_chars`).
 
     All who come late get the same snapshot, for as long as one of them still reads it and the records after it are
-    kept. Watchers together hold one snapshot of a log, however many they are and however slowly they read.
+    kept. However many watchers there are and however slowly they read, together they hold one snapshot of a log, and
+    beside it each holds one batch, which is bounded.
 
     Everything here may be called from any thread, and nothing waits for a watcher.
 
@@ -81,7 +83,7 @@ class RunLog:
         self._merge_lock = threading.Lock()  # held for as long as it takes to copy everything
         self._merged = MergedRecords(max_kept_chars)
         self._ends: tuple[Record, Record] | None = None
-        self._last_batch: tuple[int, Batch] | None = None  # watchers in step get the same one
+        self._last_batch: tuple[tuple[int, int], Batch] | None = None  # watchers in step get the same one
         self._first_snapshot: weakref.ref[Batch] | None = None  # of those who come late: kept by whoever reads it
 
     @property
@@ -234,8 +236,8 @@ class RunLog:
             is_kept = self._keeps(after)
             newest: list[Record] = []
             if is_kept and (after or not merges):
-                last_after, last = self._last_batch or (None, None)  # looked at once: other threads replace it
-                if merges and last is not None and last_after == after and last.seq == seq:
+                last_place, last = self._last_batch or (None, None)  # looked at once: other threads replace it
+                if merges and last is not None and last_place == (after, seq):
                     return last
                 newest = list(takewhile(lambda record: record["seq"] > after, reversed(self._recent)))
         if joins and not newest:
@@ -243,10 +245,15 @@ class RunLog:
         if not is_kept:
             raise self.dropped()
         newest.reverse()
+        count = next(
+            (place for place, chars in enumerate(accumulate(map(size, newest)), 1) if chars > _MAX_BATCH), None
+        )
+        taken = newest[:count]
+        to_seq = seq if count is None else taken[-1]["seq"]
         if not merges:
-            return Batch(newest, seq, is_snapshot=not after)
-        batch = Batch(merge_records(newest), seq, is_snapshot=False)
-        self._last_batch = after, batch
+            return Batch(taken, to_seq, is_snapshot=not after)
+        batch = Batch(merge_records(taken), to_seq, is_snapshot=False)
+        self._last_batch = (after, seq), batch
         return batch
 
     def dropped(self) -> WatcherDropped:
