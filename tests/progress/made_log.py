@@ -43,12 +43,12 @@ def hub_of(*logs: RunLog) -> Hub:
 class MadeCall:
     """A tool call that is written into a log piece by piece."""
 
-    def __init__(self, log: RunLog, block: int, name: str) -> None:
+    def __init__(self, log: RunLog, block: int, name: str, *, input: dict[str, Any] | None = None) -> None:
         self._log = log
         self._block = block
         self._patches = PatchMaker()
         self.raw = ""
-        start = {"index": block, "id": f"toolu_{block}", "name": name, "kind": "tool_use", "input": None}
+        start = {"index": block, "id": f"toolu_{block}", "name": name, "kind": "tool_use", "input": input}
         self.add("input_start", **start)
 
     def add(self, type: str, **fields: Any) -> None:

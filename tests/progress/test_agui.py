@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from eagerstream.progress.agui import AGUIEncoder, encoder as encoder_module, fields, rebuilt
 from eagerstream.progress.agui.state import MAX_STATE_CHARS, StateMirror
+from eagerstream.progress.exact import marked
 from eagerstream.progress.record import Record
 from eagerstream.wire.patch import PatchMaker
 from tests.clients import run_client
@@ -482,12 +483,19 @@ def test_texts_that_are_no_longer_kept() -> None:
 
 # --- the state --------------------------------------------------------------------------------------------------------
 
-_KEYS = st.text(max_size=4) | st.sampled_from(["a", "a/b", "~", "~1", "", "-", "0", "toString"])
+_KEYS = st.text(max_size=4) | st.sampled_from(["a", "a/b", "~", "~1", "", "-", "0", "toString", "$number", "$$number"])
 _BARRED = st.sampled_from(["__proto__", "constructor", "prototype"])
 
 
 def _documents(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
-    leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+    leaves = (
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.just(2**53 + 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text()
+    )
     values = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=12)
     return st.dictionaries(keys, values, max_size=6)
 
@@ -513,7 +521,7 @@ def _check_partials(raw: str, cuts: Sequence[int], batches: int) -> None:
     for number, piece in enumerate(cut_at(raw, cuts)):
         mirror.patch("c", maker.feed(piece))
         value = maker._parser.value
-        partials.append(written(_without_barred(deepcopy(value)) if isinstance(value, dict) else None))
+        partials.append(written(marked(_without_barred(deepcopy(value))) if isinstance(value, dict) else None))
         if number % batches == 0:
             client._apply({"type": "STATE_DELTA", "delta": deepcopy(mirror.take())})
             last = partials.index(written(client.state["toolCalls"]["c"]["input"]), last)

@@ -32,6 +32,7 @@ from eagerstream.progress.hub import Hub
 from eagerstream.progress.log import RunLog
 from eagerstream.progress.view import RunView
 from eagerstream.progress.web import new_token, serve
+from eagerstream.replay import reply, tool_use
 from eagerstream.wire.patch import PatchMaker
 from tests.browser import chromium
 from tests.clients import installed_file
@@ -421,6 +422,46 @@ def test_a_decision_that_comes_too_late(page: Page) -> None:
         page.click(f"{card} .approve")
         page.wait(lambda: "Nothing waits for this decision any more." in page.text(f"{card} [role=alert]"))
         assert page.one(f"{card} .approve").is_enabled()
+
+
+def test_what_is_approved_is_shown_complete(page: Page, portal: BlockingPortal) -> None:
+    """Every digit, every item and every character, before the button can be pressed; the tool gets the same."""
+    got: list[dict[str, Any]] = []
+    hub = Hub()
+
+    @tool(approve=hub.approve)
+    async def pay(account: int, items: list[int], note: str) -> str:
+        """Pay."""
+        got.append({"account": account, "items": items, "note": note})
+        return "paid"
+
+    input = {"account": 10000000000000001, "items": [2**53 + number for number in range(1_000)]}
+    input["note"] = "from me\u202e to you\n" * 500  # type: ignore[assignment]
+    body = reply(tool_use("pay", input, fragment_chars=1_000))
+
+    async def act() -> None:
+        async with eagerstream.run(LocalAPI(body).anthropic(), **REQUEST, tools=[pay], max_turns=1) as run:
+            hub.observe(run)
+            await run.finish()
+
+    done = portal.start_task_soon(act)
+    with serve(hub) as server:
+        page.open(server.url)
+        card = page.call("pay")
+        page.wait_for_phase(card, "approval")
+        exact = page.text(f"{card} .exact")
+        assert json.loads(re.sub(r"\\n\n *", r"\\n", exact)) == input
+        assert "\u202e" not in exact
+        assert "…" not in exact
+        assert page.one(f"{card} .approve").is_enabled()
+        assert page.run("return getComputedStyle(document.querySelector('.exact')).overflowY") == "auto"
+        assert not page.is_too_wide()
+        page.picture("approval.png")
+        page.click(f"{card} .approve")
+        page.wait_for_phase(card, "done")
+        page.wait(lambda: "10000000000000001" in page.text(f"{card} .fields"))
+    done.result(10)
+    assert got == [input]
 
 
 def test_a_broken_connection_catches_up(page: Page) -> None:

@@ -3,6 +3,9 @@
 `recorder.py` makes records of the events of a run, `saved.py` keeps them in a file, `log.py` hands them to any number
 of watchers. `record.schema.json` is their JSON Schema. A new field, or a new type of record, does not change the
 version: readers leave out what they do not know.
+
+In Python a record has the numbers themselves. In JSON (saved, or sent to a page or a client) those are marked that
+readers with doubles would round, see `exact.py`. Version 1 had no marks.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing_extensions import TypedDict
 
 from ..wire.patch import PatchOp
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class Fault(TypedDict):
@@ -34,7 +37,7 @@ class _Head(TypedDict):
         at_s: Seconds since the run began.
     """
 
-    v: Literal[1]
+    v: Literal[1, 2]
     seq: int
     at_s: float
 
@@ -281,5 +284,9 @@ def record_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A record of a run of eagerstream",
+        "description": (
+            'From version 2 on, an integer beyond 2^53 - 1 in a value is written as {"$number": "digits"}, so that no '
+            "reader rounds it. A key of the data that is $number, or that with more $ in front, has one $ more."
+        ),
         **record_adapter().json_schema(),
     }

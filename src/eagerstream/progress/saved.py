@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -19,6 +18,7 @@ from ..redaction import redact, redact_text
 from ..replay.timing import check_speed
 from ..wire.patch import PatchMaker, apply_patch
 from ..wire.values import is_deeper
+from .exact import dumps, may_be_marked, unmarked
 from .log import RunLog
 from .merge import DELTA_TEXTS
 from .record import VERSION, Record, record_adapter
@@ -89,7 +89,7 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
 
 def _lines(records: Iterable[Record], *, redact: bool) -> bytes:
     written = redacted(records) if redact else records
-    return "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in written).encode("ascii")
+    return "".join(dumps({**record, "v": VERSION}) + "\n" for record in written).encode("ascii")
 
 
 def load_records(path: Path) -> list[Record]:
@@ -110,8 +110,10 @@ def load_records(path: Path) -> list[Record]:
                 continue
             try:
                 plain = load_json(line)
-                if not isinstance(plain, dict) or plain.get("v") != VERSION:
-                    raise UsageError(f"{path.name}, line {number}: no record of version {VERSION}")
+                if not isinstance(plain, dict) or plain.get("v") not in (1, VERSION):
+                    raise UsageError(f"{path.name}, line {number}: no record of version 1 or {VERSION}")
+                if plain["v"] == VERSION and may_be_marked(line):
+                    plain = unmarked(plain)
                 record = adapter.validate_python(plain)
             except (ValueError, RecursionError) as error:
                 what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "no JSON"

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from ...wire import JSON, copy_json
 from ...wire.patch import pointer, steps_of
+from ..exact import escaped_key, marked
 from ..merge import text_size
 
 Operation: TypeAlias = dict[str, Any]
@@ -56,7 +57,7 @@ class StateMirror:
     `{"toolCalls": {id: {"name", "input", "phase", "outcome", ...}}}`: `input` is None before the first fragment, and
     then the partial. After each patch it is a partial that the input really had, without the keys that the client
     would refuse: `__proto__`, and `prototype` in `constructor`. They are in no patch at all: what copies such an object
-    carelessly would set the prototype of the copy.
+    carelessly would set the prototype of the copy. Integers that the client would round are marked, see `exact.py`.
     """
 
     _calls: dict[str, _Call] = field(default_factory=dict)
@@ -129,7 +130,8 @@ class StateMirror:
     def _place(self, call: _Call, op: str, path: str, value: Any) -> None:
         value = _allowed(value, path.rpartition("/")[2])
         if self._has_room(call, text_size(value)):
-            self._operations.append({"op": op, "path": f"{call.path}/input{path}", "value": value})
+            operation = {"op": op, "path": f"{call.path}/input{_marked_path(path)}", "value": marked(value)}
+            self._operations.append(operation)
             if isinstance(value, str | dict | list):
                 call.placed.append((path, value))
 
@@ -151,7 +153,7 @@ class StateMirror:
         if growing is None or growing.chars == growing.sent_chars:
             return
         growing.sent_chars = growing.chars
-        path = f"{call.path}/input{growing.path}"
+        path = f"{call.path}/input{_marked_path(growing.path)}"
         last = self._operations[-1] if self._operations else {}
         if last.get("path") == path:  # not told yet: one operation is enough
             last["value"] = growing.text()
@@ -170,6 +172,11 @@ class StateMirror:
         self._send(call)
         call.growing, call.is_whole = None, False
         self._operations.append({"op": "add", "path": f"{call.path}/truncated", "value": True})
+
+
+def _marked_path(path: str) -> str:
+    """The place of a value once the keys around it are escaped as `marked` does."""
+    return "/".join(map(escaped_key, path.split("/")))
 
 
 def _find_string(placed: Sequence[tuple[str, Any]], path: str) -> str | None:

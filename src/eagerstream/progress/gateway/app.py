@@ -12,6 +12,7 @@ from ...errors import EagerStreamError, MissingExtraError, UsageError
 from ...observing import FeedEnd
 from ...redaction import redact_excerpt
 from ...run import Run
+from ..exact import marked
 from ..hub import Hub
 from ..public_error import public_error
 from ..record import Fault, Record
@@ -168,13 +169,13 @@ class _Telling:
     async def _write(self, write: Write) -> None:
         records, self._records[:] = self._records[:], []
         if records:
-            await write(b"".join(encode_json(_public(record)) for record in records))
+            await write(b"".join(encode_json(marked(_public(record))) for record in records))
 
 
-def _public(record: Record) -> Mapping[str, Any]:
+def _public(record: Record) -> dict[str, Any]:
     """A record for the client: what an error says of the world outside is kept from it."""
     match record:
         case {"type": "turn_stop" | "restarted" | "run_stop", "error": {} as error}:
             return {**record, "error": public_error(cast("Fault", error))}
         case _:
-            return record
+            return cast("dict[str, Any]", record)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -18,6 +19,7 @@ from ...tools.content import IMAGE_TYPES, PDF_TYPE, document_text, is_content_bl
 from ...tools.results import NOT_RUN, tool_result
 from ...wire import INVALID_JSON, encodable
 from ...wire.events import Block, Message
+from ..exact import unmarked
 from .values import TOOL_CALL_ID, from_readable
 
 _WITH_RESULT: Final = ("output-available", "output-error", "output-denied")
@@ -214,6 +216,8 @@ def _input(part: Mapping[str, Any]) -> dict[str, Any]:
     value = part.get("input")
     value = from_readable(part.get("rawInput") if value is None else value)
     if isinstance(value, dict):
+        with suppress(ValueError):  # the client's own, and no marks of ours
+            value = unmarked(value)
         return dict(encodable(value))
     return {INVALID_JSON: value if isinstance(value, str) else json.dumps(value)}
 

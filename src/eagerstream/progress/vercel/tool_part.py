@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from ...wire import INVALID_JSON, JSON
 from ...wire.server_tools import is_error_result
+from ..exact import marked
 from .values import MAX_DEPTH, DepthGauge, readable
 
 Send: TypeAlias = Callable[..., None]
@@ -100,7 +101,8 @@ class ToolPart:
         else:
             self._has_ended = self._was_valid = True
             self._fragments.clear()
-            self._send("tool-input-available", **self._base, toolName=self._name, input=readable(value))
+            # A page shows it to whoever approves the call, and its numbers are doubles.
+            self._send("tool-input-available", **self._base, toolName=self._name, input=readable(marked(value)))
         if self._result is not None:
             self.tool_stop(self._result)
             return

@@ -1,6 +1,7 @@
 // The turns of a run: texts, and each call as a card that grows.
 
 import { h } from "./dom.js";
+import { indented, isContainer, jsonText, literal, quoted } from "./exact.js";
 import { count, digits, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
 import { phaseOf } from "./run.js";
 
@@ -83,7 +84,7 @@ function drawCall(call, run, ui) {
       h("button", { type: "button", class: "inspect", "aria-expanded": String(ui.isOpen(`${id}-inspector`)),
         on: { click: () => ui.toggle(`${id}-inspector`, call) } }, icon("look"), h("span", { class: "word" }, "Inspect"), h("span", { class: "unseen" }, ` ${line(call.name, 80)}`))),
     call.approval?.approved === false && h("p", { class: "note" }, icon("cross"), `Rejected${call.approval.reason ? `: ${line(call.approval.reason, 400)}` : "."}`),
-    drawFields(call, phase, ui),
+    phase === "approval" ? drawInput(call) : drawFields(call, phase, ui),
     call.error && h("p", { class: "problem" }, icon("cross"), line(call.error, 400)),
     phase === "approval" && drawApproval(call, id, ui), // behind what it is about
     call.progressCount > 0 && call.toolStopS === null && h("div", { class: "outcome" },
@@ -106,22 +107,38 @@ function facts(call) {
 
 function drawApproval(call, id, ui) {
   const { sent, problem } = call.approval;
+  const isHidden = inputText(call) === null;
   const submit = (approved) => () => ui.decide(call, approved, document.getElementById(`${id}-reason`)?.value.trim());
   return h("div", { class: "approval", role: "group", "aria-labelledby": `${id}-question` },
-    h("p", { id: `${id}-question` }, icon("person"), `May ${line(call.name, 80)} run with this input?`),
-    call.raw.length > SHORT_CHARS && h("p", null, `The input has ${count(call.raw.length, "character")}: "Inspect" and "show all" show what is left out above.`),
+    h("p", { id: `${id}-question` }, icon("person"), `May ${quoted(call.name).slice(1, -1)} run with this input?`),
+    isHidden && h("p", { class: "problem" }, "It cannot be approved here: parts of its input are no longer kept, and nobody would see what they approve."),
     h("label", { for: `${id}-reason` }, "Reason ", h("span", { class: "faint" }, "(optional, told to the model on a rejection)")),
     h("input", { id: `${id}-reason`, type: "text", maxlength: "1000", autocomplete: "off", disabled: sent }),
     h("div", { class: "buttons" },
-      h("button", { type: "button", class: "approve", disabled: sent, on: { click: submit(true) } }, icon("check"), "Approve"),
+      h("button", { type: "button", class: "approve", disabled: sent || isHidden, on: { click: submit(true) } }, icon("check"), "Approve"),
       h("button", { type: "button", class: "reject", disabled: sent, on: { click: submit(false) } }, icon("cross"), "Reject")),
     problem && h("p", { class: "problem", role: "alert" }, problem));
+}
+
+// The input of a call as the tool gets it, as JSON text; null if not all of it is kept.
+function inputText(call) {
+  if (call.isOmitted || !call.raw.isWhole) return null;
+  if (call.raw.length) return call.raw.toString();
+  return jsonText(call.partial ?? {});
+}
+
+// What somebody is about to approve: all of it, as it was written. Nothing is folded, rounded, put in order, or unseen.
+function drawInput(call) {
+  const text = inputText(call);
+  if (text === null) return null;
+  call.shown ??= indented(text); // nothing more comes of an input that somebody is asked about
+  return h("pre", { class: "exact", tabindex: "0", role: "group", "aria-label": "Input, complete" }, call.shown);
 }
 
 function drawFields(call, phase, ui) {
   const { partial } = call;
   if (partial === null || partial === undefined) return phase === "writing" && h("p", { class: "faint" }, "nothing yet", caret());
-  if (typeof partial !== "object" || Array.isArray(partial)) {
+  if (!isContainer(partial) || Array.isArray(partial)) {
     return drawValue(partial, { key: `f${call.block}`, block: call, ui, growing: phase === "writing", depth: 2 });
   }
   const names = Object.keys(partial);
@@ -144,7 +161,7 @@ const caret = () => h("span", { class: "caret", "aria-hidden": "true" });
 // A value, bounded: what grows shows its end, what is finished its beginning.
 function drawValue(value, { key, block, ui, growing, depth }) {
   if (typeof value === "string") return drawText(value, { key, block, ui, growing });
-  if (value === null || typeof value !== "object") return h("span", { class: "value literal" }, JSON.stringify(value) ?? "");
+  if (!isContainer(value)) return h("span", { class: "value literal" }, literal(value));
   const isArray = Array.isArray(value);
   const names = isArray ? null : Object.keys(value);
   const size = isArray ? value.length : names.length;
@@ -194,7 +211,7 @@ function drawInspector(call, id, ui) {
   const key = `${id}-all`;
   const isOpen = ui.isOpen(key);
   const chars = isOpen ? ALL_CHARS : 12_000;
-  const raw = call.isWhole ? JSON.stringify(call.partial) : call.raw.tail(chars);
+  const raw = call.isWhole ? jsonText(call.partial) : call.raw.tail(chars);
   const hidden = call.isWhole ? 0 : call.raw.length - raw.length;
   return h("div", { class: "inspector", role: "group", "aria-label": `Input of ${line(call.name, 80)}` },
     h("div", null,

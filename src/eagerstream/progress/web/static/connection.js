@@ -1,6 +1,8 @@
 // The one connection of the page: the list of runs, and the records of the run that is shown. Where it breaks, it is
 // opened again behind the last record that was taken in: nothing is missed, nothing comes twice.
 
+import { parse } from "./exact.js";
+
 const FIRST_DELAY_MS = 400;
 const LONGEST_DELAY_MS = 8000;
 
@@ -30,7 +32,7 @@ export class Connection {
     const source = (this.#source = new EventSource(`events?${query}`));
     const on = (event, handle) =>
       source.addEventListener(event, (message) => {
-        if (source === this.#source) handle(JSON.parse(message.data), Number(message.lastEventId));
+        if (source === this.#source) handle(parse(message.data), Number(message.lastEventId));
       });
     source.onopen = () => {
       this.#delayMs = FIRST_DELAY_MS;

@@ -1,6 +1,7 @@
 // How numbers, values and states read.
 
 import { h } from "./dom.js";
+import { isContainer, literal } from "./exact.js";
 
 const number = new Intl.NumberFormat("en");
 
@@ -95,7 +96,7 @@ function indented(value, { items = 30, chars = 1500, depth = 8 } = {}, indent = 
     if (value.length <= chars) return JSON.stringify(value);
     return `"… ${count(value.length - chars, "character")} earlier …${JSON.stringify(value.slice(-chars)).slice(1)}`;
   }
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  if (!isContainer(value)) return literal(value);
   const isArray = Array.isArray(value);
   const [open, close] = isArray ? "[]" : "{}";
   const keys = isArray ? null : Object.keys(value);

@@ -2,7 +2,7 @@
 
 import { applyPatch } from "./patch.js";
 
-const MAX_KEPT_CHARS = 16_000_000; // of the raw text of one input, or of one text; of more, the end
+const MAX_KEPT_CHARS = 20_000_000; // of the raw text of one input, or of one text; of more, the end. An input may have 16 Mi
 const CHUNK_CHARS = 8192;
 
 // A text that grows at its end; reading the end of it costs as much as is read.
@@ -33,6 +33,11 @@ export class GrowingText {
       missing -= pieces[0].length;
     }
     return pieces.join("");
+  }
+
+  // Everything that there was is still there.
+  get isWhole() {
+    return this.#kept === this.length;
   }
 
   toString() {

@@ -1,0 +1,130 @@
+// Values as they are: nothing here rounds a number, and what a person approves is shown with everything that is in it.
+
+// An integer that a double cannot hold. It comes as {"$number": "digits"}; see exact.py.
+export class ExactNumber {
+  constructor(digits) {
+    this.digits = String(digits);
+  }
+}
+
+// JSON with such numbers in it.
+export function parse(text) {
+  return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
+}
+
+// A key of the data that would be taken for the mark has one "$" more.
+const ESCAPED = /^\$+\$number$/;
+
+function revive(_, value) {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
+  if (Object.hasOwn(value, "$number")) return new ExactNumber(value.$number);
+  const names = Object.keys(value);
+  if (!names.some((name) => ESCAPED.test(name))) return value;
+  return Object.fromEntries(names.map((name) => [ESCAPED.test(name) ? name.slice(1) : name, value[name]]));
+}
+
+export function isContainer(value) {
+  return value !== null && typeof value === "object" && !(value instanceof ExactNumber);
+}
+
+// Anything but a container or a text, with all its digits.
+export function literal(value) {
+  if (value instanceof ExactNumber) return value.digits;
+  return Object.is(value, -0) ? "-0" : (JSON.stringify(value) ?? "");
+}
+
+// A value as JSON. One call a level: no deeper than an input may be.
+export function jsonText(value) {
+  if (typeof value === "string") return JSON.stringify(value);
+  if (!isContainer(value)) return literal(value);
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(",")}]`;
+  return `{${Object.keys(value).map((name) => `${JSON.stringify(name)}:${jsonText(value[name])}`).join(",")}}`;
+}
+
+// What cannot be seen, turns the writing direction, or looks like a space and is none.
+const UNSEEN = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\u2800]|(?! )\p{Zs}/gu;
+
+// A text in quotes, in one form for each text. Unlike with a mark in its place, two texts that differ look different.
+export function quoted(text, indent = "") {
+  const shown = JSON.stringify(text).replace(UNSEEN, (character) =>
+    character.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`));
+  // A line break is there as its escape; the break behind it is for the eyes only.
+  return shown.replace(/\\(.)/g, (escape, letter, place) => (letter === "n" && place < shown.length - 3 ? `${escape}\n${indent}` : escape));
+}
+
+const MOST_INDENT = 16; // spaces: an input may be deep, and each of its lines has them
+
+const AGAIN = " /* once more: only the last one counts */";
+
+// JSON text, indented. All of it: numbers, the order of keys and keys that come twice stay as they were written.
+export function indented(text) {
+  const out = [];
+  let depth = 0;
+  const indent = () => " ".repeat(Math.min(2 * depth, MOST_INDENT));
+  const open = []; // of each container: the names in it so far; null for an array
+  let last = null; // the newest string
+  let place = 0;
+  while (place < text.length) {
+    const character = text[place];
+    if (/\s/.test(character)) {
+      place++;
+    } else if (character === '"') {
+      const end = stringEnd(text, place);
+      last = string(text.slice(place, end), `${indent()}  `);
+      out.push(last);
+      place = end;
+    } else if (character === "{" || character === "[") {
+      const closing = /\s*[\]}]/y;
+      closing.lastIndex = place + 1;
+      if (closing.test(text)) {
+        out.push(character, character === "{" ? "}" : "]");
+        place = closing.lastIndex;
+      } else {
+        depth++;
+        open.push(character === "{" ? new Set() : null);
+        out.push(character, `\n${indent()}`);
+        place++;
+      }
+    } else if (character === "}" || character === "]") {
+      depth = Math.max(0, depth - 1);
+      open.pop();
+      out.push(`\n${indent()}`, character);
+      place++;
+    } else if (character === ",") {
+      // The items of an array share lines, but for those that have several themselves.
+      const next = /\s*([[{])?/y;
+      next.lastIndex = ++place;
+      const isApart = open.at(-1) !== null || next.exec(text)[1];
+      out.push(isApart ? `,\n${indent()}` : ", ");
+    } else if (character === ":") {
+      const names = open.at(-1);
+      out.push(names?.has(last) ? AGAIN : "", ": ");
+      names?.add(last);
+      place++;
+    } else {
+      const word = /[^\s"[\]{},:]+/y;
+      word.lastIndex = place;
+      out.push(quoted(word.exec(text)[0]).slice(1, -1));
+      place = word.lastIndex;
+    }
+  }
+  return out.join("");
+}
+
+function stringEnd(text, start) {
+  const next = /["\\]/g;
+  next.lastIndex = start + 1;
+  for (let found = next.exec(text); found; found = next.exec(text)) {
+    if (found[0] === '"') return next.lastIndex;
+    next.lastIndex++; // what the backslash is for
+  }
+  return text.length;
+}
+
+function string(token, indent) {
+  try {
+    return quoted(JSON.parse(token), indent);
+  } catch {
+    return quoted(token, indent); // cut off
+  }
+}
