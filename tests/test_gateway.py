@@ -173,6 +173,15 @@ async def test_the_records_of_a_run() -> None:
 
 
 @pytest.mark.anyio
+async def test_numbers_that_a_client_would_round() -> None:
+    """A client may be written in JavaScript: it gets their digits."""
+    api = LocalAPI(reply(tool_use("get_weather", {"city": "Oslo", "id": 2**53 + 1})), reply(text("It is mild.")))
+    response = await ask(gateway_app(starting(api.transport()), slots=RunSlots(1)))
+    patches = [record["patch"] for record in records_of(response.content) if record["type"] == "input_delta"]
+    assert {"$number": "9007199254740993"} in [operation["value"] for patch in patches for operation in patch]
+
+
+@pytest.mark.anyio
 async def test_a_full_gateway_says_when_to_come_back() -> None:
     """The runs that are held go on; the next request after one of them has a place."""
     gate = Gate()

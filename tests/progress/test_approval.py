@@ -138,6 +138,17 @@ def test_what_is_no_longer_kept_cannot_be_approved(tmp_path: Path) -> None:
     assert "It cannot be approved here" in card["text"]
 
 
+def test_an_input_that_has_not_ended_cannot_be_approved(tmp_path: Path) -> None:
+    """More may come."""
+    log = made_log(texts=0)
+    call = MadeCall(log, 2, "pay")
+    call.write('{"amount": 1')
+    call.add("approval_start")
+    (card,) = cards(tmp_path, log)
+    assert (card["exact"], card["disabled"]) == (None, True)
+    assert "still being written" in card["text"]
+
+
 def test_the_name_of_the_tool_is_whole(tmp_path: Path) -> None:
     """Two tools may have names that differ at their ends only."""
     name = "x" * 127 + "y"

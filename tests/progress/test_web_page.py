@@ -435,8 +435,8 @@ def test_what_is_approved_is_shown_complete(page: Page, portal: BlockingPortal) 
         got.append({"account": account, "items": items, "note": note})
         return "paid"
 
-    input = {"account": 10000000000000001, "items": [2**53 + number for number in range(1_000)]}
-    input["note"] = "from me\u202e to you\n" * 500  # type: ignore[assignment]
+    items = [2**53 + number for number in range(1_000)]
+    input = {"account": 10000000000000001, "items": items, "note": "from me\u202e to you\n" * 500}
     body = reply(tool_use("pay", input, fragment_chars=1_000))
 
     async def act() -> None:

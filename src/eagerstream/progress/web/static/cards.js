@@ -107,31 +107,30 @@ function facts(call) {
 
 function drawApproval(call, id, ui) {
   const { sent, problem } = call.approval;
-  const isHidden = inputText(call) === null;
+  const lacking = whatLacks(call);
   const submit = (approved) => () => ui.decide(call, approved, document.getElementById(`${id}-reason`)?.value.trim());
   return h("div", { class: "approval", role: "group", "aria-labelledby": `${id}-question` },
     h("p", { id: `${id}-question` }, icon("person"), `May ${quoted(call.name).slice(1, -1)} run with this input?`),
-    isHidden && h("p", { class: "problem" }, "It cannot be approved here: parts of its input are no longer kept, and nobody would see what they approve."),
+    lacking && h("p", { class: "problem" }, `It cannot be approved here: ${lacking}`),
     h("label", { for: `${id}-reason` }, "Reason ", h("span", { class: "faint" }, "(optional, told to the model on a rejection)")),
     h("input", { id: `${id}-reason`, type: "text", maxlength: "1000", autocomplete: "off", disabled: sent }),
     h("div", { class: "buttons" },
-      h("button", { type: "button", class: "approve", disabled: sent || isHidden, on: { click: submit(true) } }, icon("check"), "Approve"),
+      h("button", { type: "button", class: "approve", disabled: sent || lacking !== null, on: { click: submit(true) } }, icon("check"), "Approve"),
       h("button", { type: "button", class: "reject", disabled: sent, on: { click: submit(false) } }, icon("cross"), "Reject")),
     problem && h("p", { class: "problem", role: "alert" }, problem));
 }
 
-// The input of a call as the tool gets it, as JSON text; null if not all of it is kept.
-function inputText(call) {
-  if (call.isOmitted || !call.raw.isWhole) return null;
-  if (call.raw.length) return call.raw.toString();
-  return jsonText(call.partial ?? {});
+// Why nobody can see all that they would approve; null if they can.
+function whatLacks(call) {
+  if (call.inputStopS === null) return "its input is still being written.";
+  if (call.isOmitted || !call.raw.isWhole) return "parts of its input are no longer kept, and nobody would see what they approve.";
+  return null;
 }
 
 // What somebody is about to approve: all of it, as it was written. Nothing is folded, rounded, put in order, or unseen.
 function drawInput(call) {
-  const text = inputText(call);
-  if (text === null) return null;
-  call.shown ??= indented(text); // nothing more comes of an input that somebody is asked about
+  if (whatLacks(call)) return null;
+  call.shown ??= indented(call.raw.length ? call.raw.toString() : jsonText(call.partial ?? {}));
   return h("pre", { class: "exact", tabindex: "0", role: "group", "aria-label": "Input, complete" }, call.shown);
 }
 
