@@ -151,8 +151,11 @@ async def warm_up() -> None:
 
 # --- replies ----------------------------------------------------------------------------------------------------------
 
-_MESSAGE: Final = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "m", "stop_reason": None}
-_START: Final = {"type": "message_start", "message": {**_MESSAGE, "usage": {"input_tokens": 1, "output_tokens": 1}}}
+_MESSAGE: Final[dict[str, Any]] = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "m"}
+_START: Final[dict[str, Any]] = {
+    "type": "message_start",
+    "message": {**_MESSAGE, "usage": {"input_tokens": 1, "output_tokens": 1}},
+}
 
 
 def _event(event: dict[str, Any]) -> bytes:
@@ -163,7 +166,7 @@ def _call(input: str) -> Recording:
     block = {"type": "tool_use", "id": "toolu_1", "name": "t", "input": {}}
     end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}}
     delta = {"type": "input_json_delta", "partial_json": input}
-    events = (
+    events: tuple[dict[str, Any], ...] = (
         _START,
         {"type": "content_block_start", "index": 0, "content_block": block},
         {"type": "content_block_delta", "index": 0, "delta": delta},
@@ -182,7 +185,7 @@ async def _mcp_tool() -> Any:
 
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     listed = SimpleNamespace(name="t", title=None, description="d", annotations=None, input_schema=schema)
-    tool = _tool(SimpleNamespace(), listed, "t", {})  # type: ignore[arg-type]
+    tool = _tool(SimpleNamespace(), listed, "t", {})
     await _call_of(tool, "x")  # which loads what checks an input
     return tool
 
@@ -213,7 +216,14 @@ async def _posted(app: Any, path: str, body: bytes) -> str:
 
 
 def _agui(fields: dict[str, Any]) -> bytes:
-    request = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    request: dict[str, Any] = {
+        "threadId": "t",
+        "runId": "r",
+        "state": {},
+        "tools": [],
+        "context": [],
+        "forwardedProps": {},
+    }
     request["messages"] = [{"id": "1", "role": "user", "content": "x"}]
     return json.dumps({**request, **fields}).encode()
 
@@ -268,7 +278,7 @@ async def _post_bodies(bodies: dict[str, bytes]) -> str:
     return ", ".join(sorted(set(answers)))
 
 
-async def _silent_sockets(_: None) -> str:
+async def _silent_sockets(_prepared: None) -> str:
     """Sixty clients send headers and no body to a gateway with fifty places; then an honest one comes."""
     import uvicorn
 
@@ -281,9 +291,9 @@ async def _silent_sockets(_: None) -> str:
     post = "POST /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
     silent = []
     for _ in range(60):
-        _, writer = await asyncio.open_connection(*address)
-        writer.write(post.format(1000).encode())
-        silent.append(writer)
+        connection = await asyncio.open_connection(*address)
+        connection[1].write(post.format(1000).encode())
+        silent.append(connection[1])
     await asyncio.sleep(2)
     reader, writer = await asyncio.open_connection(*address)
     writer.write(post.format(2).encode() + b"{}")
@@ -303,7 +313,8 @@ async def _long_log() -> Any:
     hub, log, seq = Hub(), RunLog("r1"), iter(range(1, 10_000))
 
     def add(**fields: Any) -> None:
-        log.append([{"v": 1, "seq": next(seq), "at_s": 0.0, **fields}])
+        record: Any = {"v": 1, "seq": next(seq), "at_s": 0.0, **fields}
+        log.append([record])
 
     add(type="run_start", run="r1", started_at="2026-01-01T00:00:00.000Z", name="x", model="m")
     add(type="turn_start", turn=1)
@@ -342,11 +353,12 @@ async def _late_watchers(server: Any) -> str:
 def _texts(part: str) -> Callable[[], Awaitable[Recording]]:
     async def prepare() -> Recording:
         text = part * (2 * _MB // len(part))
-        deltas = [
+        deltas: list[dict[str, Any]] = [
             {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text[at : at + 4_000]}}
             for at in range(0, len(text), 4_000)
         ]
-        block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        block: dict[str, Any] = {"type": "content_block_start", "index": 0}
+        block["content_block"] = {"type": "text", "text": ""}
         return Recording((Chunk(0.0, b"".join(map(_event, (_START, block, *deltas)))),))
 
     return prepare
