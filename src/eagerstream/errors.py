@@ -80,8 +80,7 @@ class APIError(EagerStreamError):
     The client's own exception, where there is one, is the `__cause__`.
 
     Attributes:
-        reason: What went wrong; the words of the peer without secrets, and without their middle beyond 2,000
-            characters.
+        reason: What went wrong; the words of the peer without secrets, and no more than their first 2,000 characters.
         status_code: HTTP status; None for an `error` event inside a stream and for a lost connection.
         error_type: The API's word for it, for example `"overloaded_error"`; None where the peer gave none.
         request_id: What to quote to support; None where the peer gave none.

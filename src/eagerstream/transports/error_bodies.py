@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
+from .base import unwind
 from .failures import refusal
 
 MAX_ERROR_BYTES: Final = 64 * 1024
@@ -19,10 +20,10 @@ _is_bounded: ContextVar[bool] = ContextVar("eagerstream_is_bounded", default=Fal
 async def read_error(chunks: AsyncIterator[bytes], content_encoding: str) -> bytes:
     """Return the body of an error response, unpacked, as far as anybody would read it.
 
-    What cannot be read is left out: the status says enough. Closing `chunks` is left to the caller.
+    What cannot be read is left out: the status says enough.
 
     Args:
-        chunks: The raw bytes.
+        chunks: The raw bytes; the iteration is ended here.
         content_encoding: The value of the response header.
     """
     content = b""
@@ -37,6 +38,8 @@ async def read_error(chunks: AsyncIterator[bytes], content_encoding: str) -> byt
         if refusal(error) is error:
             raise
         # The connection was lost: what has come has to do.
+    finally:
+        await unwind(chunks)
     return content
 
 

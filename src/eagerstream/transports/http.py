@@ -14,7 +14,7 @@ from ..errors import APIError, UsageError
 from ..limits import Limits
 from ..recording import media_type
 from ..wire import encodable
-from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed, unwind
+from .base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed
 from .error_bodies import read_error
 from .failures import raise_as, refusal, status_error
 
@@ -192,12 +192,10 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
 
 async def _error_text(response: Any) -> str:
     """The text of an error response, as far as anybody would read it; empty for the page of a proxy."""
-    chunks = response.aiter_raw() if not response.is_stream_consumed else response.aiter_bytes()
-    try:
-        coding = "" if response.is_stream_consumed else response.headers.get("content-encoding", "")
-        content = await read_error(chunks, coding)
-    finally:
-        await unwind(chunks)
+    if response.is_stream_consumed:  # by a hook of the client, which has unpacked it
+        content = await read_error(response.aiter_bytes(), "")
+    else:
+        content = await read_error(response.aiter_raw(), response.headers.get("content-encoding", ""))
     is_page = media_type(response.headers.get("content-type", "")) == "text/html"
     return "" if is_page else content.decode("utf-8", "replace").strip()
 
