@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -357,15 +358,24 @@ async def dies_reading(log: str, lines: ItemStream[str], call: ToolCall) -> str:
 
 @tool
 def leaves_a_process(log: str, dies: bool) -> str:
-    """Fork a process that lives on, with all that the worker has open."""
+    """Fork a process that lives on in a session of its own, with all that the worker has open."""
     child = os.fork()
     if not child:
+        os.setsid()
         time.sleep(60)
         os._exit(0)
     note(log, str(child))
     if dies:
         os.kill(os.getpid(), signal.SIGKILL)
     return "left"
+
+
+@tool
+def runs_a_program(log: str) -> str:
+    """Wait for a program that does not end."""
+    with subprocess.Popen(["sleep", "1000"]) as started:
+        note(log, f"{started.pid}")
+    return "never"
 
 
 @tool

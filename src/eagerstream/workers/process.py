@@ -16,6 +16,7 @@ import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from .._support.guardian import guardian
 from ..errors import ToolError, WorkerLost
 from .crossing import loads
 from .frames import CONTROL, HEADER, Failed, FromProcess, Open, Ready, Setup, frame
@@ -79,12 +80,13 @@ class WorkerProcess:
         try:
             with anyio.CancelScope(shield=True):  # or a process might be left over
                 self._process = process = await anyio.open_process(
-                    _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None
+                    _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
                 )
         except OSError as error:
             self._lose(f"it could not be started: {error}")
             return
         try:
+            guardian.watch(process.pid, grace_s=self._setup.cancel_grace_s)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, process)
                 tasks.start_soon(self._limit_start, process)
@@ -216,6 +218,7 @@ class WorkerProcess:
                     tasks.cancel_scope.cancel()
         if process.returncode is None:
             process.kill()
+        guardian.end(process.pid)
         await process.aclose()
 
 
@@ -275,8 +278,8 @@ class ProcessLine:
 async def _exit_of(process: anyio.abc.Process) -> None:
     """Wait for the end of a process.
 
-    What a tool has forked holds the pipes open for as long as it lives: neither their end tells of the end of the
-    worker then, nor does `process.wait`, which waits for theirs on asyncio.
+    What a tool has forked holds the pipes open for as long as it lives, which is for ever in a session of its own:
+    neither their end tells of the end of the worker then, nor does `process.wait`, which waits for theirs on asyncio.
     """
     delay_s = _FIRST_LOOK_S
     while process.returncode is None:

@@ -25,8 +25,14 @@ class ProcessPool(Pool[WorkerProcess]):
 
     Entering it returns when every worker is ready. Each is a fresh interpreter that imports the program's main module
     as `multiprocessing` does: what the program does must stand under `if __name__ == "__main__":`. A worker that dies
-    is replaced. On exit, calls that still run are cancelled, and every worker has ended; the workers of a program that
-    is killed end by themselves. To be left by the task that entered it.
+    is replaced. On exit, calls that still run are cancelled, and every worker has ended. To be left by the task that
+    entered it.
+
+    Each worker leads a session of its own. When it ends, everything that its tools have started in that session is
+    killed. If the program is killed, even by SIGKILL, its workers and their sessions are killed after `cancel_grace_s`
+    seconds at most; a small process of the program's own does that. A process that makes a session of its own
+    (`setsid`, a daemon) lives on. Sessions are Linux's; on macOS the same holds for the worker's process group. On
+    Windows nothing but the worker ends, and not while a tool keeps the interpreter's lock.
 
     Args:
         workers: How many; the number of processors by default.
@@ -37,7 +43,7 @@ class ProcessPool(Pool[WorkerProcess]):
         max_waiting: Calls that may wait for a worker; one more is answered with an error.
         max_message_bytes: One message to or from a worker: an input, a result.
         start_timeout_s: Seconds that a worker has until it is ready.
-        cancel_grace_s: Seconds that tools have for their cleanup when the pool is left.
+        cancel_grace_s: Seconds that tools have for their cleanup when the pool is left, or the program is killed.
 
     Raises:
         UsageError: A number is out of its range, or a tool of `preload` cannot run in another process.

@@ -1,6 +1,7 @@
 """The worker process: reads frames from its standard input, runs tools, and writes frames to its standard output.
 
-What tools print goes to standard error. The worker ends with the process that started it, whatever a tool does then.
+What tools print goes to standard error. The worker ends with the process that started it: by itself when it sees that,
+and otherwise, because a tool keeps the interpreter's lock, by the `guardian` of that process (except on Windows).
 """
 
 from __future__ import annotations

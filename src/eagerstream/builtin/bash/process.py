@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import IO, Final
+from collections.abc import Mapping, Sequence
+from typing import IO
 
-_ROUNDS: Final = 20
-"""How often the members of a session are looked for: they may start others while they are being killed."""
+from ..._support.guardian import guardian
+from ..._support.sessions import kill_group, kill_session
 
 
 class ShellProcess:
     """A process that leads a session of its own, and a thread that waits for its end.
 
-    When it ends, however it does, the thread kills what is left of its process group and, on Linux, of its session:
-    also what `timeout` or job control put into groups of their own. Left alone is what made itself a session (`setsid`,
-    a daemon).
+    When it ends, however it does, the thread kills what is left of its session; see `kill_session`. If the program ends
+    first, even by SIGKILL, the `guardian` does it.
 
     Making one takes as long as starting a program, so it belongs into a thread.
 
@@ -43,6 +39,7 @@ class ShellProcess:
         self.ended, when_ended = os.pipe()
         try:
             self._process = _started(argv, cwd=cwd, env=env)
+            guardian.watch(self._process.pid)  # until it has a command, a shell ends with its stdin
             self._pipes = _pipes_of(self._process)
             self._watcher = threading.Thread(
                 target=_watch, args=(self._process, when_ended), name="eagerstream bash", daemon=True
@@ -70,7 +67,7 @@ class ShellProcess:
     def kill(self) -> None:
         """Kill it and its group; harmless where it has ended. Returns at once: `ended` tells when it is gone."""
         if self._process.returncode is None:
-            _kill_group(self._process.pid)
+            kill_group(self._process.pid)
 
     def close(self) -> None:
         """Kill it, and close this end of its pipes; harmless the second time."""
@@ -89,7 +86,7 @@ class ShellProcess:
         try:
             self._watcher.start()
         except BaseException:
-            _kill_group(self._process.pid)
+            kill_group(self._process.pid)
             self._process.wait()
             for pipe in self._pipes:
                 pipe.close()
@@ -125,38 +122,12 @@ def _watch(process: subprocess.Popen[bytes], when_ended: int) -> None:
         if sys.platform == "linux":
             # It stays a zombie until the rest is gone: nobody else gets its number, which is also the session's.
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-            _kill_group(process.pid)
-            _kill_session(process.pid)
+            kill_session(process.pid)
+            guardian.forget(process.pid)
             process.wait()
         else:
             process.wait()
-            _kill_group(process.pid)
+            kill_session(process.pid)
+            guardian.forget(process.pid)
     finally:
         os.close(when_ended)
-
-
-def _kill_group(leader: int) -> None:
-    # PermissionError: nothing of it is ours (a wrapper like sudo), or, on macOS, nothing of it lives.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
-
-
-def _kill_session(leader: int) -> None:
-    for _ in range(_ROUNDS):
-        members = list(_living_members(leader))
-        if not members:
-            return
-        for member in members:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(member, signal.SIGKILL)
-
-
-def _living_members(session: int) -> Iterator[int]:
-    """Processes of a session that are no zombies, from `/proc` (`man 5 proc_pid_stat`)."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with suppress(OSError):
-                fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()  # a name may hold blanks and `)`
-                state, in_session = fields[0], int(fields[3])
-                if in_session == session and state not in (b"Z", b"X"):
-                    yield int(folder.name)
