@@ -26,7 +26,9 @@ def program(folder: Path, source: str, *, awaits: int) -> Iterator[tuple[subproc
     with subprocess.Popen([sys.executable, str(script)], cwd=folder, env=env) as started:
         pids: list[int] = []
         try:
-            await_true(lambda: (noted.exists() and noted.read_text().count("\n") >= awaits) or started.poll() is not None)
+            await_true(
+                lambda: (noted.exists() and noted.read_text().count("\n") >= awaits) or started.poll() is not None
+            )
             assert started.returncode is None
             pids = [int(line) for line in noted.read_text().split()]
             yield started, pids

@@ -18,6 +18,7 @@ from eagerstream.integrations.ray.actor import ToolWorker
 from eagerstream.integrations.ray.references import reference_to
 from eagerstream.integrations.ray.worker import Worker
 from eagerstream.limits import DEFAULT_LIMITS
+from eagerstream.workers.crossing import response_from, value_from
 from eagerstream.workers.messages import Begin, Cancel, Cancelled, End, Ended, FromWorker, More, Progress
 from tests.integrations import ray_tools
 
@@ -84,9 +85,9 @@ def test_messages_out_of_their_order(order: tuple[int, ...]) -> None:
         return await _heard(worker, "key", await worker.begin("key", reference, _begin("copy_lines", '{"lines": [')))
 
     heard = anyio.run(serve)
-    assert [pickle.loads(each.value) for each in heard if isinstance(each, Progress)][:2] == ["a", "b"]
+    assert [value_from(each.value) for each in heard if isinstance(each, Progress)][:2] == ["a", "b"]
     assert isinstance(heard[-1], Ended)
-    assert pickle.loads(heard[-1].response).text == "a+b"
+    assert response_from(heard[-1].response).text == "a+b"
 
 
 @pytest.mark.slow
@@ -107,7 +108,7 @@ def test_progress_waits_for_who_is_slow() -> None:
     assert len(waited) < 40
     assert len(rest) < 40
     assert isinstance(rest[-1], Cancelled)
-    values = [pickle.loads(each.value) for each in (*waited, *rest) if isinstance(each, Progress)]
+    values = [value_from(each.value) for each in (*waited, *rest) if isinstance(each, Progress)]
     assert values == sorted(values)
     assert values[-1] == "0999"
 

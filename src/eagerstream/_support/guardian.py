@@ -101,7 +101,7 @@ class Guardian:
                 process = subprocess.Popen(  # noqa: S603 - runs Python itself
                     # The program's number is for those who look for its guardian.
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, str(Path(__file__).parents[2]), str(os.getpid())],
-                    stdin=its,
+                    stdin=its.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd="/",

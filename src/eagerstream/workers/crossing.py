@@ -1,35 +1,53 @@
-"""How what a tool made gets to another process: as it is where it can be pickled, in another form where not.
+"""What crosses between a pool and its workers: pickles to a worker, and only data back from it.
 
-Reading a pickle runs what is in it: these are read only from workers that this program has started itself.
+A worker trusts the program that started it. The program does not trust what a worker writes: see `values`. A pool that
+hands over objects by other means, as Ray does, is as trusting as these means are.
 """
 
 from __future__ import annotations
 
+import builtins
+import json
 import pickle
 import traceback
 from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from pydantic_core import to_jsonable_python
-
+from ..errors import ToolError
 from ..redaction import without_middle
 from ..tools.call import saved_response
 from ..tools.response import ToolResponse, error_text
+from .values import from_bytes, to_bytes
 
 _MAX_NOTE_CHARS: Final = 10_000
+_MAX_NOTES: Final = 20
+_BUILT_IN: Final = {
+    name: found
+    for name, found in vars(builtins).items()
+    if isinstance(found, type)
+    and (issubclass(found, SystemExit) or (issubclass(found, Exception) and not issubclass(found, BaseExceptionGroup)))
+}
+"""Exceptions that are made again here, from their arguments. A group has other exceptions in it."""
 
 
 class RemoteError(Exception):
-    """Stands for an exception of a worker that cannot be pickled; its text is what the model is told.
+    """Stands for an exception that a tool raised in a worker, unless it is a `ToolError` or one of Python's own.
+
+    Its notes are those of the exception, and the traceback in the worker.
 
     Attributes:
-        text: `Class: message`.
+        text: `Class: message`, as the model is told.
+        class_name: The name of the exception's class, without its module.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, class_name: str = "") -> None:
         super().__init__(text)
         self.text = text
+        self.class_name = class_name
+
+
+# --- to a worker ------------------------------------------------------------------------------------------------------
 
 
 def dumps(value: Any) -> bytes:
@@ -42,7 +60,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(pickled: bytes) -> Any:
-    """What `dumps` was given.
+    """What `dumps` was given. Never call it on what a worker wrote.
 
     Raises:
         Exception: It cannot be made in this process.
@@ -50,64 +68,90 @@ def loads(pickled: bytes) -> Any:
     return ForkingPickler.loads(pickled)
 
 
-def as_bytes(value: Any) -> bytes:
-    """A value pickled; one that cannot be crosses in its JSON form, and what has none as text."""
-    pickled = pickled_or_none(value)
-    if pickled is not None:
-        return pickled
-    plain: Any = f"<{type(value).__name__}>"
-    with suppress(Exception):  # a cycle, a `__str__` that raises: any code may run in here
-        plain = to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=str)
-    return dumps(plain)
+# --- from a worker ----------------------------------------------------------------------------------------------------
 
 
-def response_as_bytes(response: ToolResponse) -> bytes:
-    """A response pickled; one that cannot be crosses as what its JSON form says."""
-    pickled = pickled_or_none(response)
-    return dumps(ToolResponse.from_dict(saved_response(response))) if pickled is None else pickled
-
-
-def error_as_bytes(error: BaseException) -> bytes:
-    """An exception pickled, with its traceback as a note; one that cannot be crosses as a `RemoteError`."""
-    told = "".join(traceback.format_exception(error))
-    with suppress(Exception):
-        error.add_note(f"In the worker:\n{without_middle(told, _MAX_NOTE_CHARS)}")
-    pickled = pickled_or_none(error)
-    is_itself = pickled is not None and type(loads(pickled)) is type(error)  # `__reduce__` may make anything of it
-    return pickled if pickled is not None and is_itself else dumps(RemoteError(error_text(error)))
-
-
-def value_from(pickled: bytes) -> Any:
-    """What `as_bytes` was given, or what stands for it."""
+def value_from(data: bytes) -> Any:
+    """What `values.to_bytes` was given, or what stands for it."""
     try:
-        return loads(pickled)
+        return from_bytes(data)
     except Exception as error:
         return f"<a value that cannot be read here: {error_text(error)}>"
 
 
-def response_from(pickled: bytes) -> ToolResponse:
-    """What `response_as_bytes` was given.
+def response_as_bytes(response: ToolResponse) -> bytes:
+    """A response as data; see `values` for what becomes of its parts."""
+    plain = {name: getattr(response, name) for name in _FIELDS} | {"status": response.status.value}
+    if response.data == {"output": response.text}:  # of every tool that returns a text: it crosses once
+        plain |= {"data": {}, "output_is_text": True}
+    data = to_bytes(plain)
+    # A part that has no form at all would take the others with it.
+    return data if data.startswith(b"{") else json.dumps(saved_response(response)).encode()
+
+
+def response_from(data: bytes) -> ToolResponse:
+    """What `response_as_bytes` was given, or what stands for it.
 
     Raises:
-        Exception: It cannot be made here.
+        ValueError, TypeError, ArithmeticError, RecursionError: It is not a response.
     """
-    return cast("ToolResponse", loads(pickled))
+    plain = from_bytes(data)
+    if not isinstance(plain, dict):
+        raise TypeError(f"a response is an object, not {type(plain).__name__}")
+    if plain.get("output_is_text"):
+        plain["data"] = {"output": plain.get("text")}
+    return ToolResponse.from_dict(plain)
 
 
-def error_from(pickled: bytes) -> BaseException:
+_FIELDS: Final = ("text", "data", "error_info", "stats", "context", "reason", "content")
+
+
+def error_as_bytes(error: BaseException) -> bytes:
+    """An exception as data: its class's name, its text and notes, and the arguments of Python's own."""
+    kind = type(error)
+    told = "".join(traceback.format_exception(error))
+    plain: dict[str, Any] = {
+        "class": kind.__name__,
+        "text": error_text(error),
+        "notes": [*_notes(error), f"In the worker:\n{without_middle(told, _MAX_NOTE_CHARS)}"],
+    }
+    with suppress(Exception):  # its attributes may be anything
+        if kind is ToolError:
+            assert isinstance(error, ToolError)
+            plain["tool_error"] = [error.message, error.hint, error.code, error.content]
+        elif _BUILT_IN.get(kind.__name__) is kind:
+            reduced = error.__reduce__()
+            plain["arguments"] = list(reduced[1])  # with the file of an `OSError`, which is not in `args`
+    return to_bytes(plain)
+
+
+def error_from(data: bytes) -> BaseException:
     """What `error_as_bytes` was given, or what stands for it."""
     try:
-        found = loads(pickled)
-    except Exception as error:
-        return RemoteError(f"an exception that cannot be read here: {error_text(error)}")
-    return found if isinstance(found, BaseException) else RemoteError(str(found))
+        plain = from_bytes(data)
+        error = _error_of(plain)
+        for note in plain["notes"]:
+            error.add_note(note)
+    except Exception as fault:
+        return RemoteError(f"an exception that cannot be read here: {error_text(fault)}")
+    return error
 
 
-def pickled_or_none(value: Any) -> bytes | None:
-    """A value pickled; None where it cannot be, or could not be read again."""
-    try:
-        pickled = dumps(value)
-        loads(pickled)
-    except (Exception, SystemExit):  # any code may run in here
-        return None
-    return pickled
+def _error_of(plain: Any) -> BaseException:
+    class_name, text = plain["class"], plain["text"]
+    if not isinstance(class_name, str) or not isinstance(text, str):
+        raise TypeError("the class and the text of an exception are texts")
+    with suppress(Exception):
+        if "tool_error" in plain:
+            message, hint, code, content = plain["tool_error"]
+            return ToolError(message, hint=hint, code=code, content=content)
+        if "arguments" in plain:
+            return _BUILT_IN[class_name](*plain["arguments"])
+    return RemoteError(text, class_name)
+
+
+def _notes(error: BaseException) -> list[str]:
+    with suppress(Exception):
+        notes = [str(note) for note in error.__notes__[:_MAX_NOTES]]
+        return [without_middle(note, _MAX_NOTE_CHARS) for note in notes]
+    return []

@@ -17,9 +17,10 @@ from ..tools.faults import InputError
 from ..tools.invoked import Invoked, invoked
 from ..tools.response import ToolErrorCode, error_response, error_text
 from ..wire import InputAccumulator, JSONObject, Outcome
-from .crossing import as_bytes, error_as_bytes, pickled_or_none, response_as_bytes
+from .crossing import error_as_bytes, response_as_bytes
 from .line import HostLine
 from .messages import Begin, Cancel, Cancelled, End, Ended, Interrupt, LastWord, More, Progress, Refused, Started
+from .values import to_bytes
 
 _MAX_WAITING: Final = 16
 """Values of progress that wait to be told: of more, the newest takes the place of the one before."""
@@ -92,7 +93,7 @@ class _Hosted:
                 await self._thread_end()
             last = Cancelled(at_work=self._call.in_thread)
         for value in self._values:
-            await self._line.send(Progress(as_bytes(value)))
+            await self._line.send(Progress(to_bytes(value)))
         await self._line.send(last)
 
     async def _said(self) -> LastWord:
@@ -159,7 +160,7 @@ class _Hosted:
             self._noted = anyio.Event()
             while self._values:
                 with anyio.CancelScope(shield=True):  # a value that was taken is told
-                    await self._line.send(Progress(as_bytes(self._values.popleft())))
+                    await self._line.send(Progress(to_bytes(self._values.popleft())))
 
     async def _thread_end(self) -> None:
         ended = anyio.Event()
@@ -169,12 +170,10 @@ class _Hosted:
 
 
 def _ended(said: Invoked, call: ToolCall) -> Ended:
-    response = pickled_or_none(said.response)
-    if response is None and said.include_data:
+    if said.include_data:
         try:
-            dump_json(said.response.data)  # as its result would have to: afterwards its JSON form stands for it
+            dump_json(said.response.data)  # as its result will have to: what crosses always has a JSON form
         except (TypeError, ValueError) as fault:
             said = Invoked(error_response(fault), raised=True, error=fault)
-    response = response or response_as_bytes(said.response)
     error = None if said.error is None else error_as_bytes(said.error)
-    return Ended(response, said.raised, error, said.include_data, call.blocked_s)
+    return Ended(response_as_bytes(said.response), said.raised, error, said.include_data, call.blocked_s)

@@ -5,8 +5,7 @@
                 Started  Progress*  (Ended | Cancelled)
 
 The input crosses as its raw text, never as parsed values: the worker reads it as the executor's own process would. What
-tools made (values of progress, responses, exceptions) crosses pickled, inside the messages: that these themselves can
-be read is certain.
+tools made (values of progress, responses, exceptions) crosses as bytes inside the messages: see `crossing`.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A value of progress, pickled."""
+    """A value of progress, as `values.to_bytes` gives it."""
 
     value: bytes = field(repr=False)
 
@@ -102,9 +101,9 @@ class Ended:
     """The tool has answered, or raised.
 
     Attributes:
-        response: The `ToolResponse`, pickled; where it cannot be, its JSON form.
+        response: The `ToolResponse`, as `response_as_bytes` gives it.
         raised: The response stands for an exception.
-        error: What was raised, pickled.
+        error: What was raised, as `error_as_bytes` gives it.
         include_data: The response's data is for the model, too.
         blocked_s: The longest time, in seconds, for which it kept the worker's event loop.
     """

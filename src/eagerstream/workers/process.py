@@ -10,20 +10,33 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from .._support.guardian import guardian
+from .._support.inspecting import head
 from ..errors import ToolError, WorkerLost
-from .crossing import loads
-from .frames import CONTROL, HEADER, Failed, FromProcess, Open, Ready, Setup, frame
-from .messages import Cancelled, Ended, FromWorker, Progress, Refused, Started, ToWorker
+from .frames import (
+    CONTROL,
+    HEADER,
+    Failed,
+    FromProcess,
+    NoMessageError,
+    Open,
+    Ready,
+    Setup,
+    answer_from,
+    frame,
+)
+from .messages import Cancelled, FromWorker, Progress, Started, ToWorker
 
 _MAX_WAITING: Final = 16
 """Values of progress that wait on a line: of more, the newest takes the place of the one before."""
+_MAX_TOLD_CHARS: Final = 10_000
+"""Of what a worker says about why it could not start."""
 _LAST_WORDS_S: Final = 1.0
 """For the exit code of a process whose output has ended, and for the output of one that has ended."""
 _FIRST_LOOK_S: Final = 0.01
@@ -172,29 +185,29 @@ class WorkerProcess:
                 if length > self._setup.max_message_bytes:
                     self._lose("it sent a message that is too large")
                     return
-                message: Any = loads(await stream.receive_exactly(length))
+                message = answer_from(await stream.receive_exactly(length))
             except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
-            except Exception as error:
-                self._lose(f"it sent what is no message ({type(error).__name__})")
+            except NoMessageError as error:
+                self._lose(f"it sent what is no message: {error}")
                 return
             if not self._take(number, message, on_ready):
+                self._lose("it sent a message out of its order")
                 return
 
     def _take(self, number: int, message: FromProcess, on_ready: Callable[[WorkerProcess], object]) -> bool:
+        """Take in what the worker says; False if it cannot be said now."""
         match message:
+            case Ready() | Failed() if self.was_ready or number != CONTROL:
+                return False
             case Ready():
                 self.was_ready = True
                 on_ready(self)
             case Failed(text):
-                self._lose(f"it could not start: {text}")
-            case Started() | Progress() | Refused() | Ended() | Cancelled():
-                line = self._lines.get(number)
-                if line is not None:  # otherwise nobody waits any more
-                    line.put(message)
+                self._lose(f"it could not start: {head(text, _MAX_TOLD_CHARS)}")
             case _:
-                self._lose("it sent what is no message")
-                return False
+                line = self._lines.get(number)
+                return line is None or line.put(message)  # without one, nobody waits any more
         return True
 
     def _lose(self, reason: str) -> None:
@@ -234,6 +247,8 @@ class ProcessLine:
         self._change = anyio.Event()
         self._lost: str | None = None
         self._is_over = False
+        self._was_started = False
+        self._was_last_word = False
 
     @property
     def is_at_work(self) -> bool:
@@ -258,16 +273,21 @@ class ProcessLine:
             await self._change.wait()
         return self._received.popleft()
 
-    def put(self, message: FromWorker) -> None:
-        """The worker has said something."""
-        if isinstance(message, Refused | Ended):
-            self._is_over = True
-        elif isinstance(message, Cancelled):
-            self._is_over = not message.at_work
-        elif isinstance(message, Progress) and len(self._received) >= _MAX_WAITING:
-            self._received.pop()  # a value of progress, too: there are no so many of other messages
+    def put(self, message: FromWorker) -> bool:
+        """The worker has said something. False if that cannot come now: so no more waits here than a call needs."""
+        if self._was_last_word or (isinstance(message, Started) and self._was_started):
+            return False
+        if isinstance(message, Started):
+            self._was_started = True
+        elif isinstance(message, Progress):
+            if len(self._received) >= _MAX_WAITING and isinstance(self._received[-1], Progress):
+                self._received.pop()
+        else:
+            self._was_last_word = True
+            self._is_over = not (isinstance(message, Cancelled) and message.at_work)
         self._received.append(message)
         self._change.set()
+        return True
 
     def lose(self, reason: str) -> None:
         """The worker will not say anything more."""

@@ -34,6 +34,10 @@ class ProcessPool(Pool[WorkerProcess]):
     (`setsid`, a daemon) lives on. Sessions are Linux's; on macOS the same holds for the worker's process group. On
     Windows nothing but the worker ends, and not while a tool keeps the interpreter's lock.
 
+    A worker is no sandbox: tools have the rights of the user that the program runs as. But nothing that a worker writes
+    is run in the program. Results, progress and exceptions cross as data, so that objects come back in their JSON form;
+    see `workers.values` for the types that stay as they are.
+
     Args:
         workers: How many; the number of processors by default.
         calls_per_worker: Calls that a worker runs at once: 1 for work that keeps a processor busy, more for `async`
@@ -41,7 +45,8 @@ class ProcessPool(Pool[WorkerProcess]):
         preload: Modules (or their names) and tools that each worker imports before it takes calls. A tool that is not
             among them is imported at its first call.
         max_waiting: Calls that may wait for a worker; one more is answered with an error.
-        max_message_bytes: One message to or from a worker: an input, a result.
+        max_message_bytes: One message to or from a worker: an input, a result. A worker that announces more is ended
+            before any of it is read.
         start_timeout_s: Seconds that a worker has until it is ready.
         cancel_grace_s: Seconds that tools have for their cleanup when the pool is left, or the program is killed.
 

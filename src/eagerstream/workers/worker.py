@@ -28,7 +28,7 @@ from ..tools.definition import Tool
 from ..tools.invoke import soon_of_loop
 from ..tools.response import ToolErrorCode, ToolResponse, error_text
 from .crossing import error_as_bytes, loads, response_as_bytes
-from .frames import CONTROL, HEADER, Failed, Open, Ready, Setup, ToProcess, frame
+from .frames import CONTROL, HEADER, Failed, Open, Ready, Setup, ToProcess, answer
 from .host import serve
 from .messages import Ended, FromWorker, Progress, Refused, ToWorker
 from .references import tool_of
@@ -55,7 +55,7 @@ def main() -> None:
     try:
         _prepare(setup, tools)
     except (Exception, SystemExit) as error:
-        pipes.write(frame(CONTROL, Failed(f"{error_text(error)}\n{traceback.format_exc()}")))
+        pipes.write(answer(CONTROL, Failed(f"{error_text(error)}\n{traceback.format_exc()}")))
         return
     anyio.run(_serve, pipes, tools, setup.cancel_grace_s, backend=setup.backend)
 
@@ -204,11 +204,11 @@ class _Line:
         return await self._inbox.next()
 
     async def send(self, message: FromWorker) -> None:
-        written = frame(self._number, message)
+        written = answer(self._number, message)
         if len(written) - HEADER.size > self._pipes.max_message_bytes:
             if isinstance(message, Progress):
                 return
-            written = frame(self._number, _too_large(self._pipes.max_message_bytes))
+            written = answer(self._number, _too_large(self._pipes.max_message_bytes))
         if len(written) <= _QUICK_BYTES:
             self._pipes.write(written)
         else:
@@ -233,7 +233,7 @@ class _Worker:
         async with anyio.create_task_group() as self._tasks:
             # A thread: it sees the end of the input also while a tool keeps the event loop.
             threading.Thread(target=self._read, args=(soon_of_loop(),), daemon=True).start()
-            self._pipes.write(frame(CONTROL, Ready()))
+            self._pipes.write(answer(CONTROL, Ready()))
             while (found := await self._arrived.next()) is not None:
                 self._take(*found)
             self._tasks.cancel_scope.cancel()
