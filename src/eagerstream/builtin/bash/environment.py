@@ -25,7 +25,8 @@ def shell_environment(inherited: Mapping[str, str], extra: Mapping[str, str]) ->
 
     Left out, from both: everything named `ANTHROPIC_*`; whatever holds a key of the API (`sk-ant-...`) under any name;
     exported functions; and variables that switch bash to other rules or have it run code. Other secrets are not known
-    as such: what the shell must not see should not be in the environment of the program.
+    as such: what the shell must not see should not be in the environment of the program. Nor does this hide what is
+    there: see `Bash` for `/proc/$PPID/environ`.
     """
     merged = {**inherited, **_QUIET, **extra}
     return {name: value for name, value in merged.items() if not _is_left_out(name, value)}

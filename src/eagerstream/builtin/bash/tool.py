@@ -71,13 +71,25 @@ class Bash(Tool):
     and they do, once that is full (64 KiB): send it to a file.
 
     At the end of a shell all its processes are killed, also those in process groups of their own (on Linux; elsewhere
-    only those of the shell's group). What has made itself a session (`setsid`, a daemon) lives on.
+    only those of the shell's group). If the program is killed, even by SIGKILL, a small process of its own does the
+    same. What has made itself a session (`setsid`, a daemon) lives on.
 
     This is no sandbox. A command has the rights of the user that the program runs as: it can read the same files, kill
     this process, read its memory, and attack the shell with a debugger or through `/proc`. What a command prints, or a
     file that it shows, can never pass for the end of a command or its status. But code that runs inside the shell
     itself (`source`) can change what later commands do, and so lie about them, or have them run into their time limit.
     To confine it all, start the shell elsewhere, with `argv`.
+
+    The shell's environment has no keys of the API. But on Linux a command can read the environment that this program
+    was started with in `/proc/$PPID/environ`, and that of any other process of the same user. Deleting a variable from
+    `os.environ` does not change that file. Only these keep it from commands:
+
+    - Another user: `argv=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "bash",
+      "--noprofile", "--norc")` in a program that runs as root.
+    - A container: `argv=("docker", "exec", "-i", ...)`.
+    - For this process alone, if it does not run as root: `ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)` before the first call
+      (`PR_SET_DUMPABLE`). It writes no core dumps then, and no debugger can attach. Its workers, and the program that
+      started it, can still be read.
 
     Cancelling a call kills the shell. POSIX systems only.
 
