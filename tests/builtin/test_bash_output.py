@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.builtin.bash.frame import Frame
-from eagerstream.builtin.bash.output import MarkFinder, Output
+from eagerstream.builtin.bash.output import MAX_REST_BYTES, MarkFinder, Output
 
 
 def fed(pieces: list[bytes], max_chars: int) -> Output:
@@ -54,6 +54,18 @@ def test_a_mark_in_pieces(pieces: list[bytes], mark: bytes) -> None:
     expected, _, rest = whole.partition(mark)
     assert before + finder.close() == expected
     assert finder.rest == rest
+
+
+def test_what_comes_behind_a_mark_is_bounded() -> None:
+    """A background job that prints without end, while the shell's report is late, fills no memory."""
+    finder = MarkFinder(b"mark")
+    assert finder.feed(b"before" + b"mark" + b"x") == b"before"
+    for _ in range(100):
+        assert finder.feed(b"y" * 65_536) == b""
+    assert finder.rest == b"x" + b"y" * (MAX_REST_BYTES - 1)
+    finder = MarkFinder(b"mark")
+    finder.feed(b"mark" + b"y" * 1_000_000)
+    assert len(finder.rest) == MAX_REST_BYTES
 
 
 @pytest.mark.slow

@@ -26,6 +26,9 @@ _HEADER: Final = {
     "recording_reader": bytes(2),
     "request_bodies": bytes(2),
     "json_schema": bytes(1),
+    "bash_frame": bytes(12),
+    "jail_paths": bytes(2),
+    "worker_frames": bytes(2),
 }
 """Before raw input, per target: the choices of limits, of no grammar, and of a cut."""
 
@@ -78,6 +81,8 @@ def _parts(target: str, body: bytes) -> Iterator[bytes]:
     if target in ("sse_decoder", "stream"):
         yield body
         return
+    if target in ("bash_frame", "jail_paths", "worker_frames"):
+        return  # they read no recordings
     if target == "aws_event_stream":
         yield in_aws_frames(Recording.from_body(body)).body
         return

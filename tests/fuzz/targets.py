@@ -16,6 +16,9 @@ SHARES: Final = {
     "recording_reader": 0.05,  # and files here
     "request_bodies": 0.02,
     "json_schema": 0.02,
+    "bash_frame": 0.05,
+    "jail_paths": 0.02,  # a folder for each case
+    "worker_frames": 0.05,
 }
 """Target to its part of all cases."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 from typing import Final
 
+MAX_REST_BYTES: Final = 64 * 1024
+"""Bytes that are kept of what comes behind a mark, as many as wait in a pipe. A job that prints more loses the rest."""
 _CUT: Final = "... Output truncated ({lines} total lines) ..."
 
 
@@ -94,7 +96,7 @@ class MarkFinder:
 
     Attributes:
         is_found: It has come.
-        rest: What came behind it.
+        rest: What came behind it, up to `MAX_REST_BYTES`.
     """
 
     def __init__(self, mark: bytes) -> None:
@@ -106,12 +108,12 @@ class MarkFinder:
     def feed(self, data: bytes) -> bytes:
         """What is certain to stand before the mark; what may be its beginning waits."""
         if self.is_found:
-            self.rest += data
+            self.rest += data[: MAX_REST_BYTES - len(self.rest)]
             return b""
         data = self._held + data
         before, found, after = data.partition(self._mark)
         if found:
-            self.is_found, self.rest, self._held = True, after, b""
+            self.is_found, self.rest, self._held = True, after[:MAX_REST_BYTES], b""
             return before
         held = next(n for n in range(min(len(self._mark) - 1, len(data)), -1, -1) if data.endswith(self._mark[:n]))
         self._held = data[len(data) - held :]
