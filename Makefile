@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Containers often set it; without byte code, every program would compile all that it imports, every time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel screenshots schema clean
+.PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel screenshots schema secret-rules clean
 .DEFAULT_GOAL := demo
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after
@@ -82,6 +82,9 @@ SCHEMA := src/eagerstream/progress/record.schema.json
 schema: $(VENV)/.all  ## the JSON Schema of the records of runs, written anew
 	$(BIN)/python -c 'import json; from eagerstream.progress import record_schema; print(json.dumps(record_schema(), indent=2))' > $(SCHEMA).part
 	mv $(SCHEMA).part $(SCHEMA)
+
+secret-rules: $(VENV)/.all  ## the rules for secrets, written anew from SOURCE, a gitleaks.toml or a wheel that has it, of VERSION
+	$(BIN)/python -m tests.secret_rules $(SOURCE) $(VERSION)
 
 screenshots: $(VENV)/.all  ## the pictures of pages in the README, taken anew; needs Chromium and its driver
 	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m 'slow or nightly' tests/progress/test_web_page.py tests/latency/test_report_page.py -k 'from_its_beginning or picture'

@@ -57,6 +57,41 @@ def test_secrets_that_a_model_wrote_in_pieces(fragment_chars: int) -> None:
     assert cut["input"] == {"INVALID_JSON": '{"password": "***********'}
 
 
+STRUCTURED = {
+    "env list": {"env": [{"name": "API_KEY", "value": "hunter2"}]},
+    "value before name": {"env": [{"value": ["hunter2", 12], "name": "API_KEY"}]},
+    "object": {"credentials": {"user": "me", "pw": "hunter2", "pin": 123}},
+    "list": {"api_keys": ["hunter2", "hunter2"]},
+    "pairs": {"headers": [["x-api-key", "hunter2"], ["accept", "y"]]},
+    "JSON in JSON": {"body": json.dumps({"credentials": {"pw": "hunter2"}, "n": "é"}, indent=1)},
+    "JSON in JSON in JSON": {"body": json.dumps({"data": json.dumps([["token", "hunter2"]])})},
+    "escaped name": {"passw\u00f6rd": 1, "PASSWORD": 'hunter2\n"é😀'},
+}
+
+
+@pytest.mark.parametrize("value", STRUCTURED.values(), ids=STRUCTURED)
+@pytest.mark.parametrize("fragment_chars", [1, 7, 1000])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_an_input_is_masked_by_its_structure(value: Any, fragment_chars: int, is_cut: bool) -> None:
+    """A saved input keeps no secret that `redact` masks, and is JSON of the same structure."""
+    written = json.dumps(value)
+    written = written[:-1] if is_cut else written
+    body = reply(tool_use("f", written, fragment_chars=fragment_chars)).body
+    masked = redacted_body(body)
+    assert len(masked) == len(body)
+    assert redacted_body(masked) == masked
+    (call,) = message_of(masked)["content"]
+    raw = call["input"]["INVALID_JSON"] + "}" if is_cut else json.dumps(call["input"])
+    assert "hunter2" not in raw
+    assert _shape(json.loads(raw)) == _shape(value)
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _shape(item) for key, item in value.items()}
+    return [_shape(item) for item in value] if isinstance(value, list) else type(value)
+
+
 def test_secrets_that_came_whole() -> None:
     """Those of blocks that come whole, of events not known here, and of the message itself."""
     recording = reply(
@@ -81,6 +116,7 @@ def test_secrets_that_came_whole() -> None:
         f'data: {{"type": "x", "cut": "{KEY}'.encode(),
         b"\xff" + KEY.encode() + b"\xfe\n",
         b'{"a": ' * 10_000 + KEY.encode(),
+        json.dumps({"é": [KEY, "é"], "n": 1}, ensure_ascii=False).encode(),
     ],
 )
 def test_bodies_of_other_kinds(body: bytes) -> None:
@@ -88,6 +124,15 @@ def test_bodies_of_other_kinds(body: bytes) -> None:
     masked = redacted_body(body)
     assert KEY.encode() not in masked
     assert masked.replace(b"*", b"") == body.replace(KEY.encode(), b"")
+
+
+def test_a_private_key_in_a_page() -> None:
+    """It has several lines; they stay lines, and the event behind it stays one."""
+    key = b"-----BEGIN PRIVATE KEY-----\r\nProc-Type: 4\r\n\r\nMIIEvQ\r\n-----END PRIVATE KEY-----\r\n"
+    masked = redacted_body(b"<pre>" + key + b'</pre>\ndata: {"type": "ping"}\n\n')
+    assert masked == b"<pre>" + key.replace(b"Proc-Type: 4", b"*" * 12).replace(b"MIIEvQ", b"*" * 6) + (
+        b'</pre>\ndata: {"type": "ping"}\n\n'
+    )
 
 
 @pytest.mark.parametrize("path", made_recordings(), ids=lambda path: path.stem)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given, strategies as st
+from hypothesis import HealthCheck, assume, example, given, settings, strategies as st
 
+from eagerstream._support.secrets import forms, rules, windows, words
+from eagerstream._support.secrets.pem import MAX_KEY_CHARS
 from eagerstream.redaction import is_secret_name, printable, redact, redact_headers, redact_text, secret_spans
 
 _JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
@@ -70,6 +73,25 @@ def test_secrets_are_known_by_their_form(secret: str, around: str) -> None:
         ("os.environ['API_KEY'] = 'abc'", "os.environ['API_KEY'] = '[redacted]'"),
         ("API key: abc", "API key: [redacted]"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END", "-----BEGIN RSA PRIVATE KEY-----[redacted]-----END"),
+        ("https://h/x?key=0123456789ab&b=1", "https://h/x?key=[redacted]&b=1"),
+        ("https://h/x?sv=2020&sig=abcDEF%2B1%3D&se=1", "https://h/x?sv=2020&sig=[redacted]&se=1"),
+        ("https://h/cb?code=4/0AX4XfWjAB&state=1", "https://h/cb?code=[redacted]&state=1"),
+        ("?X-Amz-Signature=deadbeef&x=1", "?X-Amz-Signature=[redacted]&x=1"),
+        ("https://y/x?api%5Fkey=abc", "https://y/x?api%5Fkey=[redacted]"),
+        ("postgres://u:p@ss:w0rd#1@db:5432/x", "postgres://u:[redacted]@db:5432/x"),
+        ("https://token1234567890abcdef@host/x.git", "https://[redacted]@host/x.git"),
+        ("curl -u me:hunter2 https://h", "curl -u me:[redacted] https://h"),
+        ("DB_PASS=hunter2 MYSQL_PWD=a; Pwd=b;", "DB_PASS=[redacted] MYSQL_PWD=[redacted]; Pwd=[redacted];"),
+        ("<password>hunter2</password>", "<password>[redacted]</password>"),
+        ("password: >-\n  hunter2\n  and 3\nuser: x", "password: >-\n  [redacted]\nuser: x"),
+        ('password = """hunter2"""', 'password = """[redacted]"""'),
+        ("password\uff1ahunter2", "password\uff1a[redacted]"),
+        ('[["x-api-key", "hunter2"], ["accept", "y"]]', '[["x-api-key", "[redacted]"], ["accept", "y"]]'),
+        ('{"env": [{"value": "hunter2", "name": "API_KEY"}]}', '{"env": [{"value": "[redacted]", "name": "API_KEY"}]}'),
+        ('{"credentials": {"user": "me", "pw": 1', '{"credentials": {"user": "[redacted]", "pw": [redacted]'),
+        (r'{"pass\u0077ord": "hunter2"}', r'{"pass\u0077ord": "[redacted]"}'),
+        (r'{"body": "{\"secrets\": [\"a\"]}"}', r'{"body": "{\"secrets\": [\"[redacted]\"]}"}'),
+        ('{"okta": "00AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abCd"}', '{"okta": "[redacted]"}'),
     ],
 )
 def test_secrets_are_known_by_what_stands_before_them(text: str, shown: str) -> None:
@@ -87,7 +109,12 @@ def test_secrets_are_known_by_what_stands_before_them(text: str, shown: str) -> 
         "keys begin with sk-ant-",
         '"required": ["password", "email"], "password": null, "show_password": true',
         "def login(password: str, token: None = None)",
-        "PWD=/home/me monkey: see",
+        "PWD=/home/me monkey: see OLDPWD=/home bypass=1",
+        "https://host:8080/path?page=2&sort=key&code=404 a@b",
+        "docker run -u 1000:1000 image; List<Token> tokens = new ArrayList<Token>();",
+        '{"anyOf": [{"required": ["password", "email"]}], "name": "HOME", "value": "/", "pairs": [["a", "b"]]}',
+        "LinkedIn, representation; adobe: photoshop",
+        "npm_config_user_agent and hf_hub_download",
         '"id":"toolu_01A09q90qw90lq917835lq9","request_id":"req_011CSHoEeqs5C35K2UUqR7Fy"',
         "",
     ],
@@ -95,6 +122,34 @@ def test_secrets_are_known_by_what_stands_before_them(text: str, shown: str) -> 
 def test_innocent_texts_stay(text: str) -> None:
     """What only looks like a secret at the first glance is left alone."""
     assert redact_text(text) == text
+
+
+_KEY_LINES = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "Y2hlY2sgdGhlIHdob2xlIGJsb2Nr", "QUJDREVG"]
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "ENCRYPTED ", "OPENSSH ", "PGP "])
+@pytest.mark.parametrize(
+    "line", ["{}", "> {}", "# {}", "+{}", "   12\t{}", "    {}", '"{}\\n"', "{}\r", "{} \\", "DEK-Info: {}"]
+)
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_private_key_ends_at_its_end_line(kind: str, line: str, is_cut: bool) -> None:
+    """Whatever an editor, a diff, a quotation or a program puts before, behind and between its lines."""
+    kind = f"{kind}PRIVATE KEY{' BLOCK' if kind == 'PGP ' else ''}"
+    lines = [f"-----BEGIN {kind}-----", "Proc-Type: 4,ENCRYPTED", "", *_KEY_LINES]
+    text = "before\n" + "\n".join(line.format(text) for text in lines)
+    after = "" if is_cut else "\n" + line.format(f"-----END {kind}-----") + "\nafter"
+    shown = redact_text(text + after)
+    assert not any(text in shown for text in _KEY_LINES)
+    assert shown.startswith("before\n")
+    assert is_cut or shown.endswith("\nafter")
+    assert redact_text(shown) == shown
+
+
+def test_a_private_key_without_an_end_has_a_bound() -> None:
+    """A text that only mentions the first line does not vanish as a whole."""
+    text = "-----BEGIN PRIVATE KEY-----" + "A" * MAX_KEY_CHARS + " and more"
+    assert redact_text(text) == "-----BEGIN PRIVATE KEY-----[redacted] and more"
+    assert redact_text(redact_text(text)) == redact_text(text)
 
 
 _PIECES = st.sampled_from(
@@ -172,6 +227,59 @@ def test_nothing_around_a_secret_hides_it(before: str, secret: str, after: str) 
     assert secret not in redact_text(f"{before} {secret} {after}")
 
 
+_LONG_SECRETS = [
+    *SECRETS.values(),
+    "password: hunter2",
+    '"token": "a b"',
+    "https://u:hunter2@h",
+    "okta='00" + "aB3" * 14,
+]
+_LONG_SECRETS += [
+    "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----",
+    "curl -u me:hunter2 x",
+    "?key=0123456",
+]
+
+
+@pytest.mark.parametrize("secret", _LONG_SECRETS)
+def test_windows_change_nothing(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long text is searched in windows. A secret is found wherever it stands in them, and so it is if it spans many."""
+    text = "".join(f"{'x' * number} {secret} and so on. " for number in range(70)) + secret * 3
+    whole = list(secret_spans(text))
+    for module in (windows, words, forms, rules):
+        monkeypatch.setattr(module, "WINDOW_CHARS", 64)
+    assert list(secret_spans(text)) == whole
+
+
+@given(_TEXTS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_windows_of_any_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """As above, for what nobody thought of."""
+    whole = list(secret_spans(text))
+    with monkeypatch.context() as patched:
+        for module in (windows, words, forms, rules):
+            patched.setattr(module, "WINDOW_CHARS", 8)
+        assert list(secret_spans(text)) == whole
+
+
+def test_no_step_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other threads run between two calls of `re`: each looks at one window, and not at the whole text."""
+    seen: list[int] = []
+    real = windows.AHEAD_CHARS
+
+    class Counted(int):
+        def __radd__(self, until: int) -> int:
+            seen.append(until)
+            return until + real
+
+    monkeypatch.setattr(windows, "AHEAD_CHARS", Counted(real))
+    text = "password: x The quick brown fox. " * 10_000
+    assert len(list(secret_spans(text))) == 10_000
+    assert len(seen) > len(text) / windows.WINDOW_CHARS
+    steps = sorted(set(seen))
+    assert all(late - early <= windows.WINDOW_CHARS for early, late in pairwise(steps))
+
+
 @given(_TEXTS)
 def test_spans_are_in_order(text: str) -> None:
     """Spans can be cut out one after the other."""
@@ -187,10 +295,32 @@ def test_spans_are_in_order(text: str) -> None:
     [
         *("sk-ant-", "eyJaaaaaaa.", "://a:", "Bearer ", "Basic a", "--", "'('", "-----BEGIN PRIVATE KEY-----", "AKIA"),
         *("a=", "password=", 'password="', 'password=\\"', "authorization: ", "--api-key ", "api ", "secret", "a:\n"),
-        *("\\", '\\"', "\\'", " ", "x", "[redacted]", "'x', ", "signature=", "A" * 19),
+        *(
+            "\\",
+            '\\"',
+            "\\'",
+            " ",
+            "x",
+            "[redacted]",
+            "'x', ",
+            "signature=",
+            "A" * 19,
+            "github_pat_",
+            "okta",
+            "sk",
+            "s.",
+        ),
+        *(
+            "-----BEGIN PRIVATE KEY-----A",
+            "-----BEGIN PRIVATE KEY-----A-----END PRIVATE KEY-----",
+            "curl -u a:b ",
+            "<password>",
+        ),
+        *("[", '{"a":', '{"name":"API_KEY","value":{', '{"value":{"a":"bcdefgh","name":"API_KEY"},', '[["token","x"],'),
+        *('"', "\\u0041", "?key=", "password: |\n a\n", 'password = """', "okta=" + "'" * 5, "://a:" + "x" * 500),
     ],
 )
-@pytest.mark.parametrize("start", ["", 'password="'])
+@pytest.mark.parametrize("start", ["", 'password="', '{"a":"'])
 @pytest.mark.slow
 def test_time_is_linear(start: str, piece: str) -> None:
     """A text made to be slow is not: four times the length takes about four times as long, and not sixteen times."""
@@ -244,6 +374,8 @@ def test_redact_by_name_and_by_form() -> None:
         "note": "Bearer a.b.c",
         "headers": [("Authorization", "x"), ("accept", "y")],
         "env": [{"name": "DB_PASSWORD", "value": "x"}, {"name": "HOME", "value": "/"}],
+        "pairs": [["x-api-key", "x"], ["accept", "y"]],
+        "body": '{"credentials": {"pw": "x"}}',
         "data": b"sk-ant-abc",
         "pin": {"password": 1234},
         1: "sk-ant-abc",
@@ -257,6 +389,8 @@ def test_redact_by_name_and_by_form() -> None:
         "note": "Bearer [redacted]",
         "headers": [["Authorization", "[redacted]"], ["accept", "y"]],
         "env": [{"name": "DB_PASSWORD", "value": "[redacted]"}, {"name": "HOME", "value": "/"}],
+        "pairs": [["x-api-key", "[redacted]"], ["accept", "y"]],
+        "body": '{"credentials": {"pw": "[redacted]"}}',
         "data": b"[redacted]",
         "pin": {"password": "[redacted]"},
         1: "[redacted]",

@@ -9,44 +9,136 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
+from ._support.secrets import SecretSpan, secret_spans
+from ._support.secrets.finding import Batch, Document
+from ._support.secrets.json_text import may_be_json, read_json
 from .errors import ProtocolError
-from .redaction import SecretSpan, is_secret_name, secret_spans
 from .wire import WireEvent, decode_event
 from .wire.events import TEXT_FIELDS
 
-_DATA: Final = re.compile(rb"(?:(?<=[\r\n])|\A)data: ?([^\r\n]*+)")
+_MAX_PASSES: Final = 8
+_BATCH_CHARS: Final = 262_144
 _LINE: Final = re.compile(rb"[^\r\n]++")
 _STRING: Final = rb'"((?:[^"\\]|\\.)*+)"'
-# Strings, those that are keys among them, and numbers; nothing else in JSON can hold a secret.
-_SCALAR: Final = re.compile(_STRING + rb"([ \t\r\n]*+:)?|(-?[0-9][0-9.eE+-]*+)")
 # What one character of a decoded string is written as.
 _CHARACTER: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL)
 
 
 def redacted_body(body: bytes) -> bytes:
     """`body` with each byte of a secret masked, and as long as it was; linear in its length."""
+    for _ in range(_MAX_PASSES):  # a second pass finds nothing new, except in bodies made to hide a secret in another
+        masked = _masked(body)
+        if masked == body:
+            break
+        body = masked
+    return body
+
+
+def _masked(body: bytes) -> bytes:
     masked = bytearray(body)
-    if is_json(body):
-        _mask_json(masked, 0, body, known=set())
+    if may_be_json(body[:100].decode("latin-1")) and _mask_document(masked, body):
         return bytes(masked)
-    texts = _texts(body)
-    for pieces in texts:
-        _mask_pieces(masked, pieces)
-    known = {piece.start for pieces in texts for piece in pieces}
-    for line in _LINE.finditer(body):
-        data = line[0].removeprefix(b"data:")
-        start = line.end() - len(data)
-        if is_json(data):
-            _mask_json(masked, start, data, known=known)
+    texts = _Texts()
+    lines = _Lines(masked)
+    for found in _LINE.finditer(body):
+        line = found[0]
+        start = found.start()
+        if line.startswith(b"data:"):
+            data = line[5:].lstrip(b" ")
+            lines.add(data, found.end() - len(data), texts.add_event(data, found.end() - len(data)))
+        elif may_be_json(line[:100].decode("latin-1")):
+            lines.add(line, start, ())
         else:
-            for span in secret_spans(data.decode("latin-1")):  # a character for each byte
-                masked[start + span.start : start + span.end] = b"*" * (span.end - span.start)
+            lines.add_other(line, start)
+    lines.mask()
+    for pieces in texts.all():
+        _mask_pieces(masked, pieces)
     return bytes(masked)
+
+
+def _mask_document(masked: bytearray, body: bytes) -> bool:
+    """Mask a body that is JSON as a whole; False if it is none."""
+    document = Document(_decoded(body))
+    if read_json(document.text).end < len(document.text):
+        return False
+    lines = _Lines(masked)
+    lines.add(body, 0, ())
+    lines.mask()
+    return True
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")  # a byte that is not UTF-8 stands for a character
+
+
+class _Lines:
+    """The lines of a body, many of which are searched at once."""
+
+    def __init__(self, masked: bytearray) -> None:
+        self._masked = masked
+        self._batch = Batch()
+        self._documents: list[tuple[int, Document]] = []
+        self._others: list[bytes] = []
+        self._others_start = 0
+
+    def add(self, line: bytes, start: int, known: Sequence[Piece]) -> None:
+        """Add a line that may be JSON, which begins at the byte `start`; except the pieces in it that are known."""
+        self._add_others()
+        self._add(line, start, known)
+
+    def add_other(self, line: bytes, start: int) -> None:
+        """Add a line of a text: a private key has several."""
+        if not self._others:
+            self._others_start = start
+        else:
+            at = self._others_start + sum(map(len, self._others))
+            self._others.append(bytes(self._masked[at:start]))
+        self._others.append(line)
+
+    def mask(self) -> None:
+        """Mask the secrets of all lines that were added."""
+        self._add_others()
+        self._search()
+
+    def _add_others(self) -> None:
+        if self._others:
+            self._add(b"".join(self._others), self._others_start, ())
+            self._others = []
+
+    def _add(self, line: bytes, start: int, known: Sequence[Piece]) -> None:
+        document = Document(_decoded(line))
+        left_out = {len(_decoded(line[: piece.start - start])) for piece in known}
+        document.add_to(self._batch, left_out=left_out)
+        self._documents.append((start, document))
+        if self._batch.size_chars > _BATCH_CHARS:
+            self._search()
+
+    def _search(self) -> None:
+        self._batch.search()
+        for start, document in self._documents:
+            for first, last, fill in _in_bytes(document.text, document.secrets()):
+                written = self._masked[start + first : start + last]
+                self._masked[start + first : start + last] = _NO_BREAK.sub(fill.encode(), written)
+        self._documents = []
+
+
+_NO_BREAK: Final = re.compile(rb"[^\r\n]")  # lines stay lines
+
+
+def _in_bytes(text: str, spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
+    """The places of spans, in order, in the bytes of a text."""
+    if text.isascii():
+        yield from spans
+        return
+    at = at_byte = 0
+    for start, end, fill in spans:
+        first = at_byte + len(text[at:start].encode(errors="surrogateescape"))
+        at, at_byte = end, first + len(text[start:end].encode(errors="surrogateescape"))
+        yield SecretSpan(first, at_byte, fill)
 
 
 def is_json(data: bytes) -> bool:
@@ -65,16 +157,19 @@ class Piece:
         ValueError: It is no JSON string.
     """
 
-    __slots__ = ("_bounds", "_raw", "start", "text")
+    __slots__ = ("_bounds", "_raw", "_size_bytes", "start", "text")
 
     def __init__(self, start: int, raw: bytes) -> None:
         self.start = start
-        self._raw = raw.decode(errors="surrogateescape")  # a byte that is not UTF-8 stands for a character
+        self._raw = _decoded(raw)
+        self._size_bytes = len(raw)
         self.text: str = json.loads(f'"{self._raw}"') if "\\" in self._raw else self._raw
         self._bounds: list[int] = []
 
     def places(self, start: int, end: int) -> tuple[int, int]:
         """The bytes of the body that the characters from `start` to `end` of the text take."""
+        if not self._bounds and len(self.text) == self._size_bytes:
+            return self.start + max(start, 0), self.start + min(end, len(self.text))  # each character is one byte
         if not self._bounds:
             sizes = (len(written.encode(errors="surrogateescape")) for written in _CHARACTER.findall(self._raw))
             self._bounds = list(accumulate(sizes, initial=self.start))
@@ -97,21 +192,31 @@ def piece_at(start: int, raw: bytes) -> Piece | None:
 # --- what a reply writes in pieces ------------------------------------------------------------------------------------
 
 
-def _texts(body: bytes) -> list[list[Piece]]:
+class _Texts:
     """The texts of a reply, each in its pieces."""
-    texts: dict[tuple[int, int, str], list[Piece]] = {}
-    message = 0
-    for found in _DATA.finditer(body):
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[int, int, str], list[Piece]] = {}
+        self._message = 0
+
+    def add_event(self, data: bytes, start: int) -> list[Piece]:
+        """The pieces in an event, which begins at the byte `start`."""
         try:
-            event = decode_event(found[1])
+            event = decode_event(data)
         except ProtocolError:
-            continue
-        message += event["type"] == "message_start"
+            return []
+        self._message += event["type"] == "message_start"
         index = event.get("index")
+        pieces: list[Piece] = []
         if event["type"] == "content_block_delta" and type(index) is int:
-            for name, piece in _written(event, found[1], found.start(1)):
-                texts.setdefault((message, index, name), []).append(piece)
-    return list(texts.values())
+            for name, piece in _written(event, data, start):
+                self._texts.setdefault((self._message, index, name), []).append(piece)
+                pieces.append(piece)
+        return pieces
+
+    def all(self) -> list[list[Piece]]:
+        """All texts."""
+        return list(self._texts.values())
 
 
 def _written(event: WireEvent, line: bytes, start: int) -> Iterator[tuple[str, Piece]]:
@@ -126,7 +231,7 @@ def _written(event: WireEvent, line: bytes, start: int) -> Iterator[tuple[str, P
 
 
 def _mask_pieces(masked: bytearray, pieces: Sequence[Piece]) -> None:
-    spans = iter(secret_spans("".join(piece.text for piece in pieces)))
+    spans = secret_spans("".join(piece.text for piece in pieces))
     span: SecretSpan | None = next(spans, None)
     offset = 0
     for piece in pieces:
@@ -137,34 +242,3 @@ def _mask_pieces(masked: bytearray, pieces: Sequence[Piece]) -> None:
                 break  # it goes on in the next piece
             span = next(spans, None)
         offset = end
-
-
-# --- everything else --------------------------------------------------------------------------------------------------
-
-
-_SHORT: Final = 40
-_short_spans = lru_cache(maxsize=4096)(secret_spans)  # the same few words stand in each event
-
-
-def _spans(text: str) -> list[SecretSpan]:
-    return _short_spans(text) if len(text) <= _SHORT else secret_spans(text)
-
-
-def _mask_json(masked: bytearray, start: int, data: bytes, *, known: set[int]) -> None:
-    """Mask what stands in a JSON document that begins at the byte `start`, except in the pieces that are `known`."""
-    key = ""
-    for found in _SCALAR.finditer(data):
-        string, colon, number = found.groups()
-        if number is not None:
-            if is_secret_name(key):
-                masked[start + found.start(3) : start + found.end(3)] = b"9" * len(number)
-            continue
-        piece = None if start + found.start(1) in known else piece_at(start + found.start(1), string)
-        if piece is None:
-            continue
-        if not colon and is_secret_name(key):
-            piece.mask(masked, 0, len(piece.text))
-        else:
-            for span in _spans(piece.text):
-                piece.mask(masked, *span)
-        key = piece.text if colon else key

@@ -1,0 +1,32 @@
+"""What makes a value of JSON, or of Python, a secret by its place: one set of rules for both.
+
+- A field with the name of a secret, and all inside it: `{"credentials": {"user": ..., "pw": ...}}`.
+- A value beside such a name: `{"name": "API_KEY", "value": ...}`.
+- The second of a pair in a list of pairs: `[["x-api-key", ...]]`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .names import is_secret_name
+
+_NAMING: Final = frozenset({"name", "key", "header", "variable"})
+_VALUES: Final = frozenset({"value", "val"})
+
+
+def is_secret_key(key: object) -> bool:
+    """Tell whether the value of a field, or the second of a pair, is a secret."""
+    if isinstance(key, bytes):
+        key = key.decode("latin-1")
+    return isinstance(key, str) and is_secret_name(key)
+
+
+def names_a_secret(key: object, value: object) -> bool:
+    """Tell whether a field says that the value beside it is a secret."""
+    return isinstance(key, str) and key.lower() in _NAMING and is_secret_key(value)
+
+
+def is_value_key(key: object) -> bool:
+    """Tell whether a field has the value beside a name."""
+    return isinstance(key, str) and key.lower() in _VALUES
