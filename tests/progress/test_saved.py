@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ import anyio
 import pytest
 
 from eagerstream.errors import UsageError
+from eagerstream.progress import saved
 from eagerstream.progress.log import RunLog
 from eagerstream.progress.merge import merge_records
 from eagerstream.progress.record import Record
@@ -51,6 +53,46 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     assert (partial["n"], finished) == (1, ["key", "password", "n"])
     save_records(path, records, redact=False)
     assert load_records(path) == records
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"env": [{"name": "API_KEY", "value": "hunter2"}]},
+        {"credentials": {"pw": "hunter2", "pin": 123}},
+        {"headers": [["x-api-key", "hunter2"]]},
+        {"body": json.dumps({"api_keys": ["hunter2"]})},
+    ],
+)
+def test_inputs_are_masked_by_their_structure(tmp_path: Path, value: dict[str, Any]) -> None:
+    """As `redact` masks the value; the input is JSON afterwards, and its patches fit it."""
+    written = json.dumps(value)
+    path = tmp_path / "run.jsonl"
+    save_records(path, recorded(events_of(*(written[at : at + 5] for at in range(0, len(written), 5)))))
+    _, ((_, raw, partial, _),) = state(load_records(path))
+    assert "hunter2" not in raw
+    assert json.loads(raw) == partial
+
+
+@pytest.mark.anyio
+async def test_masking_does_not_hold_up_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes half a second for each megabyte: a thread does it."""
+    threads: list[int] = []
+    real = saved.redacted
+
+    def noted(records: Any) -> Any:
+        threads.append(threading.get_ident())
+        return real(records)
+
+    monkeypatch.setattr(saved, "redacted", noted)
+    log = RunLog("run")
+    async with anyio.create_task_group() as group:
+        group.start_soon(record_run, log, tmp_path / "run.jsonl")
+        await anyio.wait_all_tasks_blocked()
+        log.append(recorded(events_of('{"a": 1}')))
+        log.close()
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize(

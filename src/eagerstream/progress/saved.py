@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -64,6 +65,11 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
     """
     waiting: list[Record] = []
     open_blocks: set[int] = set()
+
+    async def written(records: list[Record]) -> bytes:
+        # To mask a megabyte takes half a second, which the run must not wait for.
+        return await anyio.to_thread.run_sync(partial(_lines, records, redact=redact))
+
     async with (
         anyio.wrap_file(await anyio.to_thread.run_sync(open_instead, path)) as file,
         log.watch(merges=False) as watcher,
@@ -81,9 +87,9 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
                         pass
                 waiting.append(record)
                 if not open_blocks:
-                    await file.write(_lines(waiting, redact=redact))
+                    await file.write(await written(waiting))
                     waiting.clear()
-        await file.write(_lines(waiting, redact=redact))
+        await file.write(await written(waiting))
         await anyio.to_thread.run_sync(sync, file.wrapped)
 
 
