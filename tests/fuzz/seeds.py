@@ -29,6 +29,7 @@ _HEADER: Final = {
     "bash_frame": bytes(12),
     "jail_paths": bytes(2),
     "worker_frames": bytes(2),
+    "redaction": bytes(1),
 }
 """Before raw input, per target: the choices of limits, of no grammar, and of a cut."""
 
@@ -83,6 +84,9 @@ def _parts(target: str, body: bytes) -> Iterator[bytes]:
         return
     if target in ("bash_frame", "jail_paths", "worker_frames"):
         return  # they read no recordings
+    if target == "redaction":
+        yield body[:2_000]
+        return
     if target == "aws_event_stream":
         yield in_aws_frames(Recording.from_body(body)).body
         return

@@ -19,6 +19,7 @@ SHARES: Final = {
     "bash_frame": 0.05,
     "jail_paths": 0.02,  # a folder for each case
     "worker_frames": 0.05,
+    "redaction": 0.01,  # hundreds of expressions, and windows of a few characters
 }
 """Target to its part of all cases."""
 
