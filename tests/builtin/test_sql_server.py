@@ -127,6 +127,17 @@ async def test_refused(connection: Connection) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("call", ["myHalf(4)", "MYHALF(4)", '"myHalf"(4)'])
+async def test_allowed_functions(connection: Connection, call: str) -> None:
+    """A function of the owner's is called if the tool was told its name, however the model spells it."""
+    connection.sqlite.create_function("myHalf", 1, lambda number: number / 2)
+    tool = SQL(connection, dialect="postgres", allowed_functions=["myHalf"])
+    assert (await ask(tool, f"SELECT {call} AS x")).data["rows"] == [[2.0]]
+    with pytest.raises(ToolError, match="not on the list"):
+        await ask(SQL(connection, dialect="postgres"), f"SELECT {call} AS x")
+
+
+@pytest.mark.anyio
 async def test_commits_by_itself(connection: Connection) -> None:
     """What could not be rolled back is not run."""
     connection.autocommit = True

@@ -1,10 +1,15 @@
-"""What a statement would do, read with sqlglot before it is sent: one statement, and only one that reads."""
+"""Check a statement with sqlglot before it is sent: it is one statement, and only reads."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import MissingExtraError, ToolError, UsageError
+from ...errors import ToolError, UsageError
+from .constructs import QUERY_PARTS, allowed_constructs
+from .functions import allowed_functions, allowed_table_functions
+from .parsing import load_sqlglot, only_statement, parsed, written
+from .quiet import without_logs
+from .references import NotAllowedError, Scope, ascii_lower, check_table, check_text
 
 if TYPE_CHECKING:
     from sqlglot import Token, exp
@@ -28,48 +33,6 @@ _BEGINNINGS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("
 _TRANSACTIONS: Final = frozenset(
     {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "SET", "PREPARE", "XA"}
 )
-_FORBIDDEN_PREFIXES: Final = (
-    *("pg_read_", "pg_ls_", "pg_stat_file", "pg_stat_reset", "pg_sleep", "pg_terminate_", "pg_cancel_", "pg_reload_"),
-    *("pg_rotate_", "pg_switch_", "pg_promote", "pg_create_", "pg_drop_", "pg_logical_", "pg_replication_", "pg_wal_"),
-    *("pg_advisory_", "pg_try_advisory_", "pg_notify", "pg_file_", "pg_import_", "pg_export_", "lo_", "dblink"),
-    *("pg_backup_", "pg_start_backup", "pg_stop_backup", "pg_log_", "pg_logdir_", "pg_logfile_"),
-    *("xp_", "sp_", "dbms_", "utl_", "read_", "parquet_", "system$", "sys_"),
-)
-_FORBIDDEN_FUNCTIONS: Final = frozenset(
-    {
-        *("set_config", "setval", "nextval", "query_to_xml", "query_to_xml_and_xmlschema", "cursor_to_xml"),
-        *("ts_stat", "ts_rewrite", "openrowset", "opendatasource", "openquery", "openxml"),
-        *("load_file", "get_lock", "release_lock", "release_all_locks", "sleep", "benchmark", "master_pos_wait"),
-        *("load_extension", "readfile", "writefile", "edit", "eval", "fts3_tokenizer"),
-        *("glob", "sniff_csv", "query", "query_table", "iceberg_scan", "delta_scan", "sqlite_scan", "postgres_scan"),
-        *("url", "file", "remote", "remotesecure", "s3", "gcs", "hdfs", "jdbc", "odbc", "mysql", "postgresql"),
-        *("mongodb", "redis", "executable", "input", "cluster", "external_query", "httpuritype"),
-        *("s3cluster", "urlcluster", "filecluster", "hdfscluster", "clusterallreplicas", "azureblobstorage"),
-        *("deltalake", "iceberg", "hudi", "sqlite", "sleepeachrow", "sleep_ms", "setseed", "write_log"),
-        *("query_to_xmlschema", "fn_get_audit_file", "fn_trace_gettable", "fn_xe_file_target_read_file"),
-    }
-)
-"""Known to write, to reach files or the network, or to run SQL from text. A list cannot be whole, and need not be: it
-is behind a user who may not."""
-
-_DUCKDB_TABLE_FUNCTIONS: Final = frozenset(
-    {
-        *("generate_series", "json_each", "json_tree", "range", "repeat", "summary", "unnest"),
-        *("duckdb_columns", "duckdb_constraints", "duckdb_functions", "duckdb_indexes", "duckdb_keywords"),
-        *("duckdb_schemas", "duckdb_sequences", "duckdb_tables", "duckdb_types", "duckdb_views"),
-        *("pragma_show", "pragma_storage_info", "pragma_table_info", "pragma_version"),
-    }
-)
-"""Others read files (`json_execute_serialized_sql` too), write them (`enable_logging`) or set something."""
-_DUCKDB_FILES: Final = frozenset(
-    {
-        *("avro", "csv", "db", "ddb", "duckdb", "geojson", "gz", "json", "jsonl", "ndjson", "parquet", "tsv", "xlsx"),
-        "zst",
-    }
-)
-_MAX_CHARS: Final = 100_000
-_MAX_NESTED_TYPES: Final = 6
-_WITHOUT_ARROW: Final = frozenset({"tsql", "fabric"})
 
 
 def sqlglot_dialect(name: str) -> str:
@@ -79,41 +42,38 @@ def sqlglot_dialect(name: str) -> str:
         UsageError: It knows no such dialect.
         MissingExtraError: sqlglot is not installed.
     """
-    known = _sqlglot().Dialects
+    known = load_sqlglot().Dialects
     word = _DIALECTS.get(name.lower(), name.lower())
     if not word or word not in {dialect.value for dialect in known}:
         raise UsageError(f"sqlglot knows no dialect {name!r}, and nothing else can tell what its statements do")
     return word
 
 
-def checked_read(sql: str, dialect: str) -> str:
-    """The statement to send in the place of `sql`: written anew from what was checked, without comments.
+def checked_read(sql: str, dialect: str, extra_functions: frozenset[str] = frozenset()) -> str:
+    """Return the statement to send instead of `sql`: rewritten from what was checked, without comments.
 
-    What is sent is what was understood, even where the database would have read the original in another way.
+    So the database runs what was understood, even if it would have read the original in another way. The statement must
+    consist of the constructs in `constructs.py` and call the functions in `functions.py` or `extra_functions`.
 
     Raises:
-        ToolError: It is not one statement, or does more than read; the text is for the model.
+        ToolError: It is not one statement, or has something that is on no list. The text is for the model.
     """
-    sqlglot = _sqlglot()
-    tokens = _only_statement(sql, dialect)
-    if _beginning(tokens) not in _BEGINNINGS:
-        raise _refused("only SELECT statements are allowed")
-    _check_nesting(tokens, dialect)
+    sql = _rewritten(sql, dialect, extra_functions)
+    # What is written is checked itself: a dialect's generator may write other functions than those that were read.
+    return _rewritten(sql, dialect, extra_functions)
+
+
+def _rewritten(sql: str, dialect: str, extra_functions: frozenset[str]) -> str:
     try:
-        query = sqlglot.parse_one(sql, dialect=dialect)
-        _check_reads(query)
-        if dialect == "duckdb":
-            _check_no_files(query)
-            _check_table_functions(query)
-        written: str = query.sql(
-            dialect=dialect,
-            comments=False,
-            normalize_functions=False,
-            unsupported_level=sqlglot.ErrorLevel.RAISE,
-        )
-    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
+        with without_logs():
+            tokens = only_statement(sql, dialect)
+            if _beginning(tokens) not in _BEGINNINGS:
+                raise NotAllowedError("only SELECT statements are allowed")
+            return written(_checked(parsed(sql, tokens, dialect), dialect, extra_functions), dialect)
+    except NotAllowedError as error:
+        raise _refused(str(error)) from None
+    except Exception:  # sqlglot raises whatever a statement that it did not expect makes it raise
         raise _refused("it could not be read, or is not one SELECT statement") from None
-    return written
 
 
 def check_one_statement(sql: str, dialect: str) -> None:
@@ -122,121 +82,82 @@ def check_one_statement(sql: str, dialect: str) -> None:
     Raises:
         ToolError: It is not; the text is for the model.
     """
-    if _beginning(_only_statement(sql, dialect)) in _TRANSACTIONS:
-        raise _refused("each statement is committed by itself")
-
-
-def _only_statement(sql: str, dialect: str) -> list[Token]:
-    """The tokens of a text that has one statement."""
-    sqlglot = _sqlglot()
-    if len(sql) > _MAX_CHARS:
-        raise _refused(f"it is longer than {_MAX_CHARS} characters")
-    if "/*!" in sql or "/*M!" in sql:  # comments that MySQL and MariaDB run
-        raise _refused("comments of the kind /*! */ are not allowed")
     try:
-        tokens: list[Token] = sqlglot.tokenize(sql, dialect=dialect)
-    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
-        raise _refused("it could not be read") from None
-    kinds = [token.token_type for token in tokens]
-    while kinds and kinds[-1] is sqlglot.TokenType.SEMICOLON:
-        kinds.pop()
-    if not kinds:
-        raise _refused("it is empty")
-    if sqlglot.TokenType.SEMICOLON in kinds:
-        raise _refused("only one statement at a time is allowed")
-    return tokens
+        tokens = only_statement(sql, dialect)
+    except NotAllowedError as error:
+        raise _refused(str(error)) from None
+    if _beginning(tokens) in _TRANSACTIONS:
+        raise _refused("each statement is committed by itself")
 
 
 def _beginning(tokens: list[Token]) -> str:
     return str(tokens[0].text).upper()
 
 
-def _check_nesting(tokens: list[Token], dialect: str) -> None:
-    """That sqlglot reads the statement in time; nothing could stop it.
-
-    It reads `decimal(...)` and `array[...]` as a type first and then again as an expression: each one inside another
-    takes twice as long. In T-SQL, which has no `->`, each of those does.
-    """
-    sqlglot = _sqlglot()
-    kinds = sqlglot.TokenType
-    types = sqlglot.Dialect.get_or_raise(dialect).parser_class.TYPE_TOKENS
-    opened: list[bool] = []
-    depth = 0
-    before = None
-    for token in tokens:
-        kind = token.token_type
-        if kind in (kinds.L_PAREN, kinds.L_BRACKET):
-            opened.append(before in types)
-            depth += opened[-1]
-        elif kind in (kinds.R_PAREN, kinds.R_BRACKET) and opened:
-            depth -= opened.pop()
-        if depth > _MAX_NESTED_TYPES or (kind is kinds.ARROW and dialect in _WITHOUT_ARROW):
-            raise _refused("types are nested too deeply in it, or it is of another dialect")
-        before = kind
-
-
-def _check_reads(query: exp.Expr) -> None:
+def _checked(query: exp.Expr, dialect: str, extra_functions: frozenset[str]) -> exp.Expr:
+    """Check each node of a query, and return the query."""
     from sqlglot import exp
 
     if not isinstance(query, exp.Query | exp.Values):
-        raise _refused("only SELECT statements are allowed")
-    writing = (
-        *(exp.DML, exp.DDL, exp.Drop, exp.Alter, exp.Into, exp.Lock, exp.Command, exp.Execute, exp.Copy, exp.LoadData),
-        *(exp.Set, exp.Pragma, exp.Transaction, exp.Commit, exp.Rollback, exp.Use, exp.Kill, exp.Attach, exp.Detach),
-        *(exp.Analyze, exp.Cache, exp.Uncache, exp.Refresh, exp.Grant, exp.Revoke, exp.TruncateTable, exp.Merge),
-        *(exp.Describe, exp.PropertyEQ, exp.NextValueFor),
-    )
+        raise NotAllowedError("only SELECT statements are allowed")
+    constructs = allowed_constructs(dialect)
+    functions = allowed_functions(dialect) | extra_functions
+    table_functions = allowed_table_functions(dialect) | extra_functions
+    scope = Scope(query, dialect)
     for node in query.walk():
-        if isinstance(node, writing) and not isinstance(node, exp.Query):
-            raise _refused("it holds a part that does more than read")
-        if any(map(_is_forbidden, _names_of(node))):
-            raise _refused("it calls a function that is not allowed")
+        construct = type(node).__name__
+        if construct not in constructs:
+            raise NotAllowedError(f"the construct {construct} is not on the list of what is allowed")
+        check_text(node)
+        if isinstance(node, exp.Query):
+            _check_parts(node)
+        elif isinstance(node, exp.Table):
+            check_table(node, dialect)
+        elif isinstance(node, exp.Column):
+            scope.check_column(node, functions)
+        elif isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Func):
+            scope.check_dot(node)
+        elif isinstance(node, _anonymous()):
+            is_source = isinstance(node.parent, exp.Table | exp.Lateral)
+            _check_call(node, dialect, table_functions if is_source else functions)
+    return query
 
 
-def _names_of(node: exp.Expr) -> list[str]:
-    """The names of the function that is called, and of the package that it is in."""
+def _check_parts(query: exp.Expr) -> None:
+    for part, value in query.args.items():
+        if value and part not in QUERY_PARTS:
+            raise NotAllowedError(f"the clause {part.strip('_').upper()} is not on the list of what is allowed")
+
+
+def _check_call(call: exp.Expr, dialect: str, allowed: frozenset[str]) -> None:
+    name = _called(call)
+    if dialect == "postgres":
+        name = name.removeprefix("pg_catalog.")
+    if name not in allowed:
+        raise NotAllowedError(f"the function {name[:80]} is not on the list of what is allowed")
+
+
+def _called(call: exp.Expr) -> str:
+    """The name that a call has, with its schema. A quoted one is as it is, as another function may have it."""
     from sqlglot import exp
 
-    if isinstance(node, exp.Dot):
-        return [part.name for part in node.this.find_all(exp.Identifier)]
-    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
-        return [node.name]
-    return list(node.sql_names()) if isinstance(node, exp.Func) else []
+    parts: list[exp.Expr] = []
+    parent = call.parent
+    if isinstance(parent, exp.Table):
+        parts = [part for part in (parent.args.get("catalog"), parent.args.get("db")) if part is not None]
+    elif isinstance(parent, exp.Dot) and parent.expression is call:
+        parts = list(parent.this.flatten() if isinstance(parent.this, exp.Dot) else [parent.this])
+    if not all(isinstance(part, exp.Identifier) for part in parts):
+        raise NotAllowedError(f"a function is called by its name alone, not as .{call.name[:80]}()")
+    own = call.this if isinstance(call.this, exp.Identifier) else exp.Identifier(this=call.name, quoted=False)
+    return ".".join(part.name if part.args.get("quoted") else ascii_lower(part.name) for part in (*parts, own))
 
 
-def _is_forbidden(function: str) -> bool:
-    name = function.lower()
-    return name in _FORBIDDEN_FUNCTIONS or name.startswith(_FORBIDDEN_PREFIXES)
-
-
-def _check_no_files(query: exp.Expr) -> None:
-    """DuckDB takes the name of a table that is not there for the path, or the URL, of a file."""
+def _anonymous() -> tuple[type[Any], ...]:
     from sqlglot import exp
 
-    for table in query.find_all(exp.Table):
-        names = [part.name for part in table.parts]  # DuckDB joins them, with dots: `"/etc/users".csv`
-        if any(character in name for name in names for character in "./\\:*?"):
-            raise _refused("tables only can be read, not files")
-        if len(names) > 1 and names[-1].lower() in _DUCKDB_FILES:
-            raise _refused("tables only can be read, not files")
-
-
-def _check_table_functions(query: exp.Expr) -> None:
-    from sqlglot import exp
-
-    for source in query.find_all(exp.Table, exp.Lateral):
-        for name in _names_of(source.this):
-            if name.lower() not in _DUCKDB_TABLE_FUNCTIONS:
-                raise _refused("it reads from a function that is not allowed")
+    return exp.Anonymous, exp.AnonymousAggFunc, exp.ParameterizedAgg
 
 
 def _refused(why: str) -> ToolError:
     return ToolError(f"The statement was not run: {why}.", code="PERMISSION_DENIED")
-
-
-def _sqlglot() -> Any:
-    try:
-        import sqlglot
-    except ImportError:
-        raise MissingExtraError("sql", "sqlglot") from None
-    return sqlglot

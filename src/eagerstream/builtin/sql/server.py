@@ -74,15 +74,17 @@ class Server:
     Args:
         sessions: Where they come from.
         dialect: Any name of it.
+        functions: Names of functions that a statement may call, besides those that are known to be safe.
 
     Raises:
         UsageError: sqlglot does not know the dialect.
         MissingExtraError: sqlglot is not installed.
     """
 
-    def __init__(self, sessions: Sessions, dialect: str) -> None:
+    def __init__(self, sessions: Sessions, dialect: str, functions: frozenset[str] = frozenset()) -> None:
         self._sessions = sessions
         self._dialect = sqlglot_dialect(dialect)
+        self._functions = functions | {name.lower() for name in functions}  # as a call without quotes is looked up
 
     def run_query(self, sql: str, bounds: RowBounds, stop: Stop, *, read_only: bool) -> Table:
         """Run one statement. With `read_only` it is rolled back, otherwise committed.
@@ -93,7 +95,7 @@ class Server:
             Stopped: Nobody waits for it any more.
         """
         if read_only:
-            sql = checked_read(sql, self._dialect)
+            sql = checked_read(sql, self._dialect, self._functions)
         else:
             check_one_statement(sql, self._dialect)
         with self._sessions(stop) as session, stop.by(session.interrupt):

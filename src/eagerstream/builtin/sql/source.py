@@ -55,8 +55,13 @@ class Source(ABC):
         """Run one statement; cancelling it stops the statement, where the driver can."""
 
 
-def source_of(database: object, dialect: str | None, *, read_only: bool) -> Source:
-    """The source that a database is.
+def source_of(
+    database: object, dialect: str | None, *, read_only: bool, functions: frozenset[str] = frozenset()
+) -> Source:
+    """Return the source that a database is.
+
+    Args:
+        functions: Names of functions that a statement may call as well; not for SQLite, which knows no such list.
 
     Raises:
         UsageError: It is none, or cannot be used so.
@@ -68,11 +73,12 @@ def source_of(database: object, dialect: str | None, *, read_only: bool) -> Sour
     if isinstance(database, sqlite3.Connection):
         return _of_sqlite(database, read_only=read_only)
     if type(database).__module__.startswith("sqlalchemy."):
-        return _of_sqlalchemy(database, read_only=read_only)
+        return _of_sqlalchemy(database, read_only=read_only, functions=functions)
     if not all(callable(getattr(database, name, None)) for name in ("cursor", "commit", "rollback")):
         raise UsageError(f"SQL takes a path, a DB-API connection, or an Engine or Connection, not {type(database)}")
     named = dialect or type(database).__module__.partition(".")[0].lstrip("_")
-    return _ServerSource(Server(dbapi_sessions(database), named), named, is_shared=True)
+    server = Server(dbapi_sessions(database), named, functions)
+    return _ServerSource(server, named, is_shared=True)
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
@@ -150,7 +156,7 @@ def _check_copies_do(*, read_only: bool) -> None:
 # --- SQLAlchemy -------------------------------------------------------------------------------------------------------
 
 
-def _of_sqlalchemy(bind: object, *, read_only: bool) -> Source:
+def _of_sqlalchemy(bind: object, *, read_only: bool, functions: frozenset[str]) -> Source:
     from sqlalchemy import Connection, Engine
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -167,7 +173,7 @@ def _of_sqlalchemy(bind: object, *, read_only: bool) -> Source:
     if name == "duckdb":
         raise UsageError("give SQL DuckDB's own connection instead: its transactions are begun in another way")
     sessions = engine_sessions(bind) if isinstance(bind, Engine) else connection_sessions(bind)
-    return _ServerSource(Server(sessions, name), name, bind=bind, is_shared=isinstance(bind, Connection))
+    return _ServerSource(Server(sessions, name, functions), name, bind=bind, is_shared=isinstance(bind, Connection))
 
 
 def _of_sqlite_bind(bind: Engine | Connection, *, read_only: bool) -> Source | None:

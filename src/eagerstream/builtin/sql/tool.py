@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, Unpack
@@ -46,10 +47,12 @@ class SQL(Tool):
 
     Reading only, by default, and in depth. SQLite: the file is opened for reading, `query_only` is on, and each action
     of a statement is checked against a list of those that read (no ATTACH, no pragma that sets, no access to files).
-    Other databases: sqlglot has to understand the statement as one SELECT without a part that writes, what is sent is
-    written anew from what it understood, in a transaction that is read-only where the dialect has such, and that is
-    always rolled back. What a function does inside the database cannot be known: **give the tool a user who has no
-    other rights than to read**. It bounds what can be read, too.
+    Other databases: sqlglot must understand the statement as one SELECT. It may consist only of constructs that are
+    known to read tables, and call only functions that are known to compute a value. Anything else is refused, and the
+    model is told its name. The statement that is sent is rewritten from what sqlglot understood. It runs in a read-only
+    transaction if the dialect has one, and is always rolled back. Views, operators and casts of your own run whatever
+    they were made to run: **give the tool a user who has no other rights than to read**. That bounds what can be read,
+    too.
 
     The data of a result is `{"columns": [str], "rows": [[JSON]], "row_count": int, "truncated": bool}`, and
     `affected_rows` after a statement that wrote. Dates, decimals and the like are texts; short binary data is
@@ -71,6 +74,8 @@ class SQL(Tool):
         schema: What tables there are, for the description; read from the database where it is None and the database is
             SQLite or comes by way of SQLAlchemy, which blocks until it is read.
         dialect: Of a DB-API connection whose driver does not tell it, by sqlglot's name.
+        allowed_functions: Functions of your own that a statement may call as well, as `"area"` or `"app.area"`. Each of
+            them must have no effect that the model should not have. Not for SQLite, where you register functions.
         max_rows: Rows of a result.
         max_cell_chars: Characters of one value.
         max_result_chars: Characters of all rows.
@@ -90,6 +95,7 @@ class SQL(Tool):
         read_only: bool = True,
         schema: str | None = None,
         dialect: str | None = None,
+        allowed_functions: Collection[str] = (),
         max_rows: int = 100,
         max_cell_chars: int = 2_000,
         max_result_chars: int = 50_000,
@@ -99,7 +105,11 @@ class SQL(Tool):
         for name, bound in bounds.items():
             if type(bound) is not int or bound < 1:
                 raise UsageError(f"{name} must be a number, at least 1, not {bound!r:.80}")
-        source = source_of(database, dialect, read_only=read_only)
+        if isinstance(allowed_functions, str) or not all(isinstance(name, str) for name in allowed_functions):
+            raise UsageError(f"allowed_functions must be names of functions, not {allowed_functions!r:.80}")
+        source = source_of(database, dialect, read_only=read_only, functions=frozenset(allowed_functions))
+        if allowed_functions and source.dialect == "SQLite":
+            raise UsageError("allowed_functions is not for SQLite: it calls what was registered on the connection")
         self._source = source
         self._read_only = read_only
         self._bounds = RowBounds(**bounds)

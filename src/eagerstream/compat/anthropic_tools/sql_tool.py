@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -37,6 +37,7 @@ class SQLTool(BaseTool):
         db_conn: A connection of any DB-API driver, a path, or an `Engine` or `Connection` of SQLAlchemy.
         db_dialect: As the model is told. Where it is not SQLite or SQLAlchemy, also what a statement is checked as.
         read_only: False lets the model write: one statement, committed.
+        allowed_functions: Functions of your own that a statement may call as well. See `eagerstream.builtin.SQL`.
 
     Raises:
         ValueError: A parameter is wrong.
@@ -54,6 +55,7 @@ class SQLTool(BaseTool):
         db_dialect: str,
         *,
         read_only: bool = True,
+        allowed_functions: Collection[str] = (),
     ) -> None:
         super().__init__(name, description, parameters)
         if not self._has_own_answer():
@@ -62,12 +64,12 @@ class SQLTool(BaseTool):
         self.db_conn = db_conn
         self.db_dialect = db_dialect
         self._read_only = read_only
-        self._for_model = SQL(db_conn, read_only=read_only, schema=db_schema, dialect=db_dialect)
+        same: dict[str, Any] = {"schema": db_schema, "dialect": db_dialect, "allowed_functions": allowed_functions}
+        self._for_model = SQL(db_conn, read_only=read_only, **same)
         self._for_programs = SQL(
             db_conn,
             read_only=read_only,
-            schema=db_schema,
-            dialect=db_dialect,
+            **same,
             max_rows=10_000,
             max_cell_chars=100_000,
             max_result_chars=1_000_000,

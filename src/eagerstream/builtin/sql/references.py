@@ -1,0 +1,208 @@
+"""Names in a statement: what stands in the place of a table is one, and the base of a dot is such a table."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_TABLE_NAME: Final = re.compile(r"[\w $#-]{1,128}")
+"""No slash, dot, colon or at sign: it is no link to another server, and DuckDB and
+Spark take the name of a table for the path, or the URL, of a file."""
+_BIGQUERY_NAME: Final = re.compile(r"[\w $.*-]{1,1024}")
+"""There, `events_*` is all tables with such a name; files are read by tables only that their owner made."""
+_RAW: Final = re.compile(r"[\w $#]*")
+_FORMATS: Final = frozenset(
+    {
+        *("avro", "binaryfile", "cloudfiles", "csv", "delta", "excel", "hive", "hudi", "iceberg", "image", "jdbc"),
+        *("json", "kafka", "libsvm", "orc", "parquet", "rate", "text", "xml"),
+    }
+)
+"""In Spark, Hive and Databricks, `csv.name` is a folder of files."""
+_SUFFIXES: Final = frozenset(
+    {
+        *("avro", "csv", "db", "ddb", "duckdb", "geojson", "gz", "json", "jsonl", "ndjson", "parquet", "tsv", "xlsx"),
+        "zst",
+    }
+)
+"""DuckDB joins the parts of a name with dots: `users.csv` is a file, if no table has that name."""
+_SPARK: Final = frozenset({"hive", "spark", "spark2", "databricks"})
+_POSTGRES: Final = frozenset({"postgres", "redshift", "materialize", "risingwave"})
+_STRUCTS: Final = frozenset(
+    {"athena", "bigquery", "clickhouse", "databricks", "dremio", "drill", "druid", "duckdb", "dune", "hive", "presto"}
+    | {"spark", "spark2", "trino"}
+)
+"""A dot reads a field of a column there, and calls nothing."""
+_SEQUENCES: Final = frozenset({"currval", "nextval"})
+"""Oracle and Snowflake: `name.nextval` changes a sequence."""
+_OUTPUTS: Final = frozenset({"key", "value", "ordinality"})
+"""Columns of PostgreSQL's own set-returning functions."""
+_VALUES: Final = frozenset(
+    {
+        *("current_catalog", "current_date", "current_role", "current_schema", "current_time", "current_timestamp"),
+        *("current_user", "localtime", "localtimestamp", "session_user", "system_user", "user"),
+    }
+)
+"""In PostgreSQL, calls without parentheses. They can stand behind FROM, where sqlglot takes them for tables."""
+_SAMPLES: Final = frozenset({"", "bernoulli", "block", "reservoir", "row", "system"})
+_MAX_NAME_BYTES: Final = 63
+"""PostgreSQL cuts longer ones, and finds another name than the one that was checked."""
+
+
+def ascii_lower(name: str) -> str:
+    """Return a name as databases fold it: `str.lower` would make a letter k of the sign of Kelvin."""
+    return name.encode().lower().decode()
+
+
+class NotAllowedError(ValueError):
+    """A statement has something that is not on a list; the text says what, for the model."""
+
+
+def check_text(node: exp.Expr) -> None:
+    """Check that what is written without quotes is words: nothing in it can end what it stands in.
+
+    Raises:
+        NotAllowedError: It has other characters.
+    """
+    from sqlglot import exp
+
+    quoted = isinstance(node, exp.Literal | exp.RawString | exp.ByteString | exp.UnicodeString | exp.National)
+    if (quoted and not _is_number(node)) or (isinstance(node, exp.Identifier) and node.args.get("quoted")):
+        return
+    for value in node.args.values():
+        if isinstance(value, str) and not (_RAW.fullmatch(value) or _is_number(node)):
+            raise NotAllowedError(f"it has {value[:40]!r} in a place where a name is expected")
+    if isinstance(node, exp.TableSample) and _text(node.args.get("method")).lower() not in _SAMPLES:
+        raise NotAllowedError("it samples a table in an unknown way")
+
+
+def _is_number(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Literal) and not node.is_string and bool(re.fullmatch(r"[\w.+-]+", node.name))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else str(getattr(value, "name", "") or "")
+
+
+def check_table(table: exp.Table, dialect: str) -> None:
+    """Check that a table is one by its name: no text, no file, no URL, no other server.
+
+    Raises:
+        NotAllowedError: It is something else, or may be.
+    """
+    from sqlglot import exp
+
+    if isinstance(table.this, exp.Func):
+        return
+    parts = table.parts
+    pattern = _BIGQUERY_NAME if dialect == "bigquery" else _TABLE_NAME
+    for part in parts:
+        if not isinstance(part, exp.Identifier) or not pattern.fullmatch(part.name):
+            raise NotAllowedError("only tables can be read, not files or other sources: a table's name is words")
+    names = [part.name.lower() for part in parts]
+    if dialect in _POSTGRES and len(names) == 1 and names[0] in _VALUES and not parts[0].args.get("quoted"):
+        raise NotAllowedError(f"{names[0]} is no table")
+    if len(names) > 3:
+        raise NotAllowedError("only tables of this database can be read")
+    is_file = (dialect == "duckdb" and len(names) > 1 and names[-1] in _SUFFIXES) or (
+        dialect in _SPARK and len(names) > 1 and names[0] in _FORMATS
+    )
+    if is_file:
+        raise NotAllowedError("only tables can be read, not files")
+
+
+class Scope:
+    """The names of the FROM clauses of a statement, all scopes together.
+
+    PostgreSQL reads `x.f` as `f(x)` if `x` has no column `f`. Of a table, that is a row, which no function with
+    an effect takes. Of a function's result it is a value, so its columns must be declared: `AS x(f)`.
+    """
+
+    def __init__(self, query: exp.Expr, dialect: str) -> None:
+        from sqlglot import exp
+
+        self._dialect = dialect
+        self._tables: set[tuple[str, ...]] = set()
+        self._results: dict[str, frozenset[str]] = {}
+        for source in query.find_all(exp.Table, exp.Subquery, exp.Values, exp.Unnest, exp.Lateral, exp.Pivot):
+            self._add(source)
+
+    def check_column(self, column: exp.Column, functions: frozenset[str]) -> None:
+        """Check the base of `base.column`.
+
+        Raises:
+            NotAllowedError: No FROM clause has it, or it is a function's result without that column.
+        """
+        from sqlglot import exp
+
+        if not column.args.get("table"):
+            return
+        *base, name = (self._normal(part) for part in column.parts)
+        is_star = isinstance(column.this, exp.Star)
+        shown = ".".join(part.name for part in column.parts)[:60]
+        if self._dialect in _STRUCTS:
+            return
+        if name in _SEQUENCES:
+            raise NotAllowedError(f"{shown} is not allowed")
+        if len(base) == 1 and base[0] in self._results:
+            if not is_star and self._dialect in _POSTGRES and name not in self._results[base[0]] | functions:
+                raise NotAllowedError(f"{shown} may be a call: name the columns of the function, as in f() AS a(b)")
+        elif tuple(base) not in self._tables:
+            raise NotAllowedError(f"{shown}: its first part is not a table of the FROM clause")
+
+    def check_dot(self, dot: exp.Dot) -> None:
+        """Check a dot behind something else than a table: only fields, where fields are no calls.
+
+        Raises:
+            NotAllowedError: It may be a call.
+        """
+        from sqlglot import exp
+
+        last = dot.expression
+        if isinstance(dot.parent, exp.DataType):  # the schema of a type
+            return
+        if isinstance(last, exp.Star) or (self._dialect in _STRUCTS and isinstance(last, exp.Identifier | exp.Dot)):
+            return
+        raise NotAllowedError(f"the dot before {last.name[:60]!r} may be a call: put only tables before a dot")
+
+    def _add(self, source: exp.Expr) -> None:
+        from sqlglot import exp
+
+        alias = source.args.get("alias")
+        name = alias.this if isinstance(alias, exp.TableAlias) else alias
+        columns = [column.this if isinstance(column, exp.ColumnDef) else column for column in _columns(alias)]
+        if isinstance(source, exp.Unnest):  # sqlglot takes the last one, of WITH ORDINALITY, from the others
+            columns.append(source.args.get("offset"))
+        is_function = isinstance(source, exp.Unnest) or (
+            isinstance(source, exp.Table | exp.Lateral) and not isinstance(source.this, exp.Identifier | exp.Subquery)
+        )
+        if is_function:
+            if name is None:
+                name = exp.to_identifier(source.this.name) if isinstance(source.this, exp.Func) else None
+            key = self._normal(name)
+            names = frozenset({key, *map(self._normal, columns)}) | _OUTPUTS
+            self._results[key] = self._results.get(key, names) & names
+        elif name is not None:
+            self._tables.add((self._normal(name),))
+        elif isinstance(source, exp.Table):
+            parts = [self._normal(part) for part in source.parts]
+            self._tables.update(tuple(parts[start:]) for start in range(len(parts)))
+
+    def _normal(self, name: object) -> str:
+        """A name as the database compares it; empty for what is none."""
+        from sqlglot import exp
+
+        if not isinstance(name, exp.Expr):
+            return ""
+        text = name.name
+        if self._dialect in _POSTGRES and len(text.encode()) > _MAX_NAME_BYTES:
+            raise NotAllowedError("a name in it is too long")
+        return text if self._dialect in _POSTGRES and name.args.get("quoted") else ascii_lower(text)
+
+
+def _columns(alias: exp.Expr | None) -> list[exp.Expr]:
+    return list(alias.args.get("columns") or ()) if alias is not None else []

@@ -1,0 +1,190 @@
+"""The guard of `SQL` lets through what is on its lists, refuses everything else, and costs little."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eagerstream.builtin.sql import parsing
+from eagerstream.builtin.sql.guard import checked_read
+from eagerstream.builtin.sql.tool import SQL
+from eagerstream.errors import ToolError, UsageError
+from tests.builtin.sql_queries import DUCKDB, GENERIC, MYSQL, POSTGRES
+from tests.fuzz.sql_text import CORPUS
+
+ORDINARY = {
+    "postgres": GENERIC + POSTGRES,
+    "redshift": GENERIC,
+    "duckdb": GENERIC + DUCKDB,
+    "mysql": GENERIC + MYSQL,
+    "sqlite": GENERIC,
+    "tsql": GENERIC,
+    "oracle": GENERIC,
+    "spark": GENERIC,
+    "trino": GENERIC,
+}
+FILES = sorted(CORPUS.glob("*.sql"))
+
+
+def refusal(sql: str, dialect: str = "postgres", extra: frozenset[str] = frozenset()) -> str:
+    with pytest.raises(ToolError, match="The statement was not run") as refused:
+        checked_read(sql, dialect, extra)
+    assert refused.value.code == "PERMISSION_DENIED"
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("dialect", ORDINARY)
+def test_ordinary_queries(dialect: str) -> None:
+    """A list that stood in the way of everyday work would be turned off."""
+    for query in ORDINARY[dialect]:
+        assert checked_read(query, dialect)
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_attacks(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each statement that once got through, or was tried, is refused in the dialect that its file is named after."""
+    attacks = file.read_text().splitlines()
+    assert len(attacks) > 5
+    for attack in attacks:
+        refusal(attack, file.stem)
+    assert caplog.text == ""
+
+
+def test_postgres_agrees() -> None:
+    """PostgreSQL's own parser takes what is sent for one SELECT that calls what is on the list."""
+    pytest.importorskip("pglast")
+    from tests.builtin.postgres_parser import check_one_read
+
+    for query in ORDINARY["postgres"]:
+        assert check_one_read(checked_read(query, "postgres")), query
+
+
+def test_the_second_opinion_sees_attacks() -> None:
+    """Otherwise it would agree with anything: most attacks, unguarded, are more than a read to PostgreSQL's parser."""
+    pytest.importorskip("pglast")
+    from tests.builtin.postgres_parser import NotOneReadError, check_one_read
+
+    seen = 0
+    attacks = (CORPUS / "postgres.sql").read_text().splitlines()
+    for attack in attacks:
+        try:
+            seen += not check_one_read(attack)  # a syntax error: nothing of it runs
+        except NotOneReadError:
+            seen += 1
+    assert seen >= len(attacks) - 2
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT pg_sleep(1)", "the function pg_sleep is not on the list"),
+        ("SELECT public.lower(x)", "the function public.lower is not on the list"),
+        ("SELECT (x).pg_sleep FROM t", "the dot before 'pg_sleep' may be a call"),
+        ("SELECT x.pg_sleep FROM generate_series(1, 2) x", "x.pg_sleep may be a call: name the columns"),
+        ("SELECT y.a FROM t", "y.a: its first part is not a table"),
+        ("SELECT 1 OPERATOR(pg_catalog.+) 2", "the construct Operator"),
+        ("SELECT * FROM t FOR UPDATE", "the clause LOCKS"),
+        ("SELECT * FROM 'users'", "a text stands in the place of a table"),
+        ('SELECT * FROM "a/b"', "only tables can be read"),
+        ("DELETE FROM t", "only SELECT statements"),
+    ],
+)
+def test_what_the_model_is_told(query: str, told: str) -> None:
+    """The model learns what to leave out."""
+    assert told in refusal(query)
+
+
+@pytest.mark.parametrize("error", [AttributeError, KeyError, RecursionError, AssertionError, MemoryError])
+@pytest.mark.parametrize("place", ["tokenize", "parse", "write"])
+def test_any_exception_is_a_refusal(monkeypatch: pytest.MonkeyPatch, place: str, error: type[Exception]) -> None:
+    """sqlglot raises whatever an odd statement makes it raise: `SELECT LATERAL .f` was an AttributeError."""
+    import sqlglot
+    from sqlglot import exp
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error("odd")
+
+    assert checked_read("SELECT 1", "postgres")
+    match place:
+        case "tokenize":
+            monkeypatch.setattr(sqlglot, "tokenize", fail)
+        case "parse":
+            monkeypatch.setattr(parsing._parser_class("postgres"), "parse", fail)
+        case _:
+            monkeypatch.setattr(exp.Select, "sql", fail)
+    refusal("SELECT 1")
+
+
+def test_what_is_written_is_checked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generator that writes another function than was read opens no way around the lists."""
+    from sqlglot import exp
+
+    monkeypatch.setattr(exp.Select, "sql", lambda *_, **__: "SELECT pg_sleep(9)")
+    assert "pg_sleep" in refusal("SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("query", "extra"),
+    [
+        ("SELECT my_area(x) FROM t", {"my_area"}),
+        ("SELECT app.area(x) FROM t", {"app.area"}),
+        ('SELECT "myArea"(x) FROM t', {"myArea"}),
+        ("SELECT a.x FROM app.areas(1) AS a(x)", {"app.areas"}),
+    ],
+)
+def test_allowed_functions(query: str, extra: set[str]) -> None:
+    """A function of the owner's can be called once he has named it, and only then."""
+    refusal(query)
+    refusal(query, extra=frozenset({"other"}))
+    assert checked_read(query, "postgres", frozenset(extra)) == query
+
+
+def test_allowed_functions_option(tmp_path: Path) -> None:
+    """A text is no list of names; SQLite has no such list."""
+    with pytest.raises(UsageError, match="allowed_functions must be"):
+        SQL(":memory:", allowed_functions="my_area")
+    with pytest.raises(UsageError, match="not for SQLite"):
+        SQL(":memory:", allowed_functions=["my_area"])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        pytest.param("(" * 1_000_000, id="a megabyte of brackets"),
+        pytest.param("SELECT " + "(" * 101 + "1" + ")" * 101, id="101 brackets"),
+        pytest.param("SELECT 1" + " + 1" * 5_000, id="10,002 tokens"),
+    ],
+)
+def test_bounds_come_first(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    """Nothing reads a statement that is too large or too deep."""
+    monkeypatch.setattr(parsing._parser_class("postgres"), "parse", lambda *_: pytest.fail("it was read"))
+    refusal(sql)
+
+
+@pytest.mark.parametrize(
+    "words", ["IF ", "NOT ", "CASE WHEN ", "- ", "(SELECT ", "f(x -> ", "ARRAY[", "EXISTS(SELECT "]
+)
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb", "mysql", "oracle", "tsql"])
+def test_cost_grows_with_size(words: str, dialect: str) -> None:
+    """What sqlglot reads twice would, 60 inside one another, take longer than anybody lives."""
+    closing = "".join({"(": ")", "[": "]"}.get(character, "") for character in reversed(words))
+    try:
+        checked_read("SELECT " + words * 60 + "1" + closing * 60, dialect)
+    except ToolError as refused:
+        assert refused.code == "PERMISSION_DENIED"
+
+
+def test_others_may_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Only what sqlglot logs about the model's statement is dropped."""
+    refusal("SELECT AND IF")
+    assert caplog.text == ""
+    logging.getLogger("sqlglot").warning("mine")
+    assert "mine" in caplog.text
+
+
+def test_setting_of_the_connection_changes_no_text() -> None:
+    """With `standard_conforming_strings = off`, a backslash would hide the end of a text."""
+    assert checked_read("SELECT '\\', ' OR pg_sleep(9) --'", "postgres") == "SELECT e'\\\\', ' OR pg_sleep(9) --'"
