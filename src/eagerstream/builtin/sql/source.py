@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import UsageError
+from .duckdb import confine
 from .server import Server, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema
 from .sqlite import (
     Opener,
@@ -78,6 +79,8 @@ def source_of(
         raise UsageError(f"SQL takes a path, a DB-API connection, or an Engine or Connection, not {type(database)}")
     named = dialect or type(database).__module__.partition(".")[0].lstrip("_")
     server = Server(dbapi_sessions(database), named, functions)
+    if named.lower() == "duckdb":
+        confine(database)
     return _ServerSource(server, named, is_shared=True)
 
 

@@ -54,6 +54,11 @@ class SQL(Tool):
     they were made to run: **give the tool a user who has no other rights than to read**. That bounds what can be read,
     too.
 
+    DuckDB: the tool sets `enable_external_access = false` and `lock_configuration = true`. Both hold for all
+    connections to that database in the process, and cannot be undone while it is open. Attached databases can be used
+    as before. If views of yours read files, set `allowed_directories` or `allowed_paths` before you create the tool. If
+    you lock the configuration before, the tool changes nothing: so you keep external access, if you need it.
+
     The data of a result is `{"columns": [str], "rows": [[JSON]], "row_count": int, "truncated": bool}`, and
     `affected_rows` after a statement that wrote. Dates, decimals and the like are texts; short binary data is
     `x'0a1b'`, as SQL writes it. A result of which something was left out is a `PARTIAL` that says what.
