@@ -20,7 +20,7 @@ from tests.fuzz.sql_text import CORPUS
 
 pytestmark = pytest.mark.slow
 
-ATTACKS = {file.stem: file.read_text().splitlines() for file in CORPUS.glob("*.sql")}
+ATTACKS = {file.stem: file.read_text("utf-8").splitlines() for file in CORPUS.glob("*.sql")}
 
 
 async def says(tool: SQL, query: str) -> Any:

@@ -46,7 +46,7 @@ def test_ordinary_queries(dialect: str) -> None:
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_attacks(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Each statement that once got through, or was tried, is refused in the dialect that its file is named after."""
-    attacks = file.read_text().splitlines()
+    attacks = file.read_text("utf-8").splitlines()
     assert len(attacks) > 5
     for attack in attacks:
         refusal(attack, file.stem)
@@ -68,7 +68,7 @@ def test_the_second_opinion_sees_attacks() -> None:
     from tests.builtin.postgres_parser import NotOneReadError, check_one_read
 
     seen = 0
-    attacks = (CORPUS / "postgres.sql").read_text().splitlines()
+    attacks = (CORPUS / "postgres.sql").read_text("utf-8").splitlines()
     for attack in attacks:
         try:
             seen += not check_one_read(attack)  # a syntax error: nothing of it runs

@@ -129,7 +129,7 @@ def sql_text(choices: Choices) -> str:
 @cache
 def known_statements() -> tuple[str, ...]:
     """Return the attacks of the corpus, and ordinary queries."""
-    attacks = [path.read_text() for path in sorted(CORPUS.glob("*.sql"))]
+    attacks = [path.read_text("utf-8") for path in sorted(CORPUS.glob("*.sql"))]
     return tuple(
         line for text in (*attacks, *GENERIC, *POSTGRES, *DUCKDB, *MYSQL) for line in text.splitlines() if line
     )

@@ -7,6 +7,8 @@ SELECT generate_series.pg_sleep FROM generate_series(1, 9)
 SELECT pg_catalog.generate_series.pg_sleep FROM pg_catalog.generate_series(1, 9)
 SELECT "X".pg_sleep FROM generate_series(1, 9) AS "X"(a)
 SELECT x.pg_terminate_backend FROM unnest(ARRAY[1]) AS x("pg_terminate_bacKend")
+SELECT x.pg_terminate_backend FROM unnest(ARRAY[1]) AS x(pg_terminate_bacKend)
+SELECT x.pg_terminate_backend FROM unnest(ARRAY[1]) AS x("pg_terminate_bacKend")
 SELECT x.pg_terminate_backend FROM unnest(ARRAY[1]) AS x("PG_TERMINATE_BACKEND")
 SELECT x.pg_sleep FROM unnest(ARRAY[9]) WITH ORDINALITY AS x
 SELECT x.pg_sleep FROM LATERAL unnest(ARRAY[9]) AS x
