@@ -68,7 +68,7 @@ _ROOMS = (
     ),
     "workers",
     "tools",
-    *("stream", "transports", "recording", "wire"),
+    *("stream", "transports", "recording", "wire", "_support"),
 )
 
 

@@ -1124,7 +1124,7 @@ async def test_a_reply_that_drips(what: Any) -> None:
     """Something comes all the time, and it never ends: the time of a reply as a whole has a bound, too."""
     drops: list[Piece] = [piece for _ in range(1_000) for piece in (what, 0.01)]
     api = LocalAPI([message_start(), block_start(0, "text", text=""), *drops])
-    limits = Limits(idle_timeout_s=5, progress_timeout_s=5, max_reply_s=0.3)
+    limits = Limits(idle_timeout_s=5, progress_timeout_s=5, max_reply_s=0.1)
     with anyio.fail_after(5), pytest.raises(eagerstream.LimitError, match="max_reply_s"):
         async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
             await stream.finish()
@@ -1134,13 +1134,13 @@ async def test_a_reply_that_drips(what: Any) -> None:
 @pytest.mark.anyio
 async def test_a_slow_consumer_of_a_short_reply() -> None:
     """The time that the reply waits for its consumer is not its own."""
-    limits = Limits(max_reply_s=0.2)
+    limits = Limits(max_reply_s=0.1)
     pieces = [message_start(), block_start(0, "text", text=""), *[text_delta(0, "x")] * 1_000]
     api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
     async with eagerstream.stream(api.transport(), **REQUEST, limits=limits, buffer="wait") as stream:
         async for event in stream:
             if kinds([event]) == ["BlockStart"]:
-                await anyio.sleep(0.5)
+                await anyio.sleep(0.2)
     assert stream.message["stop_reason"] == "end_turn"
 
 
