@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import socket
 import socketserver
 import tempfile
@@ -25,7 +26,7 @@ import eagerstream
 from eagerstream.errors import EagerStreamError
 from eagerstream.recording import Chunk, Recording
 
-_REQUEST: Final[dict[str, Any]] = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Go."}]}
+REQUEST: Final[dict[str, Any]] = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Go."}]}
 _SSE: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
 _MB: Final = 1_000_000
 
@@ -57,16 +58,20 @@ class Attack:
 
 
 @contextmanager
-def _peer(answer: Callable[[socket.socket], object]) -> Iterator[str]:
-    """The address of a peer that says what it likes, in threads of this process."""
+def peer(answer: Callable[[socket.socket, bytes], object]) -> Iterator[str]:
+    """The address of a peer that says what it likes, in threads of this process; it gets the head of each request."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             data = b""
             while b"\r\n\r\n" not in data:
                 data += self.request.recv(65_536)
+            head, _, body = data.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            while length and len(body) < int(length[1]):  # what is left unread would reset the connection
+                body += self.request.recv(65_536)
             with suppress(OSError):  # whoever has enough of it leaves
-                answer(self.request)
+                answer(self.request, head)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
@@ -88,12 +93,12 @@ def _streams_from(kind: str, limits: dict[str, Any] | None = None) -> Callable[[
     """Stream a reply of a peer who answers as was prepared."""
 
     async def run(answer: Callable[[socket.socket], object]) -> str:
-        with _peer(answer) as base_url:
+        with peer(lambda connection, _: answer(connection)) as base_url:
             client = _client(kind, base_url)
             known = {name: value for name, value in (limits or {}).items() if hasattr(eagerstream.Limits, name)}
             try:
                 with anyio.fail_after(20):
-                    async with eagerstream.stream(client, **_REQUEST, limits=eagerstream.Limits(**known)) as stream:
+                    async with eagerstream.stream(client, **REQUEST, limits=eagerstream.Limits(**known)) as stream:
                         await stream.finish()
             except (EagerStreamError, TimeoutError) as error:
                 return type(error).__name__
@@ -162,7 +167,13 @@ def _event(event: dict[str, Any]) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
 
-def _call(input: str) -> Recording:
+def events_of(body: bytes) -> list[dict[str, Any]]:
+    """The events of a body that was made here."""
+    return [json.loads(line.removeprefix(b"data: ")) for line in body.splitlines() if line.startswith(b"data: ")]
+
+
+def call(input: str) -> Recording:
+    """A reply that calls the tool `t`."""
     block = {"type": "tool_use", "id": "toolu_1", "name": "t", "input": {}}
     end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}}
     delta = {"type": "input_json_delta", "partial_json": input}
@@ -195,7 +206,7 @@ async def _bad_pattern(tool: Any) -> str:
 
 
 async def _call_of(tool: Any, text: str) -> str:
-    async with eagerstream.run(_call(json.dumps({"x": text})), **_REQUEST, max_turns=1, tools=[tool]) as run:
+    async with eagerstream.run(call(json.dumps({"x": text})), **REQUEST, max_turns=1, tools=[tool]) as run:
         await run.finish()
     return str(run.result.status)
 
@@ -204,7 +215,7 @@ async def _call_of(tool: Any, text: str) -> str:
 
 
 def _started(*_: object) -> Any:
-    return eagerstream.run(Recording.from_body(b""), **_REQUEST, max_turns=1, max_restarts=0)
+    return eagerstream.run(Recording.from_body(b""), **REQUEST, max_turns=1, max_restarts=0)
 
 
 async def _posted(app: Any, path: str, body: bytes) -> str:
@@ -238,7 +249,7 @@ async def _post_agui_schema(body: bytes) -> str:
 
     def start(input: Any) -> Any:
         reply = Recording.from_body(b"")
-        return eagerstream.run(reply, **_REQUEST, max_turns=1, max_restarts=0, tools=frontend_tools(input))
+        return eagerstream.run(reply, **REQUEST, max_turns=1, max_restarts=0, tools=frontend_tools(input))
 
     return await _posted(agui_app(start), "/", body)
 
@@ -352,7 +363,7 @@ async def _late_watchers(server: Any) -> str:
 
 def _texts(part: str) -> Callable[[], Awaitable[Recording]]:
     async def prepare() -> Recording:
-        text = part * (2 * _MB // len(part))
+        text = part * (5 * _MB // len(part))
         deltas: list[dict[str, Any]] = [
             {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text[at : at + 4_000]}}
             for at in range(0, len(text), 4_000)
@@ -431,17 +442,14 @@ ATTACKS: Final = {
     "late_watchers": Attack(
         what="forty late watchers of a log of 30 MB", run=_late_watchers, prepare=_long_log, grown_mb=200
     ),
-    "masking_colons": Attack(
-        what="2 MB of `a:` in a reply that is recorded", run=_save, prepare=_texts("a:"), grown_mb=200
-    ),
-    "masking_quotes": Attack(
-        what="2 MB of `password=` in a reply that is recorded", run=_save, prepare=_texts("password="), grown_mb=200
-    ),
-    "masking_keys": Attack(
-        what="2 MB of `-----BEGIN PRIVATE KEY-----A` in a reply that is recorded",
+    "masking_prose": Attack(
+        what="5 MB of prose in a reply that is recorded",
         run=_save,
-        prepare=_texts("-----BEGIN PRIVATE KEY-----A"),
+        prepare=_texts("A house on the hill. "),
         grown_mb=200,
+    ),
+    "masking_tokens": Attack(
+        what="5 MB of `token: x ` in a reply that is recorded", run=_save, prepare=_texts("token: x "), grown_mb=200
     ),
 }
 """By name."""

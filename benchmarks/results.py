@@ -35,6 +35,8 @@ BENCHMARKS = (
     "blocking",
     "startup",
     "growth",
+    "attacks",
+    "let_through",
     "guard",
 )
 """Modules, each with `main(console, *, quick)`, in the order in which they run."""
