@@ -339,23 +339,26 @@ async def _long_log() -> Any:
 
 
 async def _late_watchers(server: Any) -> str:
-    """Forty who join late, and read slowly or not at all."""
-    request = (
-        f"GET /events?run=r1 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n\r\n"
-    )
+    answers = await anyio.to_thread.run_sync(_watch, server.port, server.token)
+    await anyio.to_thread.run_sync(server.close)
+    return ", ".join(sorted(answers))
+
+
+def _watch(port: int, token: str) -> set[str]:
+    """Forty clients that join late, and do not read."""
+    request = f"GET /events?run=r1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
     watching = []
     for _ in range(40):
         watcher = socket.socket()
         watcher.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        watcher.connect(("127.0.0.1", server.port))
+        watcher.connect(("127.0.0.1", port))
         watcher.sendall(request.encode())
         watching.append(watcher)
-    await anyio.sleep(8)
+    time.sleep(8)
     answers = {watcher.recv(12).decode() for watcher in watching}
     for watcher in watching:
         watcher.close()
-    await anyio.to_thread.run_sync(server.close)
-    return ", ".join(sorted(answers))
+    return answers
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
