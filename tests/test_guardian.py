@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from eagerstream._support.guardian import Guardian
 from eagerstream._support.sessions import is_alive, kill_session
 from tests.killing import await_true, guardian_of, killed, program
 
@@ -134,3 +138,16 @@ def test_a_guardian_that_is_killed(tmp_path: Path) -> None:
         pids[:] = [int(line) for line in (tmp_path / "pids").read_text().split()]
         killed(started)
         await_true(lambda: not any(map(is_alive, pids)))
+
+
+def test_no_descriptors_are_left(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a guardian, everything else goes on; a warning says that nobody will clean up."""
+
+    def none_left() -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socketpair", none_left)
+    guardian = Guardian()
+    guardian.watch(os.getpid())
+    guardian.forget(os.getpid())
+    assert "the guardian could not start" in caplog.text

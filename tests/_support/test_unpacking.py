@@ -71,7 +71,7 @@ def test_nothing_is_unpacked_before_it_is_asked_for() -> None:
     "body",
     [
         pytest.param(b"not gzip", id="not gzip"),
-        pytest.param(gzip.compress(b"abc") + b"rubbish", id="rubbish behind it"),
+        pytest.param(gzip.compress(b"abc") + b"\x1frubbish", id="rubbish that begins as a member does"),
         pytest.param(gzip.compress(b"abc")[:-8] + bytes(8), id="another checksum"),
     ],
 )
@@ -79,6 +79,12 @@ def test_damaged_bodies(body: bytes) -> None:
     """They are told as such."""
     with pytest.raises(UnpackingError, match="damaged"):
         unpack(body, "gzip", max_bytes=100)
+
+
+@pytest.mark.parametrize("tail", [bytes(8), b"\r\n"])
+def test_what_stands_behind_the_end(tail: bytes) -> None:
+    """Servers that fill up blocks are read all the same."""
+    assert unpack(gzip.compress(b"abc") + tail, "gzip", max_bytes=100) == b"abc"
 
 
 def test_too_long_as_it_comes() -> None:

@@ -327,7 +327,10 @@ def test_parsed(dialect: str, attack: str, caplog: pytest.LogCaptureFixture) -> 
         ("duckdb", "FROM main.t, csv", "SELECT * FROM main.t, csv"),
         ("duckdb", "SELECT * FROM range(3)", "SELECT * FROM range(3)"),
         ("duckdb", "SELECT name FROM duckdb_tables()", "SELECT name FROM duckdb_tables()"),
+        ("postgres", r"SELECT x FROM t WHERE x LIKE '5\%' ESCAPE '\'", r"SELECT x FROM t WHERE x LIKE e'5\\%'"),
+        ("postgres", "SELECT x FROM t WHERE x LIKE '5!%' ESCAPE '!'", "SELECT x FROM t WHERE x LIKE '5!%' ESCAPE '!'"),
         ("tsql", "SELECT TOP 5 * FROM t", "SELECT TOP 5 * FROM t"),
+        ("tsql", "SELECT a FROM t WITH (NOLOCK)", "SELECT a FROM t WITH (NOLOCK)"),
     ],
 )
 def test_parsed_reads(dialect: str, query: str, sent: str) -> None:

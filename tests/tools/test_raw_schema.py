@@ -396,6 +396,23 @@ def test_a_large_input_of_a_common_schema_is_checked() -> None:
     assert RawSchema(an_object(a={"type": "array", "items": item})).check(input) == input
 
 
+def test_a_union_of_many_types() -> None:
+    """As editors of documents have them: each item is one of many types, and none of the others."""
+    types = {
+        f"t{number}": {
+            "type": "object",
+            "properties": {"type": {"const": f"t{number}"}, "text": {"type": "string"}, "level": {"type": "integer"}},
+            "required": ["type", "text"],
+            "additionalProperties": False,
+        }
+        for number in range(40)
+    }
+    item = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in types]}
+    schema = an_object(a={"type": "array", "items": item}) | {"$defs": types}
+    input: dict[str, Any] = {"a": [{"type": "t39", "text": "Words."}] * 100}
+    assert RawSchema(schema).check(input) == input
+
+
 def test_keywords_that_are_left_to_the_tool() -> None:
     """The time that jsonschema takes for them cannot be counted."""
     schema = {"type": "object", "unevaluatedProperties": False, "properties": {"a": {"unevaluatedItems": False}}}

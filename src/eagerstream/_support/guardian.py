@@ -95,8 +95,9 @@ class Guardian:
             return False
 
     def _start(self) -> None:
-        ours, its = socket.socketpair()
+        ours = None
         try:
+            ours, its = socket.socketpair()
             with its:
                 process = subprocess.Popen(  # noqa: S603 - runs Python itself
                     # The program's number is for those who look for its guardian.
@@ -110,7 +111,8 @@ class Guardian:
                 )
             threading.Thread(target=_check_start, args=(process,), name="eagerstream guardian", daemon=True).start()
         except (OSError, RuntimeError) as error:  # no descriptors, processes or threads left
-            ours.close()
+            if ours is not None:
+                ours.close()
             _log.warning(_NOT_STARTED, error)
             return
         ours.setblocking(False)

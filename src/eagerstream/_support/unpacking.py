@@ -17,6 +17,9 @@ _TAKEN_BYTES: Final = 16_384
 """Compressed bytes that are handed to zlib at once: it copies what it leaves, for each member of a gzip file."""
 
 
+_BEGINNING: Final = b"\x1f"  # of a member of a gzip file
+
+
 class UnpackingError(ValueError):
     """The body has another content coding, or is damaged."""
 
@@ -76,9 +79,10 @@ class Unpacker:
         assert self._gzip is not None
         while True:
             if self._gzip.eof:
-                if not packed:
+                # A file of gzip may have several members. What else is behind one is ignored, as HTTP clients do.
+                if not packed.startswith(_BEGINNING):
                     return
-                self._gzip = _member()  # a file of gzip may have several members
+                self._gzip = _member()
             try:
                 piece = self._gzip.decompress(packed, self._piece_bytes)
             except zlib.error as error:

@@ -20,7 +20,8 @@ _MAX_SAID_CHARS: Final = 300
 _MAX_PATTERNS_CHARS: Final = 5_000
 """Of all patterns of a schema that are matched. To compile them takes 0.1 s at most."""
 
-_STEPS: Final = 100_000
+_STEPS: Final = 500_000
+"""They take about 0.5 s. A union of many types takes some tens for each type that an item is not."""
 _STEPS_PER_CHAR: Final = 20
 """Of the input, as `check_size` counts. Common schemas take up to 5, and an array with four types of items 15."""
 

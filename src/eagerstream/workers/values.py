@@ -4,8 +4,9 @@ A worker runs tools, and may be made to write anything. Reading a pickle runs co
 that a worker wrote is unpickled.
 
 Exactly these come back as they were: None, booleans, numbers, texts, lists, dicts with texts as keys, tuples, bytes,
-`datetime`, `date`, `time`, `timedelta`, `Decimal` and `UUID`. Anything else comes back in its JSON form: a dataclass or
-a pydantic model as a dict, an enum as its value, a set as a list. What has no JSON form comes back as its `str`.
+`datetime`, `date`, `time`, `timedelta`, `Decimal` and `UUID`. Of a time zone, its offset comes back. Anything else
+comes back in its JSON form: a dataclass or a pydantic model as a dict, an enum as its value, a set as a list. What has
+no JSON form comes back as its `str`.
 
 There is no mark for sets, nor for dicts with other keys: numbers can be chosen so that a table of them takes quadratic
 time.

@@ -39,12 +39,16 @@ class ShellProcess:
         self.ended, when_ended = os.pipe()
         try:
             self._process = _started(argv, cwd=cwd, env=env)
-            guardian.watch(self._process.pid)  # until it has a command, a shell ends with its stdin
-            self._pipes = _pipes_of(self._process)
-            self._watcher = threading.Thread(
-                target=_watch, args=(self._process, when_ended), name="eagerstream bash", daemon=True
-            )
-            self._start_watcher()
+            try:
+                guardian.watch(self._process.pid)  # until it has a command, a shell ends with its stdin
+                self._pipes = _pipes_of(self._process)
+                self._watcher = threading.Thread(
+                    target=_watch, args=(self._process, when_ended), name="eagerstream bash", daemon=True
+                )
+                self._watcher.start()
+            except BaseException:
+                _undo(self._process)
+                raise
         except BaseException:
             os.close(self.ended)
             os.close(when_ended)
@@ -82,16 +86,6 @@ class ShellProcess:
         """Wait until it is gone, but not for longer than this; blocks."""
         self._watcher.join(timeout_s)
 
-    def _start_watcher(self) -> None:
-        try:
-            self._watcher.start()
-        except BaseException:
-            kill_group(self._process.pid)
-            self._process.wait()
-            for pipe in self._pipes:
-                pipe.close()
-            raise
-
 
 def _started(argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
@@ -104,6 +98,16 @@ def _started(argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) ->
         bufsize=0,
         start_new_session=True,
     )
+
+
+def _undo(process: subprocess.Popen[bytes]) -> None:
+    """End a process that nobody will watch."""
+    kill_group(process.pid)
+    process.wait()
+    guardian.forget(process.pid)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
 
 
 def _pipes_of(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:

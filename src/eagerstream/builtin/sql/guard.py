@@ -9,7 +9,7 @@ from .constructs import QUERY_PARTS, allowed_constructs
 from .functions import allowed_functions, allowed_table_functions
 from .parsing import load_sqlglot, only_statement, parsed, written
 from .quiet import without_logs
-from .references import NotAllowedError, Scope, ascii_lower, check_table, check_text
+from .references import NotAllowedError, Scope, ascii_lower, check_hint, check_table, check_text
 
 if TYPE_CHECKING:
     from sqlglot import Token, exp
@@ -113,6 +113,8 @@ def _checked(query: exp.Expr, dialect: str, extra_functions: frozenset[str]) -> 
             _check_parts(node)
         elif isinstance(node, exp.Table):
             check_table(node, dialect)
+        elif isinstance(node, exp.WithTableHint):
+            check_hint(node)
         elif isinstance(node, exp.Column):
             scope.check_column(node, functions)
         elif isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Func):

@@ -82,6 +82,9 @@ def _spell_backslashes_out(query: exp.Expr) -> None:
     """Write texts with a backslash as E'...': what they are then depends on no setting of the connection."""
     from sqlglot import exp
 
+    for escape in list(query.find_all(exp.Escape)):
+        if escape.expression.is_string and escape.expression.name == "\\":
+            escape.replace(escape.this)  # it is PostgreSQL's own, and sqlglot cannot read ESCAPE E'\\\\'
     for literal in list(query.find_all(exp.Literal, exp.RawString)):
         if "\\" in literal.name and (isinstance(literal, exp.RawString) or literal.is_string):
             literal.replace(exp.ByteString(this=literal.name))

@@ -46,6 +46,7 @@ _VALUES: Final = frozenset(
     }
 )
 """In PostgreSQL, calls without parentheses. They can stand behind FROM, where sqlglot takes them for tables."""
+_HINTS: Final = frozenset({"NOLOCK", "NOWAIT", "READCOMMITTED", "READPAST", "READUNCOMMITTED"})
 _SAMPLES: Final = frozenset({"", "bernoulli", "block", "reservoir", "row", "system"})
 _MAX_NAME_BYTES: Final = 63
 """PostgreSQL cuts longer ones, and finds another name than the one that was checked."""
@@ -113,6 +114,17 @@ def check_table(table: exp.Table, dialect: str) -> None:
     )
     if is_file:
         raise NotAllowedError("only tables can be read, not files")
+
+
+def check_hint(hint: exp.WithTableHint) -> None:
+    """Check that a hint of T-SQL makes a SELECT wait for nobody, and nobody wait for it.
+
+    Raises:
+        NotAllowedError: It locks something, or is not known.
+    """
+    for part in hint.expressions:
+        if part.name.upper() not in _HINTS:
+            raise NotAllowedError(f"the hint {part.name[:80]} is not on the list of what is allowed")
 
 
 class Scope:
