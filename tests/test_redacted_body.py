@@ -63,6 +63,9 @@ STRUCTURED = {
     "object": {"credentials": {"user": "me", "pw": "hunter2", "pin": 123}},
     "list": {"api_keys": ["hunter2", "hunter2"]},
     "pairs": {"headers": [["x-api-key", "hunter2"], ["accept", "y"]]},
+    "arguments": {
+        "args": ["login", "--password", "hunter2", "--token", "--force", "--pin-token", "hunter2hunter2", "x"]
+    },
     "JSON in JSON": {"body": json.dumps({"credentials": {"pw": "hunter2"}, "n": "é"}, indent=1)},
     "JSON in JSON in JSON": {"body": json.dumps({"data": json.dumps([["token", "hunter2"]])})},
     "escaped name": {"passw\u00f6rd": 1, "PASSWORD": 'hunter2\n"é😀'},

@@ -22,7 +22,13 @@ from typing import Any, Final
 
 from ._support.inspecting import head
 from ._support.secrets import REDACTED, SecretSpan, is_secret_name, secret_spans
-from ._support.secrets.structure import is_secret_key, is_value_key, names_a_secret
+from ._support.secrets.structure import (
+    is_option,
+    is_secret_key,
+    is_secret_option,
+    is_value_key,
+    names_a_secret,
+)
 
 __all__ = [
     "REDACTED",
@@ -138,7 +144,11 @@ def _fields(container: Any, *, is_secret: bool, in_list: bool) -> list[tuple[Any
     items = list(container)
     may_be_pair = len(items) == 2 and (isinstance(container, tuple) or (in_list and isinstance(items[1], str | bytes)))
     is_pair = may_be_pair and is_secret_key(items[0])
-    return [(None, item, is_secret or (is_pair and number == 1)) for number, item in enumerate(items)]
+    behind_option = [False, *map(is_secret_option, items)]
+    return [
+        (None, item, is_secret or (is_pair and number == 1) or (behind_option[number] and not is_option(item)))
+        for number, item in enumerate(items)
+    ]
 
 
 def _unused(key: Any, twin: dict[Any, Any], repeated: Counter[Any]) -> Any:

@@ -77,11 +77,29 @@ def cards(folder: Path, *logs: RunLog) -> list[dict[str, Any]]:
 
 
 def test_numbers_on_the_card(tmp_path: Path) -> None:
-    """Each digit that the model wrote."""
-    numbers = ["9007199254740993", "-9007199254740993", f"1{'0' * 400}", "1.0", "-0", "-0.0", "1E5", "1e-400"]
-    numbers.append("0.1234567890123456789")
-    shown = cards(tmp_path, *(asked(f'{{"n": {number}}}') for number in numbers))
-    assert [card["exact"] for card in shown] == [f'{{\n  "n": {number}\n}}' for number in numbers]
+    """Each digit that the model wrote; and what the tool gets, if that is another number."""
+    exact = [
+        "9007199254740993",
+        "-9007199254740993",
+        f"1{'0' * 400}",
+        "1.0",
+        "-0",
+        "-0.0",
+        "1E5",
+        "0.10",
+        "1e21",
+        "12.5e-9",
+    ]
+    rounded = {
+        "9007199254740993.0": "9007199254740992",
+        "1e-400": "0",
+        "0.1234567890123456789": "0.12345678901234568",
+        f"0.{'1' * 500}": "0.1111111111111111",
+    }
+    shown = cards(tmp_path, *(asked(f'{{"n": {number}}}') for number in [*exact, *rounded]))
+    expected = [*exact, *(f"{number} /* the tool gets {got} */" for number, got in rounded.items())]
+    assert [card["exact"] for card in shown] == [f'{{\n  "n": {number}\n}}' for number in expected]
+    assert [float(number) for number in rounded] == [float(got) for got in rounded.values()]
 
 
 def test_nothing_is_folded_away(tmp_path: Path) -> None:

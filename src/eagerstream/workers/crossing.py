@@ -144,6 +144,8 @@ def _error_of(plain: Any) -> BaseException:
     with suppress(Exception):
         if "tool_error" in plain:
             message, hint, code, content = plain["tool_error"]
+            if not isinstance(message, str) or not all(isinstance(part, str | None) for part in (hint, code)):
+                raise TypeError("the parts of a ToolError are texts")
             return ToolError(message, hint=hint, code=code, content=content)
         if "arguments" in plain:
             return _BUILT_IN[class_name](*plain["arguments"])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from .spans import SecretSpan
-from .structure import is_secret_key, is_value_key, names_a_secret
+from .structure import is_option, is_secret_key, is_secret_option, is_value_key, names_a_secret
 
 _TOKEN: Final = re.compile(
     r"[ \t\r\n,]{0,1000}+(?:([{\[])|([}\]])|(\")|(:)|(-?[0-9][0-9.eE+-]{0,5000}+|true|false|null|NaN|-?Infinity)|)"
@@ -59,8 +59,8 @@ class JSONText(NamedTuple):
 
 class _Container:
     __slots__ = (
-        *("count", "first", "in_value", "is_named", "is_object", "is_secret", "key", "may_be_pair", "strings"),
-        "values",
+        *("behind_option", "count", "first", "in_value", "is_named", "is_object", "is_secret", "key", "may_be_pair"),
+        *("strings", "values"),
     )
 
     def __init__(self, around: _Container | None, *, is_object: bool, is_secret: bool, first: int) -> None:
@@ -75,6 +75,7 @@ class _Container:
         self.key: str | None = None  # of the field whose value comes next
         self.count = 0  # of items
         self.strings: list[str] = []  # the items of a short list in a list
+        self.behind_option = False  # the item before names a secret argument
         self.is_named = False  # a field in it says that its value is a secret
         self.values: tuple[int, int] | None = None  # the scalars in that value, if it came before the name
 
@@ -148,7 +149,7 @@ class _Reader:
         if around is None:
             return False
         if around.is_secret or not around.is_object:
-            return around.is_secret
+            return around.is_secret or around.behind_option
         return is_secret_key(around.key) or (around.is_named and is_value_key(around.key))
 
     def _take_string(self, start: int, around: _Container, *, is_key: bool) -> int | None:
@@ -165,7 +166,8 @@ class _Reader:
                 self._scalars.append(Scalar(start, end, "", False, False))
             return follow if colon is None else colon.end()
         first = len(self._scalars)
-        is_secret = self._is_secret(around)
+        said = decoded(self._text[start : min(end, start + 1000)]) if not around.is_object else ""
+        is_secret = around.is_secret or (self._is_secret(around) and not is_option(said))
         if is_secret or around.may_turn_secret or not says_little(self._text[start : min(end, start + 20)]):
             self._scalars.append(Scalar(start, end, around.key or "", is_secret, False))
         is_name = around.is_object and around.key is not None and len(around.key) < 10 and end - start < 1000
@@ -174,6 +176,7 @@ class _Reader:
         if around.may_be_pair and around.count < 2:
             around.strings.append(decoded(self._text[start:end]) if around.count == 0 and end - start < 1000 else "")
         self._value_ends(around, first)
+        around.behind_option = end - start < 1000 and is_secret_option(said)
         return follow
 
     def _take_number(self, found: re.Match[str], around: _Container) -> None:
@@ -187,6 +190,7 @@ class _Reader:
     def _value_ends(self, around: _Container, first: int) -> None:
         """A value of `around` ends; `first` is the number of the first scalar in it."""
         around.count += 1
+        around.behind_option = False
         if around.is_object:
             if is_value_key(around.key):
                 around.values = (first, len(self._scalars))

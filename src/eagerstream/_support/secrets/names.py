@@ -17,7 +17,8 @@ _SECRET_ENDINGS: Final = (
     *("apikey", "apikeys", "accesskey", "accesskeyid", "secretkey", "privatekey", "signingkey", "encryptionkey"),
     *("subscriptionkey", "masterkey", "authkey", "accountkey", "keydata"),
     *("password", "passwords", "passwd", "passphrase", "passcode", "passwort", "secret", "secrets", "token"),
-    *("authorization", "cookie", "cookies", "credential", "credentials", "auths"),
+    *("authorization", "cookie", "cookies", "credential", "credentials", "auths", "connectionstring", "licensekey"),
+    *("mnemonic", "recoverycode", "recoverycodes", "seedphrase", "sessionid"),
 )
 # Tokens that open nothing: places in a list, and the units that models count in.
 _HARMLESS_TOKENS: Final = tuple(

@@ -3,6 +3,7 @@
 - A field with the name of a secret, and all inside it: `{"credentials": {"user": ..., "pw": ...}}`.
 - A value beside such a name: `{"name": "API_KEY", "value": ...}`.
 - The second of a pair in a list of pairs: `[["x-api-key", ...]]`.
+- The argument behind an option of a command: `["--password", ...]`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from .names import is_secret_name
 
 _NAMING: Final = frozenset({"name", "key", "header", "variable"})
 _VALUES: Final = frozenset({"value", "val"})
+_MAX_OPTION_CHARS: Final = 1_000
 
 
 def is_secret_key(key: object) -> bool:
@@ -30,3 +32,13 @@ def names_a_secret(key: object, value: object) -> bool:
 def is_value_key(key: object) -> bool:
     """Tell whether a field has the value beside a name."""
     return isinstance(key, str) and key.lower() in _VALUES
+
+
+def is_secret_option(item: object) -> bool:
+    """Tell whether a text in a list of arguments says that the argument behind it is a secret."""
+    return isinstance(item, str) and item.startswith("--") and len(item) < _MAX_OPTION_CHARS and is_secret_name(item)
+
+
+def is_option(item: object) -> bool:
+    """Tell whether a text in a list of arguments is an option, and so not the argument of the one before it."""
+    return isinstance(item, str) and item.startswith("-")

@@ -104,11 +104,32 @@ export function indented(text) {
     } else {
       const word = /[^\s"[\]{},:]+/y;
       word.lastIndex = place;
-      out.push(quoted(word.exec(text)[0]).slice(1, -1));
+      const found = word.exec(text)[0];
+      out.push(quoted(found).slice(1, -1), rounding(found));
       place = word.lastIndex;
     }
   }
   return out.join("");
+}
+
+const MOST_DIGITS = 400; // that are compared
+
+// A note behind a number that the tool gets rounded: one with a fraction or an exponent becomes a double there, too.
+function rounding(word) {
+  if (!/^-?[0-9]/.test(word) || !/[.eE]/.test(word)) return "";
+  const got = String(Number(word));
+  return word.length < MOST_DIGITS && decimal(got) === decimal(word) ? "" : ` /* the tool gets ${got} */`;
+}
+
+// A decimal number in one form for each value; null for what is none.
+function decimal(text) {
+  const found = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(text);
+  if (!found) return null;
+  const [, sign, whole, fraction = "", exponent = "0"] = found;
+  const digits = (whole + fraction).replace(/^0+/, "");
+  const kept = digits.replace(/0+$/, "");
+  if (kept === "") return "0";
+  return `${sign}${kept}e${BigInt(exponent) + BigInt(digits.length - kept.length - fraction.length)}`;
 }
 
 function stringEnd(text, start) {
