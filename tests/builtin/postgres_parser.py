@@ -66,6 +66,8 @@ def check_one_read(sql: str) -> bool:
             case "FuncCall":
                 *schema, name = (part.sval for part in node.funcname)
                 _require(schema in ([], ["pg_catalog"]) and name in _FUNCTIONS, f"{schema} {name}", sql)
+            case "RangeFunction":
+                _check_source(node, sql)
             case "A_Indirection":
                 _require(all(_kind(part) in ("A_Indices", "A_Star") for part in node.indirection), "a dot", sql)
             case "ColumnRef" if len(node.fields) > 1:
@@ -79,6 +81,13 @@ def check_one_read(sql: str) -> bool:
             case _:
                 pass
     return True
+
+
+def _check_source(node: Any, sql: str) -> None:
+    """An alias and plain calls: nobody needs to know how PostgreSQL calls the result of anything else."""
+    _require(node.alias is not None, "a function behind FROM without an alias", sql)
+    kinds = {_kind(function) for function, _ in node.functions}
+    _require("TypeCast" not in kinds, "a cast behind FROM", sql)
 
 
 def _check_column(node: Any, results: dict[str, set[str]], relations: set[tuple[str, ...]], sql: str) -> None:
@@ -109,9 +118,10 @@ def _results(nodes: list[Any]) -> dict[str, set[str]]:
     for node in nodes:
         if _kind(node) != "RangeFunction":
             continue
-        called = node.functions[0][0].funcname[-1].sval if _kind(node.functions[0][0]) == "FuncCall" else ""
-        name = node.alias.aliasname if node.alias else called
-        columns = {name} | {column.sval for column in (node.alias.colnames if node.alias else None) or ()}
+        if node.alias is None:  # refused in any case
+            continue
+        name = node.alias.aliasname
+        columns = {name} | {column.sval for column in node.alias.colnames or ()}
         columns |= {column.colname for column in node.coldeflist or ()}
         found[name] = found.get(name, columns) & columns
     return found

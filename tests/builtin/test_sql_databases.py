@@ -110,6 +110,25 @@ def test_postgres_gives_the_same_rows(postgres: str) -> None:
             assert same_rows(before, connection.execute(checked_read(query, "postgres")).fetchall()), query
 
 
+def test_postgres_gives_functions_the_names_that_are_sent(postgres: str) -> None:
+    """A function behind FROM gives the same columns with the alias that is written for it as without one."""
+    psycopg = pytest.importorskip("psycopg")
+    sources = (
+        *("unnest(ARRAY[1, 2])", "Generate_Series(1, 2)", "pg_catalog.generate_series(1, 2)", "left('abc', 1)"),
+        *("json_each_text('{\"a\": 1}')", "json_array_elements('[1]')", "unnest(ARRAY[1]) WITH ORDINALITY"),
+        *("ROWS FROM (unnest(ARRAY[1]), generate_series(1, 2))", "json_to_recordset('[{\"a\": 1}]') AS (a int)"),
+        *("t, LATERAL generate_series(1, a)", "t CROSS JOIN LATERAL unnest(ARRAY[a])", "coalesce(1, 2)"),
+        *("generate_series(1, 2), unnest(ARRAY[1])", "nullif(1, 2)", "greatest(1, 2)"),
+    )
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        for source in sources:
+            query = f"SELECT * FROM {source}"
+            before = connection.execute(query)
+            after = connection.execute(checked_read(query, "postgres"))
+            assert [column.name for column in before.description] == [column.name for column in after.description]
+            assert same_rows(before.fetchall(), after.fetchall()), query
+
+
 @pytest.mark.anyio
 async def test_postgres_attacked(postgres: str) -> None:
     """As a role that may only read: no session ends, no lock stays, nothing is written or read from a file."""

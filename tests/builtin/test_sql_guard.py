@@ -78,6 +78,28 @@ def test_the_second_opinion_sees_attacks() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("trim('/etc/passwd')", "btrim"),
+        ("unnest(ARRAY['/etc/passwd'])", "unnest"),
+        ("unnest(ARRAY['/etc/passwd']) AS x", "x"),
+        ("CAST('/etc/passwd' AS text)", "text"),
+        ("CAST('/etc/passwd' AS text) AS x", "x"),
+        ("lower('/etc/passwd') AS x(y)", "x"),
+    ],
+)
+def test_both_see_a_call_behind_a_dot(source: str, name: str) -> None:
+    """A dot behind the result of a function calls another one, though a table elsewhere has the same name."""
+    attack = f"SELECT {name}.pg_read_file FROM {source} WHERE NOT EXISTS (SELECT 1 FROM t AS {name})"
+    refusal(attack)
+    pytest.importorskip("pglast")
+    from tests.builtin.postgres_parser import NotOneReadError, check_one_read
+
+    with pytest.raises(NotOneReadError):
+        check_one_read(attack)
+
+
+@pytest.mark.parametrize(
     ("query", "told"),
     [
         ("SELECT pg_sleep(1)", "the function pg_sleep is not on the list"),
@@ -124,6 +146,70 @@ def test_what_is_written_is_checked_itself(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(exp.Select, "sql", lambda *_, **__: "SELECT pg_sleep(9)")
     assert "pg_sleep" in refusal("SELECT 1")
+
+
+def test_the_text_that_is_sent_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement is written again until nothing changes, and refused where that does not end."""
+    from sqlglot import exp
+
+    texts = iter(["SELECT 2", "SELECT 3", "SELECT pg_sleep(9)"])
+    monkeypatch.setattr(exp.Select, "sql", lambda *_, **__: next(texts))
+    assert "pg_sleep" in refusal("SELECT 1")
+    numbers = iter(range(2, 9))
+    monkeypatch.setattr(exp.Select, "sql", lambda *_, **__: f"SELECT {next(numbers)}")
+    assert "another way each time" in refusal("SELECT 1")
+    assert next(numbers) == 6
+
+
+@pytest.mark.parametrize("name", ["utf8mb4#", "utf8mb4 ", "utf8mb4$#", "utf8mb4"])
+def test_a_name_cannot_hide_a_call(name: str) -> None:
+    """In MySQL, `#` opens a comment, which the line break in an alias would end."""
+    refusal(
+        f"SELECT CONVERT(name USING `{name}`), 1 AS `\n), LOAD_FILE(0x2f65), SLEEP(9) FROM users -- ` FROM users",
+        "mysql",
+    )
+
+
+@pytest.mark.parametrize("text", ["\n", "\r", "\0", "\x1b", "\x85", "\u2028"])
+@pytest.mark.parametrize("query", ['SELECT 1 AS "{}"', 'SELECT "{}" FROM t', 'SELECT x.a FROM t AS x("{}")'])
+def test_names_have_no_control_characters(query: str, text: str) -> None:
+    """A text may have line breaks; a quoted name may not, wherever it stands."""
+    refusal(query.format(f"a{text}b"))
+    assert checked_read("SELECT 'a\nb'", "postgres")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query"),
+    [
+        ("oracle", "SELECT a# FROM v$session"),
+        ("tsql", "SELECT a FROM #t"),
+        ("mysql", "SELECT a$b FROM t"),
+        ("postgres", "SELECT a$b FROM t"),
+        ("postgres", "SELECT SUM(a) OVER (ORDER BY b ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) FROM t"),
+        ("postgres", "SELECT INTERVAL '1-2' YEAR TO MONTH"),
+    ],
+)
+def test_words_with_signs(dialect: str, query: str) -> None:
+    """What is more than letters, and is a name or a phrase of the dialect, passes as it is."""
+    assert checked_read(query, dialect)
+
+
+@pytest.mark.parametrize(
+    ("source", "sent"),
+    [
+        ("unnest(ARRAY[1])", 'UNNEST(ARRAY[1]) AS "unnest"'),
+        ("LATERAL unnest(ARRAY[1])", 'LATERAL UNNEST(ARRAY[1]) AS "unnest"'),
+        ("Generate_Series(1, 2)", 'Generate_Series(1, 2) AS "generate_series"'),
+        ("pg_catalog.generate_series(1, 2)", 'pg_catalog.generate_series(1, 2) AS "generate_series"'),
+        ("left('abc', 1)", "left('abc', 1) AS \"left\""),
+        ("ROWS FROM (unnest(ARRAY[1]))", 'ROWS FROM (UNNEST(ARRAY[1])) AS "unnest"'),
+        ("json_to_recordset('[]') AS (a INT)", "json_to_recordset('[]') AS \"json_to_recordset\"(a INT)"),
+        ("lower('a') AS x", "lower('a') AS x"),
+    ],
+)
+def test_functions_behind_from_are_named(source: str, sent: str) -> None:
+    """PostgreSQL would otherwise give the result a name of its own, and `name.function` is a call there."""
+    assert checked_read(f"SELECT * FROM {source}", "postgres") == f"SELECT * FROM {sent}"
 
 
 @pytest.mark.parametrize(

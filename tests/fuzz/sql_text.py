@@ -34,6 +34,7 @@ _ATOMS: Final = (
     ),
     *("@v", "@@version", ":p", "$$x$$", "E'\\''", "U&'\\0041'", "x'4D'", "b'1'", "current_date", "user", "s.t.c"),
     *("ARRAY[1, 2]", "{'k': 1}", "date '2024-01-01'", "interval '1 day'", "1e9", "'{}'::jsonb", "x.nextval"),
+    *("unnest.pg_sleep", "btrim.pg_read_file", "int4.pg_sleep"),
 )
 _NAMES: Final = (
     *("lower", "count", "pg_sleep", "pg_catalog.lower", "pg_catalog.pg_sleep", "public.lower", '"lower"', '"pg_sleep"'),
@@ -182,11 +183,40 @@ def _select(choices: Choices, depth: int) -> str:
 
 
 def _source(choices: Choices, depth: int) -> str:
-    alias = choices.pick(("", " x", " AS x", " AS x(a)", " AS x(pg_sleep)", " x(a int)", " WITH ORDINALITY AS x"))
+    alias = choices.pick(
+        (
+            "",
+            " x",
+            " AS x",
+            " AS x(a)",
+            " AS x(pg_sleep)",
+            " x(a int)",
+            " WITH ORDINALITY AS x",
+            " AS unnest",
+            " AS btrim",
+            " AS int4",
+        )
+    )
     match choices.below(6) if depth else 0:
         case 0 | 1:
             return (
-                choices.pick(("t", "s.t", "x", '"x.csv"', "'x'", "parquet.`/p`", "ONLY t", "users.csv", "@s")) + alias
+                choices.pick(
+                    (
+                        "t",
+                        "s.t",
+                        "x",
+                        '"x.csv"',
+                        "'x'",
+                        "parquet.`/p`",
+                        "ONLY t",
+                        "users.csv",
+                        "@s",
+                        "CAST(9 AS int)",
+                        "unnest(ARRAY[9])",
+                        "trim('x')",
+                    )
+                )
+                + alias
             )
         case 2:
             return f"({_query(choices, depth - 1)}){alias}"

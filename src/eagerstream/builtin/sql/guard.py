@@ -9,7 +9,8 @@ from .constructs import QUERY_PARTS, allowed_constructs
 from .functions import allowed_functions, allowed_table_functions
 from .parsing import load_sqlglot, only_statement, parsed, written
 from .quiet import without_logs
-from .references import NotAllowedError, Scope, ascii_lower, check_hint, check_table, check_text
+from .references import POSTGRES, NotAllowedError, Scope, ascii_lower, check_hint, check_table, check_text
+from .sources import check_source, name_functions
 
 if TYPE_CHECKING:
     from sqlglot import Token, exp
@@ -33,6 +34,9 @@ _BEGINNINGS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("
 _TRANSACTIONS: Final = frozenset(
     {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "SET", "PREPARE", "XA"}
 )
+
+_MAX_REWRITINGS: Final = 3
+"""A statement is written again until nothing changes. For ordinary ones, that is the first time."""
 
 
 def sqlglot_dialect(name: str) -> str:
@@ -58,9 +62,12 @@ def checked_read(sql: str, dialect: str, extra_functions: frozenset[str] = froze
     Raises:
         ToolError: It is not one statement, or has something that is on no list. The text is for the model.
     """
-    sql = _rewritten(sql, dialect, extra_functions)
-    # What is written is checked itself: a dialect's generator may write other functions than those that were read.
-    return _rewritten(sql, dialect, extra_functions)
+    # The text that is sent was checked itself: a generator may write other functions and names than were read.
+    for _ in range(1 + _MAX_REWRITINGS):
+        before, sql = sql, _rewritten(sql, dialect, extra_functions)
+        if sql == before:
+            return sql
+    raise _refused("it reads in another way each time that it is written")
 
 
 def _rewritten(sql: str, dialect: str, extra_functions: frozenset[str]) -> str:
@@ -95,7 +102,7 @@ def _beginning(tokens: list[Token]) -> str:
 
 
 def _checked(query: exp.Expr, dialect: str, extra_functions: frozenset[str]) -> exp.Expr:
-    """Check each node of a query, and return the query."""
+    """Check each node of a query, and return the query with a name for each of its sources."""
     from sqlglot import exp
 
     if not isinstance(query, exp.Query | exp.Values):
@@ -103,12 +110,16 @@ def _checked(query: exp.Expr, dialect: str, extra_functions: frozenset[str]) -> 
     constructs = allowed_constructs(dialect)
     functions = allowed_functions(dialect) | extra_functions
     table_functions = allowed_table_functions(dialect) | extra_functions
+    if dialect in POSTGRES:
+        name_functions(query)
     scope = Scope(query, dialect)
     for node in query.walk():
         construct = type(node).__name__
         if construct not in constructs:
             raise NotAllowedError(f"the construct {construct} is not on the list of what is allowed")
-        check_text(node)
+        check_text(node, dialect)
+        if dialect in POSTGRES:
+            check_source(node)
         if isinstance(node, exp.Query):
             _check_parts(node)
         elif isinstance(node, exp.Table):

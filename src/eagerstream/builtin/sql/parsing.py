@@ -20,7 +20,7 @@ _SPECIAL_SYNTAX: Final = frozenset(
 """Calls whose arguments are no list of expressions."""
 _MAX_CHARS: Final = 100_000
 _MAX_TOKENS: Final = 10_000
-"""Reading, checking and writing so many, twice, takes a second, in which nothing can stop it."""
+"""Reading, checking and writing so many, up to four times, takes a second, in which nothing can stop it."""
 _MAX_DEPTH: Final = 100
 _MAX_NESTED_TYPES: Final = 6
 _WITHOUT_ARROW: Final = frozenset({"tsql", "fabric"})

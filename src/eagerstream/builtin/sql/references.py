@@ -13,7 +13,20 @@ _TABLE_NAME: Final = re.compile(r"[\w $#-]{1,128}")
 Spark take the name of a table for the path, or the URL, of a file."""
 _BIGQUERY_NAME: Final = re.compile(r"[\w $.*-]{1,1024}")
 """There, `events_*` is all tables with such a name; files are read by tables only that their owner made."""
-_RAW: Final = re.compile(r"[\w $#]*")
+_WORD: Final = re.compile(r"\w*")
+_NAME: Final = re.compile(r"(?:\w[\w$]*)?")
+_NAME_WITH_HASH: Final = re.compile(r"(?:\w[\w$#]*)?")
+_HASH_IN_NAMES: Final = frozenset({"oracle", "tsql", "fabric"})
+"""In MySQL, it opens a comment."""
+_PHRASES: Final = frozenset(
+    {
+        *("CURRENT ROW", "IN BOOLEAN MODE", "IN NATURAL LANGUAGE MODE", "WITH QUERY EXPANSION"),
+        *("IN NATURAL LANGUAGE MODE WITH QUERY EXPANSION", "NULL ON ERROR", "ERROR ON ERROR", "NULL ON EMPTY"),
+        "ERROR ON EMPTY",
+    }
+)
+"""What sqlglot keeps as one text, though it is more than one word."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _FORMATS: Final = frozenset(
     {
         *("avro", "binaryfile", "cloudfiles", "csv", "delta", "excel", "hive", "hudi", "iceberg", "image", "jdbc"),
@@ -23,13 +36,13 @@ _FORMATS: Final = frozenset(
 """In Spark, Hive and Databricks, `csv.name` is a folder of files."""
 _SUFFIXES: Final = frozenset(
     {
-        *("avro", "csv", "db", "ddb", "duckdb", "geojson", "gz", "json", "jsonl", "ndjson", "parquet", "tsv", "xlsx"),
-        "zst",
+        *("avro", "csv", "db", "ddb", "duckdb", "fgb", "geojson", "gpkg", "gz", "json", "jsonl", "ndjson", "parquet"),
+        *("shp", "tsv", "xlsx", "zst"),
     }
 )
 """DuckDB joins the parts of a name with dots: `users.csv` is a file, if no table has that name."""
 _SPARK: Final = frozenset({"hive", "spark", "spark2", "databricks"})
-_POSTGRES: Final = frozenset({"postgres", "redshift", "materialize", "risingwave"})
+POSTGRES: Final = frozenset({"postgres", "redshift", "materialize", "risingwave"})
 _STRUCTS: Final = frozenset(
     {"athena", "bigquery", "clickhouse", "databricks", "dremio", "drill", "druid", "duckdb", "dune", "hive", "presto"}
     | {"spark", "spark2", "trino"}
@@ -61,22 +74,39 @@ class NotAllowedError(ValueError):
     """A statement has something that is not on a list; the text says what, for the model."""
 
 
-def check_text(node: exp.Expr) -> None:
-    """Check that what is written without quotes is words: nothing in it can end what it stands in.
+def check_text(node: exp.Expr, dialect: str) -> None:
+    """Check that what is written without quotes is words, and that what is quoted as a name has no line breaks.
+
+    Nothing in it can then end what it stands in, and nothing can end a comment.
 
     Raises:
         NotAllowedError: It has other characters.
     """
     from sqlglot import exp
 
+    if isinstance(node, exp.Identifier) and node.args.get("quoted"):
+        if _CONTROL.search(node.name):
+            raise NotAllowedError("a quoted name has a line break or another control character in it")
+        return
     quoted = isinstance(node, exp.Literal | exp.RawString | exp.ByteString | exp.UnicodeString | exp.National)
-    if (quoted and not _is_number(node)) or (isinstance(node, exp.Identifier) and node.args.get("quoted")):
+    if quoted and not _is_number(node):
         return
     for value in node.args.values():
-        if isinstance(value, str) and not (_RAW.fullmatch(value) or _is_number(node)):
+        if isinstance(value, str) and not (_is_number(node) or _is_plain(value, node, dialect)):
             raise NotAllowedError(f"it has {value[:40]!r} in a place where a name is expected")
     if isinstance(node, exp.TableSample) and _text(node.args.get("method")).lower() not in _SAMPLES:
         raise NotAllowedError("it samples a table in an unknown way")
+    if dialect in POSTGRES and isinstance(node, exp.Interval) and not isinstance(node.this, exp.Literal):
+        raise NotAllowedError("an interval is one text: INTERVAL '1 day'")
+
+
+def _is_plain(text: str, node: exp.Expr, dialect: str) -> bool:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Identifier):
+        pattern = _NAME_WITH_HASH if dialect in _HASH_IN_NAMES else _NAME
+        return bool(pattern.fullmatch(text))
+    return bool(_WORD.fullmatch(text)) or text in _PHRASES
 
 
 def _is_number(node: exp.Expr) -> bool:
@@ -105,7 +135,7 @@ def check_table(table: exp.Table, dialect: str) -> None:
         if not isinstance(part, exp.Identifier) or not pattern.fullmatch(part.name):
             raise NotAllowedError("only tables can be read, not files or other sources: a table's name is words")
     names = [part.name.lower() for part in parts]
-    if dialect in _POSTGRES and len(names) == 1 and names[0] in _VALUES and not parts[0].args.get("quoted"):
+    if dialect in POSTGRES and len(names) == 1 and names[0] in _VALUES and not parts[0].args.get("quoted"):
         raise NotAllowedError(f"{names[0]} is no table")
     if len(names) > 3:
         raise NotAllowedError("only tables of this database can be read")
@@ -161,7 +191,7 @@ class Scope:
         if name in _SEQUENCES:
             raise NotAllowedError(f"{shown} is not allowed")
         if len(base) == 1 and base[0] in self._results:
-            if not is_star and self._dialect in _POSTGRES and name not in self._results[base[0]] | functions:
+            if not is_star and self._dialect in POSTGRES and name not in self._results[base[0]] | functions:
                 raise NotAllowedError(f"{shown} may be a call: name the columns of the function, as in f() AS a(b)")
         elif tuple(base) not in self._tables:
             raise NotAllowedError(f"{shown}: its first part is not a table of the FROM clause")
@@ -211,9 +241,9 @@ class Scope:
         if not isinstance(name, exp.Expr):
             return ""
         text = name.name
-        if self._dialect in _POSTGRES and len(text.encode()) > _MAX_NAME_BYTES:
+        if self._dialect in POSTGRES and len(text.encode()) > _MAX_NAME_BYTES:
             raise NotAllowedError("a name in it is too long")
-        return text if self._dialect in _POSTGRES and name.args.get("quoted") else ascii_lower(text)
+        return text if self._dialect in POSTGRES and name.args.get("quoted") else ascii_lower(text)
 
 
 def _columns(alias: exp.Expr | None) -> list[exp.Expr]:

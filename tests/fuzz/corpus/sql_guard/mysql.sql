@@ -39,3 +39,5 @@ DO SLEEP(9)
 CALL p()
 TABLE t INTO OUTFILE '/tmp/x'
 SELECT ?
+SELECT CONVERT(name USING `utf8mb4#`), 1 AS a FROM users
+SELECT CONVERT(name USING `utf8mb4), SLEEP(9`) FROM users

@@ -123,3 +123,20 @@ EXPLAIN ANALYZE SELECT pg_sleep(9)
 SHOW ssl_key_file
 DECLARE c CURSOR FOR SELECT 1
 FETCH ALL FROM c
+SELECT btrim.pg_read_file FROM trim('/etc/passwd') WHERE NOT EXISTS (SELECT 1 FROM t AS btrim)
+SELECT ltrim.pg_read_file FROM trim(LEADING ' ' FROM '/etc/passwd') WHERE NOT EXISTS (SELECT 1 FROM t AS ltrim)
+SELECT unnest.pg_read_file FROM unnest(ARRAY['/etc/passwd']) WHERE NOT EXISTS (SELECT 1 FROM t AS unnest)
+SELECT unnest.pg_read_file FROM t AS u, LATERAL unnest(ARRAY['/etc/passwd']) WHERE NOT EXISTS (SELECT 1 FROM t AS unnest)
+SELECT unnest.pg_read_file FROM ROWS FROM (unnest(ARRAY['/etc/passwd'])) WHERE NOT EXISTS (SELECT 1 FROM t AS unnest)
+SELECT lower.pg_read_file FROM ROWS FROM (lower('/etc/passwd'), unnest(ARRAY[1])) WHERE NOT EXISTS (SELECT 1 FROM t AS lower)
+SELECT text.pg_read_file FROM CAST('/etc/passwd' AS text) WHERE NOT EXISTS (SELECT 1 FROM t AS text)
+SELECT int4.pg_terminate_backend FROM CAST(1 AS int) WHERE NOT EXISTS (SELECT 1 FROM t AS int4)
+SELECT int4.pg_terminate_backend FROM t AS u, LATERAL CAST(u.a AS int) WHERE NOT EXISTS (SELECT 1 FROM t AS int4)
+SELECT float8.pg_sleep FROM CAST(9 AS float8) WHERE NOT EXISTS (SELECT 1 FROM t AS float8)
+SELECT lower.pg_read_file FROM CAST(lower('/etc/passwd') AS text) WHERE NOT EXISTS (SELECT 1 FROM t AS lower)
+SELECT substring.pg_read_file FROM substring('/etc/passwd' FROM 1) WHERE NOT EXISTS (SELECT 1 FROM t AS substring)
+SELECT overlay.pg_read_file FROM overlay('/etc/passwd' PLACING '/' FROM 1) WHERE NOT EXISTS (SELECT 1 FROM t AS overlay)
+SELECT lower.pg_read_file FROM lower('/etc/passwd') WHERE NOT EXISTS (SELECT 1 FROM t AS lower)
+SELECT x.pg_read_file FROM lower('/etc/passwd') AS x WHERE NOT EXISTS (SELECT 1 FROM t AS x)
+SELECT 1 FROM LATERAL current_date
+SELECT INTERVAL '1' 'day'
