@@ -161,6 +161,12 @@ def test_the_text_that_is_sent_was_checked(monkeypatch: pytest.MonkeyPatch) -> N
     assert next(numbers) == 6
 
 
+def test_redshift_folds_quoted_names() -> None:
+    """There, `"X"` is `x`: a table of the one name is no cover for a function of the other."""
+    attack = 'SELECT "X".pg_sleep FROM generate_series(1, 9) AS x WHERE NOT EXISTS (SELECT 1 FROM t AS "X")'
+    assert "may be a call" in refusal(attack, "redshift")
+
+
 @pytest.mark.parametrize("name", ["utf8mb4#", "utf8mb4 ", "utf8mb4$#", "utf8mb4"])
 def test_a_name_cannot_hide_a_call(name: str) -> None:
     """In MySQL, `#` opens a comment, which the line break in an alias would end."""

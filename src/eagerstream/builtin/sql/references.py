@@ -243,7 +243,8 @@ class Scope:
         text = name.name
         if self._dialect in POSTGRES and len(text.encode()) > _MAX_NAME_BYTES:
             raise NotAllowedError("a name in it is too long")
-        return text if self._dialect in POSTGRES and name.args.get("quoted") else ascii_lower(text)
+        keeps_case = self._dialect in POSTGRES and self._dialect != "redshift"
+        return text if keeps_case and name.args.get("quoted") else ascii_lower(text)
 
 
 def _columns(alias: exp.Expr | None) -> list[exp.Expr]:

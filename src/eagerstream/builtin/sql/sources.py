@@ -41,10 +41,9 @@ def check_source(node: exp.Expr) -> None:
     if isinstance(node, exp.From | exp.Join):
         allowed = isinstance(node.this, exp.Table | exp.Subquery | exp.Values | exp.Unnest | exp.Lateral)
     elif isinstance(node, exp.Table):
-        functions = node.args.get("rows_from")
-        allowed = isinstance(node.this, exp.Identifier | exp.Anonymous) or (
-            bool(functions) and all(isinstance(function, exp.Table | exp.Unnest) for function in functions)
-        )
+        functions = node.args.get("rows_from") or ()
+        allowed = isinstance(node.this, exp.Identifier | exp.Anonymous) or bool(functions)
+        allowed &= all(isinstance(function, exp.Table | exp.Unnest) for function in functions)
     elif isinstance(node, exp.Lateral):
         allowed = isinstance(node.this, exp.Anonymous | exp.Unnest | exp.Subquery)
     else:
