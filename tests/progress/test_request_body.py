@@ -15,6 +15,7 @@ from starlette.requests import Request
 import eagerstream
 from eagerstream.progress import Hub
 from eagerstream.progress.agui import agui_app
+from eagerstream.progress.agui.app import run_input
 from eagerstream.progress.gateway import RunSlots, gateway_app
 from eagerstream.progress.request_body import BadBody, RequestBodies, json_object, parse_body
 from eagerstream.progress.vercel import vercel_app
@@ -90,6 +91,36 @@ def test_too_many_values(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadBody, match="more than 52,428 values") as refused:
         parse_body(body)
     assert refused.value.status == 413
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+def test_other_encodings_are_refused(encoding: str) -> None:
+    """In UTF-16 the character U+2201 has a byte that looks like a quote: all values behind it would not be counted."""
+    text = '{"\u2201": 1, "messages": [' + "{}," * 100_000 + "{}]}"
+    with pytest.raises(BadBody) as refused:
+        parse_body(text.encode(encoding))
+    assert refused.value.status in (400, 413)
+    with pytest.raises(BadBody, match="not JSON") as refused:
+        parse_body('{"a": 1}'.encode(encoding))
+    assert refused.value.status == 400
+
+
+def test_only_utf8_is_taken() -> None:
+    """With its mark or without; no surrogates, which `json` would let through."""
+    assert parse_body(b'\xef\xbb\xbf{"a": "\xc3\xa9"}') == {"a": "\u00e9"}
+    for body in (b'"\xed\xa0\x80"', b'"\xff"', b'"\xc3'):
+        with pytest.raises(BadBody, match="not JSON"):
+            parse_body(body)
+
+
+def test_faults_are_not_described_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pydantic takes a second to describe those of a body that has as many values as it may."""
+    few, many = ({"threadId": "t", "runId": "r", "messages": [{}] * number} for number in (3, 25_000))
+    with pytest.raises(BadBody, match=r"messages\.2"):
+        run_input(few)
+    monkeypatch.setattr("pydantic.ValidationError.errors", lambda *_, **__: pytest.fail("they were"), raising=False)
+    with pytest.raises(BadBody, match=r"it has 25,0.. faults"):
+        run_input(many)
 
 
 def test_what_is_only_long_is_taken() -> None:

@@ -182,11 +182,12 @@ def parse_body(body: bytes | bytearray, max_bytes: int = MAX_BODY_BYTES) -> Any:
         max_bytes: Size of a body. It may hold a value for each 40 of them, and at least 1,000.
 
     Raises:
-        BadBody: It is no JSON, or is too deeply nested (400), or has too many values (413).
+        BadBody: It is no JSON in UTF-8, or is too deeply nested (400), or has too many values (413).
     """
     _check_values(body, max(_MIN_VALUES, max_bytes // _BYTES_PER_VALUE))
     try:
-        return load_json(body)
+        # As bytes, JSON may also be UTF-16 or UTF-32, in which the values were not counted.
+        return load_json(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise BadBody(400, "the body is not JSON") from error
 

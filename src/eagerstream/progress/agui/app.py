@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
@@ -21,9 +21,12 @@ from .history import check_tools
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
+    from pydantic import ValidationError
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+
+_MAX_FAULTS: Final = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -127,14 +130,20 @@ def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
         input = RunAgentInput.model_validate(plain)
         check_tools(input)
     except ValidationError as error:
-        faults = error.errors(include_input=False, include_url=False)
-        places = [".".join(map(str, fault["loc"])) for fault in faults[:10]]
-        raise BadBody(422, f"not a RunAgentInput: {', '.join(places):.1000}") from error
+        raise BadBody(422, f"not a RunAgentInput: {_faults_of(error):.1000}") from None
     except RecursionError as error:
         raise BadBody(400, "the body is nested too deep") from error
     except UsageError as error:
         raise BadBody(413, str(error)) from error
     return plain, input
+
+
+def _faults_of(error: ValidationError) -> str:
+    """The first places of faults. pydantic makes a description of each one, so of a great many only their number."""
+    if (count := error.error_count()) > _MAX_FAULTS:
+        return f"it has {count:,} faults"
+    faults = error.errors(include_input=False, include_url=False)
+    return ", ".join(".".join(map(str, fault["loc"])) for fault in faults[:10])
 
 
 async def _converse(
