@@ -417,6 +417,87 @@ def test_keywords_that_are_left_to_the_tool() -> None:
     """The time that jsonschema takes for them cannot be counted."""
     schema = {"type": "object", "unevaluatedProperties": False, "properties": {"a": {"unevaluatedItems": False}}}
     RawSchema(schema).check({"a": [1], "b": 1})
+    inner = {"$recursiveAnchor": True, "properties": {"b": {"$recursiveRef": "#"}}, "type": "object"}
+    old = "https://json-schema.org/draft/2019-09/schema"
+    RawSchema({"$schema": old, "type": "object", "properties": {"a": inner}}).check({"a": {"b": 1}})
+    new = {"$dynamicAnchor": "n", "type": "object", "properties": {"a": {"$dynamicRef": "#n"}}}
+    RawSchema(new).check({"a": 1})
+
+
+def _chain(length: int, last: dict[str, Any]) -> dict[str, Any]:
+    """A schema whose references go through many schemas, each with a URI of its own."""
+    named: dict[str, Any] = {f"d{n}": {"$id": f"http://x/{n}", "$ref": f"http://x/{n + 1}"} for n in range(length)}
+    named["last"] = {"$id": f"http://x/{length}", **last}
+    return {"type": "object", "$id": "http://x/root", "$defs": named, "properties": {"a": {"$ref": "http://x/0"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "input"),
+    [
+        (_chain(100, {"$dynamicAnchor": "z", "allOf": [{"$dynamicRef": "#y"}] * 1_000,
+                      "$defs": {"y": {"$dynamicAnchor": "y"}}}), {"a": 1}),
+        (_chain(100, {"allOf": [{"$ref": "#y"}] * 2_000, "$defs": {"y": {"$anchor": "y"}}}), {"a": 1}),
+        (an_object(a={"items": {"enum": [{}] * 20_000 + [7]}}), {"a": [7] * 20}),
+        (an_object(a={"allOf": [
+            {"patternProperties": {f"^{n}_{m}$": {} for m in range(100)}, "additionalProperties": {}}
+            for n in range(3)
+        ] * 5}), {"a": {"b": 1}}),
+    ],
+    ids=["dynamic references", "references", "enum", "patterns"],
+)  # fmt: skip
+def test_what_no_check_does(schema: dict[str, Any], input: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """References are followed and patterns compiled before a check, or at the first one, so a check never does that."""
+    checked = RawSchema(schema)
+    assert checked.faults == []
+    checked.check(input)
+    monkeypatch.setattr("referencing._core.Registry.crawl", lambda _: pytest.fail("the schema was crawled"))
+    monkeypatch.setattr("referencing._core.Resolver.lookup", lambda *_: pytest.fail("a reference was looked up"))
+    monkeypatch.setattr("re._compiler.compile", lambda *_: pytest.fail("a pattern was compiled"))
+    start = time.thread_time()
+    assert checked.check(input) == input
+    assert time.thread_time() - start < 8  # 0.3 s at most
+
+
+@pytest.mark.parametrize(
+    ("schema", "input"),
+    [
+        ({"enum": [{}] * 24_000 + [7]}, [7] * 1_000),
+        ({"enum": [{"a": {}}] * 10_000 + [{"a": {"b": 1}}]}, [{"a": {"b": 1}}] * 100),
+        ({f"k{n}": 0 for n in range(8_000)}, [1] * 20_000),
+    ],
+    ids=["enum", "enum of objects", "keywords that nobody knows"],
+)
+def test_the_price_of_a_keyword(schema: dict[str, Any], input: list[Any]) -> None:
+    """A step is counted for each microsecond or so, whatever is compared: without that, they take ten times as long."""
+    start = time.thread_time()
+    with pytest.raises(InputError, match="too long"):
+        RawSchema(an_object(a={"items": schema})).check({"a": input})
+    assert time.thread_time() - start < 15  # 1 s
+
+
+def test_references_through_other_uris() -> None:
+    """By the URI of a schema, by an anchor in it, by a relative one, and by a place in it; each in its own base URI."""
+    inner = {"$id": "http://x/dir/inner", "$anchor": "top", "$defs": {"n": {"$anchor": "n", "type": "integer"}},
+             "properties": {"own": {"$ref": "#n"}, "place": {"$ref": "#/$defs/n"}}}  # fmt: skip
+    outer = {"n": {"$anchor": "n", "type": "string"}, "inner": inner}
+    references = {"uri": "dir/inner", "anchor": "http://x/dir/inner#n", "relative": "/dir/inner#top", "mine": "#n"}
+    given: dict[str, Any] = {name: {"$ref": reference} for name, reference in references.items()}
+    schema = {"type": "object", "properties": given, "$id": "http://x/root", "$defs": outer}
+    good: dict[str, Any] = {"own": 1, "place": 1}
+    input = {"uri": good, "anchor": 1, "relative": good, "mine": "a"}
+    assert RawSchema(schema).check(input) == input
+    bad: dict[str, Any] = {"own": "a", "place": "a"}
+    text = fault_of(schema, {"uri": bad, "anchor": "a", "relative": bad, "mine": 1})
+    assert text.count("expected integer") == 5
+    assert text.count("expected string") == 1
+
+
+def test_patterns_are_compiled_when_they_are_needed() -> None:
+    """A tool whose inputs others check never needs them."""
+    checked = RawSchema(an_object(a={"pattern": "^a$"}))
+    assert "_patterns" not in vars(checked)
+    checked.check({"a": "a"})
+    assert "_patterns" in vars(checked)
 
 
 @pytest.mark.parametrize("frames", range(0, 60, 7))
@@ -445,16 +526,20 @@ def test_a_reference_to_itself(frames: int) -> None:
         (an_object(a=_nested(70)), "too large: .* 64 containers"),
         (an_object(a={"type": [number if number % 2 else str(number) for number in range(9_000)]}), "name of a type"),
         (an_object(a={"multipleOf": 7**9_000}), "positive number"),
-        ({"type": "object", "$dynamicRef": "http://127.0.0.1:9/schema.json"}, r"\$ref"),
+        (an_object(a={"allOf": [{"$ref": f"#a{n}"} for n in range(5_000)]}), r"\$ref"),
+        (an_object(a={"allOf": [{"$ref": f"http://y/{n}"} for n in range(3_000)]}), r"\$ref"),
+        (an_object(a={"allOf": [{"$id": "a"}] * 5_000}) | {"$id": "http://x/" + "a/" * 25_000}, "long URIs"),
         ({"type": "object", "$ref": "https://json-schema.org/draft/2020-12/schema"}, r"\$ref"),
     ],
-    ids=["chars", "depth", "types", "number", "dynamicRef", "dialect"],
+    ids=["chars", "depth", "types", "number", "anchors", "URIs", "long URIs", "dialect"],
 )
 def test_a_schema_that_is_refused_before_it_costs_time(schema: dict[str, Any], what: str) -> None:
-    """The fault is told in a few words."""
+    """The fault is told in a few words, and however many there are, only a few are looked for."""
+    start = time.thread_time()
     with pytest.raises(UsageError, match=what) as caught:
         with_schema(schema)
     assert len(str(caught.value)) < 1_000
+    assert time.thread_time() - start < 10  # 0.3 s at most; a crawl for each reference takes a minute
 
 
 def test_a_number_that_jsonschema_cannot_divide() -> None:

@@ -2,7 +2,8 @@
 
 Each keyword that is looked at costs steps: one, and more for those that look at many members, long texts, or tell of
 large values. A keyword that is not in the list below is not checked, the tool itself has to: `unevaluatedItems` and
-`unevaluatedProperties`, since jsonschema searches the schema for what they concern without any keyword being looked at.
+`unevaluatedProperties`, since jsonschema searches the schema for what they concern without any keyword being looked at;
+`$dynamicRef` and `$recursiveRef`, since it looks through all schemas on the way to them. A `$ref` was followed before.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -23,7 +24,7 @@ Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 """A function of jsonschema: gets the validator, the keyword's value, the input and the schema around the keyword."""
 
 _CHECKED: Final = frozenset({
-    "$dynamicRef", "$recursiveRef", "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const",
+    "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const",
     "contains", "dependencies", "dependentRequired", "dependentSchemas", "enum", "exclusiveMaximum", "exclusiveMinimum",
     "if", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties",
     "minimum", "multipleOf", "not", "oneOf", "pattern", "patternProperties", "prefixItems", "properties",
@@ -31,9 +32,9 @@ _CHECKED: Final = frozenset({
 })  # fmt: skip
 _PER_MEMBER: Final = frozenset({"additionalItems", "contains", "items", "prefixItems", "propertyNames"})
 _BY_NAME_PATTERN: Final = frozenset({"additionalProperties", "patternProperties"})
-_REFERENCES: Final = frozenset({"$dynamicRef", "$recursiveRef", "$ref"})
 
 _STEPS_OF_A_REFERENCE: Final = 10
+_STEPS_OF_A_COMPARISON: Final = 3  # of two values, if they are containers
 _STEPS_OF_A_FAULT: Final = 5
 _VALUES_A_STEP: Final = 8  # of a keyword, which are only compared
 _FRAMES_A_LEVEL: Final = 4  # those of a keyword, of its function, and two of jsonschema
@@ -59,17 +60,28 @@ class Steps:
         left: Number of steps. 1,000 take about 1 ms.
         patterns: The patterns of the schema; None for one that is not matched.
         name_patterns: The names in its `patternProperties`.
+        targets: For the `id` of each schema with a `$ref`: the schema that it refers to.
     """
 
     def __init__(
-        self, left: int, patterns: Mapping[str, re.Pattern[str] | None], name_patterns: frozenset[str] = frozenset()
+        self,
+        left: int,
+        patterns: Mapping[str, re.Pattern[str] | None],
+        name_patterns: Iterable[str],
+        targets: Mapping[int, Any],
     ) -> None:
         self.left = left
         self.levels = (sys.getrecursionlimit() - _frames() - _FRAMES_LEFT) // _FRAMES_A_LEVEL
         """Number of keywords that may still be looked at inside one another."""
         self.patterns = patterns
+        self.targets = targets
         self.knows_names = all(patterns[name] is not None for name in name_patterns)
         """Which names `patternProperties` means is known, and so which ones are additional."""
+
+    def matches(self, pattern: str, text: str) -> bool:
+        """Whether a text has what a pattern says; not for a pattern that is not matched."""
+        known = self.patterns[pattern]
+        return known is not None and known.search(text) is not None
 
     def spend(self, steps: int) -> None:
         """Count steps.
@@ -95,16 +107,47 @@ def counting(steps: Steps) -> Iterator[None]:
         _STEPS.reset(token)
 
 
+class _NoResolver:
+    """In the place of jsonschema's resolver, which joins URIs at each schema with a `$id`."""
+
+    def in_subresource(self, _resource: Any) -> _NoResolver:
+        return self
+
+
+def bounded_validator(kind: Any, schema: Mapping[str, Any]) -> Any:
+    """Return the bounded validator of a schema, for a class of jsonschema. Use it inside `counting` only."""
+    # Without a resolver of ours, jsonschema would also add the dialects' own schemas, and not count their steps.
+    return _bounded(kind)(schema, _resolver=_NoResolver())
+
+
 @lru_cache(maxsize=16)
-def bounded(kind: Any) -> Any:
-    """Return the bounded class of validators for a class of jsonschema. Use its objects inside `counting` only."""
+def _bounded(kind: Any) -> Any:
     from jsonschema import validators
 
-    extend: Any = validators.extend  # has no types
-    own: dict[str, Keyword] = {"uniqueItems": _unique_items, "pattern": _pattern}
+    create: Any = validators.create  # has no types
+    own: dict[str, Keyword] = {
+        "$ref": _reference,
+        "additionalProperties": _additional_properties,
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "uniqueItems": _unique_items,
+    }
     keywords: dict[str, Keyword] = {**kind.VALIDATORS, **own}
     counted = {name: _counted(name, check) if name in _CHECKED else _unchecked for name, check in keywords.items()}
-    return extend(kind, counted)
+
+    def applicable(schema: Any) -> Any:
+        if (steps := _STEPS.get(None)) is not None:  # there are none while the validator is made
+            steps.spend(len(schema) // _VALUES_A_STEP)  # a schema may have many keywords that nobody knows
+        return kind._APPLICABLE_VALIDATORS(schema)  # noqa: SLF001  # jsonschema's `extend` takes it from there, too
+
+    return create(
+        meta_schema=kind.META_SCHEMA,
+        validators=counted,
+        type_checker=kind.TYPE_CHECKER,
+        format_checker=kind.FORMAT_CHECKER,
+        id_of=kind.ID_OF,
+        applicable_validators=applicable,
+    )
 
 
 def _frames() -> int:
@@ -138,10 +181,12 @@ def _counted(keyword: str, check: Keyword) -> Keyword:
 
 def _steps_of(keyword: str, value: Any, instance: Any, schema: Any) -> int:
     """The work of a keyword before it tells anything, without that of the schemas in it."""
-    if keyword in _REFERENCES:
-        return _STEPS_OF_A_REFERENCE + len(value) // _VALUES_A_STEP
+    if keyword == "$ref":
+        return _STEPS_OF_A_REFERENCE
     if keyword in ("enum", "const") and isinstance(instance, dict | list):
-        return check_size(value, max_chars=sys.maxsize, max_depth=sys.maxsize)
+        return _STEPS_OF_A_COMPARISON * check_size(value, max_chars=sys.maxsize, max_depth=sys.maxsize)
+    if keyword == "enum":
+        return 1 + (len(value) // 2 if isinstance(instance, str) else len(value))
     steps = 1 + (len(value) // _VALUES_A_STEP if isinstance(value, dict | list) else 0)
     if keyword in _PER_MEMBER and isinstance(instance, dict | list):
         steps += len(instance)
@@ -153,6 +198,39 @@ def _steps_of(keyword: str, value: Any, instance: Any, schema: Any) -> int:
 
 def _unchecked(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> None:
     """A keyword that is not checked."""
+
+
+def _reference(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """`$ref`, which was followed when the schema was given."""
+    targets = _STEPS.get().targets
+    if id(schema) not in targets:
+        raise LookupError(f"there is nothing at {reference!r}")
+    yield from validator.descend(instance, targets[id(schema)])
+
+
+def _pattern_properties(validator: Any, named: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+    """`patternProperties`, with patterns that are compiled once."""
+    for pattern, inner in named.items() if isinstance(instance, dict) else ():
+        for name, value in instance.items():
+            if _STEPS.get().matches(pattern, name):
+                yield from validator.descend(value, inner, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, additional: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """`additionalProperties`: jsonschema would compile all patterns of the schema as one, each time."""
+    from jsonschema import ValidationError
+
+    if not isinstance(instance, dict):
+        return
+    steps = _STEPS.get()
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name, value in instance.items():
+        if name in known or any(steps.matches(pattern, name) for pattern in patterns):
+            continue
+        if additional is False:
+            yield ValidationError("there are properties that are not allowed")
+            return
+        yield from validator.descend(value, additional, path=name)
 
 
 def _unique_items(_validator: Any, unique: Any, items: Any, _schema: Any) -> Iterator[Any]:

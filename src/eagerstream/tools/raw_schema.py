@@ -6,15 +6,17 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size, head
 from ..wire import JSONObject, copy_json, encodable
-from .bounded_check import Steps, TooDeep, TooManySteps, bounded, counting
+from .bounded_check import Steps, TooDeep, TooManySteps, bounded_validator, counting
 from .faults import MAX_TOLD, InputError, InputFaults, joined
 from .linear_pattern import linear
 from .schema_form import SchemaForm
+from .schema_references import SchemaReferences
 
 _MAX_SAID_CHARS: Final = 300
 _MAX_PATTERNS_CHARS: Final = 5_000
@@ -30,8 +32,9 @@ class RawSchema:
     """A JSON schema that was given, not derived: how inputs are checked against it. They stay as they are.
 
     The schema may come from a peer. So the time for a check is bounded by the size of the input, whatever the schema
-    is, and nothing is fetched. Not checked are `format`, `unevaluatedItems`, `unevaluatedProperties` and patterns that
-    Python might match slowly (see `linear_pattern`): the tool itself has to check them. If such a pattern is a name in
+    is, and nothing is fetched. Not checked are `format`, `unevaluatedItems`, `unevaluatedProperties`, `$dynamicRef`,
+    `$recursiveRef` and patterns that Python might match slowly (see `linear_pattern`): the tool itself has to check
+    them. If such a pattern is a name in
     `patternProperties`, neither that keyword nor `additionalProperties` is checked anywhere in the schema.
 
     Args:
@@ -46,8 +49,8 @@ class RawSchema:
         self.schema: JSONObject = dict(schema)
         self.faults: list[str] = []
         self._validator: Any = None
-        self._patterns: dict[str, re.Pattern[str] | None] = {}
-        self._name_patterns: frozenset[str] = frozenset()
+        self._form = SchemaForm()
+        self._targets: dict[int, Any] = {}
         try:
             check_size(self.schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
         except TooMuchError as error:
@@ -64,35 +67,26 @@ class RawSchema:
         # Imported here: a program without tools of this kind does without it.
         from jsonschema import Draft202012Validator
         from jsonschema.validators import validator_for
-        from referencing import Registry
-        from referencing.exceptions import Unresolvable
-        from referencing.jsonschema import DRAFT202012, specification_with
 
         kind: Any = validator_for(self.schema, default=Draft202012Validator)
         checked = _without_dialects(self.schema)
-        form = SchemaForm()
-        form.add(checked)
-        if not form.faults:
-            specification = specification_with(kind.ID_OF(kind.META_SCHEMA), default=DRAFT202012)
-            resource = specification.create_resource(checked)
-            registry: Any = Registry().with_resource(resource.id() or "", resource).crawl()
-            resolver = registry.resolver_with_root(resource)
-            # A schema that is referred to may stand anywhere, and refer to others.
-            for reference in (unresolved := list(form.references)):
-                try:
-                    form.add(resolver.lookup(reference).contents, (reference,))
-                except Unresolvable:
-                    self.faults.append(f"input_schema has a $ref to what is not in it: {head(reference, 200)}")
-                unresolved += list(form.references)[len(unresolved) :]
-            # `_resolver` instead of `registry`: jsonschema would add the dialects' own schemas, and check an input
-            # against them without counting.
-            self._validator = bounded(kind)(checked, _resolver=resolver)
-        self.faults += [f"input_schema is not a JSON schema: {fault:.200}" for fault in form.faults]
-        self._name_patterns = frozenset(form.name_patterns)
+        self._form.add(checked)
+        if not self._form.faults:
+            references = SchemaReferences(checked, self._form, kind.ID_OF(kind.META_SCHEMA))
+            self.faults += references.faults
+            self._targets = references.targets
+            self._validator = bounded_validator(kind, checked)
+        self.faults += [f"input_schema is not a JSON schema: {fault:.200}" for fault in self._form.faults]
+
+    @cached_property
+    def _patterns(self) -> dict[str, re.Pattern[str] | None]:
+        """The patterns of the schema; None for one that is not matched. Made at the first check, if there is one."""
+        patterns: dict[str, re.Pattern[str] | None] = {}
         left = _MAX_PATTERNS_CHARS
-        for pattern in {**form.name_patterns, **form.patterns}:
+        for pattern in {**self._form.name_patterns, **self._form.patterns}:
             left -= len(pattern)
-            self._patterns[pattern] = linear(pattern) if left >= 0 else None
+            patterns[pattern] = linear(pattern) if left >= 0 else None
+        return patterns
 
     def check(self, input: JSONObject) -> JSONObject:
         """A copy of the input, which fits the schema.
@@ -103,7 +97,8 @@ class RawSchema:
         faults = InputFaults()
         size = check_size(input, max_chars=sys.maxsize, max_depth=sys.maxsize)
         try:
-            with counting(Steps(_STEPS + _STEPS_PER_CHAR * size, self._patterns, self._name_patterns)):
+            left = _STEPS + _STEPS_PER_CHAR * size
+            with counting(Steps(left, self._patterns, self._form.name_patterns, self._targets)):
                 # Each fault may cost as much as its value is large, so only so many are looked for.
                 errors = self._validator.iter_errors(input)
                 for error in islice(errors, MAX_TOLD):

@@ -85,14 +85,12 @@ class SchemaForm:
 
     Attributes:
         faults: The places where it is none, and what belongs there.
-        references: The `$ref`s, in each way to write them.
         patterns: The values of `pattern`, and the names in `patternProperties`.
         name_patterns: Those names.
     """
 
     def __init__(self) -> None:
         self.faults: list[str] = []
-        self.references: dict[str, None] = {}
         self.patterns: dict[str, None] = {}
         self.name_patterns: dict[str, None] = {}
         self._seen: set[int] = set()
@@ -122,16 +120,17 @@ class SchemaForm:
                 self.patterns[value] = None
             elif keyword == "patternProperties":
                 self.name_patterns |= dict.fromkeys(value)
-            elif keyword in ("$ref", "$dynamicRef"):
-                self.references[value] = None
-        if isinstance(reference := schema.get("$recursiveRef"), str):
-            self.references[reference] = None
 
     def _blame(self, place: Place, what: str) -> None:
         if len(self.faults) >= MAX_FAULTS:
             return
         named = ".".join(map(str, place))
         self.faults.append(f"{named} must be {what}" if named else f"it must be {what}")
+
+
+def inner_schemas(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """Return the schemas that stand in a schema, not those in them."""
+    return (inner for _, inner in _inner(schema, ()))
 
 
 def _inner(schema: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, Any]]:
