@@ -33,6 +33,7 @@ TRANSPORT_STATE: Final = "eagerstream.transport"
 
 _BACKLOG: Final = 128
 _BOUNDED_BACKLOG: Final = 32
+_ACCEPTING_TURNS: Final = 3  # of the event loop, from an accepted socket to its connection
 _GRACE_S: Final = 1  # for the replies of connections that are cut
 _TICK_S: Final = 0.1  # what uvicorn's own clock goes by
 _IDLE_S: Final = 10.0
@@ -297,11 +298,13 @@ def _make_server(
                 listener.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_S):
-                    # Also those that were accepted in the very moment of closing.
-                    while self.server_state.connections or self.server_state.tasks:
+                    # Also those that were accepted in the very moment of closing, which the loop still has to make.
+                    turns = 0
+                    while turns < _ACCEPTING_TURNS or self.server_state.connections or self.server_state.tasks:
                         for connection in list(self.server_state.connections):
                             connection.transport.abort()
                         await asyncio.sleep(0)
+                        turns += 1
 
     async def notify() -> None:
         if not ready.done():
