@@ -50,6 +50,18 @@ async def until(holds: Callable[[], object]) -> None:
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
+def post_scope() -> dict[str, Any]:
+    """An ASGI request for a run, for tests that hold back its body."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": "/runs",
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"content-type", b"application/json")],
+    }
+
+
 @pytest.mark.anyio
 async def test_no_more_runs_than_places() -> None:
     """The next one is refused at once, and told when to come back; a place that is left is free again."""
@@ -223,15 +235,7 @@ async def test_clients_that_send_no_body_take_no_places() -> None:
     async def send(_: Any) -> None:
         raise AssertionError("it is not answered")
 
-    headers = [(b"content-type", b"application/json")]
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/runs",
-        "query_string": b"",
-        "root_path": "",
-        "headers": headers,
-    }
+    scope = post_scope()
     async with anyio.create_task_group() as tasks:
         for _ in range(60):
             tasks.start_soon(app, scope.copy(), receive, send)
@@ -275,15 +279,7 @@ async def test_a_body_that_is_too_large_is_not_read_on() -> None:
         sent.append(message)
 
     slots = RunSlots(1)
-    headers = [(b"content-type", b"application/json")]
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/runs",
-        "query_string": b"",
-        "root_path": "",
-        "headers": headers,
-    }
+    scope = post_scope()
     app = gateway_app(starting(LocalAPI([b""]).transport()), slots=slots, max_body_bytes=1_000)
     await app(scope, receive, send)
     assert sent[0]["status"] == 413

@@ -1,4 +1,4 @@
-"""Who speaks to a server on this machine: the name that it is asked for, and a token that a stranger does not know."""
+"""Check the requests to a server on this machine: the host that they name, and a token that strangers do not know."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Guardian:
         try:
             ours, its = socket.socketpair()
             with its:
-                process = subprocess.Popen(  # noqa: S603 - runs Python itself
+                process = subprocess.Popen(
                     # The program's number is for those who look for its guardian.
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, str(Path(__file__).parents[2]), str(os.getpid())],
                     stdin=its.fileno(),

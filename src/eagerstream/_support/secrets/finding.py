@@ -16,7 +16,7 @@ from .spans import SecretSpan, merged
 from .words import Words
 
 MAX_JSON_DEPTH: Final = 4
-"""How deep JSON may be written in strings of JSON. Deeper, it is a text like any other."""
+"""Levels of JSON inside strings of JSON that are read as JSON. Below them, a string is searched as plain text."""
 _APART: Final = "\n\0\n"  # no secret has it inside
 _MAX_CONTEXT_CHARS: Final = 64
 

@@ -20,7 +20,7 @@ _CREDENTIAL: Final = r"(?![A-Za-z]?[a-z]{0,14}+(?![A-Za-z0-9._~+/=-]))(?=[A-Za-z
 
 
 class Form(NamedTuple):
-    """How a kind of secret is written.
+    """The written form of one kind of secret.
 
     Attributes:
         words: In small letters; a text without any of them has no such secret.

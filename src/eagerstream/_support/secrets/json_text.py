@@ -44,7 +44,7 @@ class Scalar(NamedTuple):
 
 
 class JSONText(NamedTuple):
-    """What was read.
+    """The scalars of a JSON text.
 
     Attributes:
         scalars: In the order of the text, without those that cannot hold a secret: most numbers, and short words.
@@ -81,7 +81,7 @@ class _Container:
 
     @property
     def may_turn_secret(self) -> bool:
-        """What comes next may turn out to be a secret, by what comes behind it."""
+        """Return whether something that comes later may show that the next value is a secret."""
         return self.in_value or self.may_be_pair or is_value_key(self.key)
 
 

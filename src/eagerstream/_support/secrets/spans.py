@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 REDACTED: Final = "[redacted]"
-"""What stands in the place of a secret."""
+"""The text that replaces a secret."""
 
 
 class SecretSpan(NamedTuple):

@@ -6,11 +6,12 @@ from functools import cache
 from typing import Final
 
 
-def _names(*lines: str) -> frozenset[str]:
+def names(*lines: str) -> frozenset[str]:
+    """Return the words of some lines."""
     return frozenset(name for line in lines for name in line.split())
 
 
-_COMMON: Final = _names(
+_COMMON: Final = names(
     # queries
     "Select Subquery Union Except Intersect Values With CTE From Join Where Group Having Order Ordered Limit Offset",
     "Fetch LimitOptions Distinct Qualify Window WindowSpec Lateral Unnest Table TableAlias TableSample Tuple Cube",
@@ -33,22 +34,22 @@ _COMMON: Final = _names(
     "MatchAgainst",
 )
 
-_PIVOTS: Final = _names("Pivot PivotAlias PivotAny UnpivotColumns")
-_JSON_TABLE: Final = _names("JSONTable JSONSchema JSONColumnDef")
+_PIVOTS: Final = names("Pivot PivotAlias PivotAny UnpivotColumns")
+_JSON_TABLE: Final = names("JSONTable JSONSchema JSONColumnDef")
 _ADDED: Final = {
-    "duckdb": _PIVOTS | _names("ToMap Map Comprehension"),
+    "duckdb": _PIVOTS | names("ToMap Map Comprehension"),
     "snowflake": _PIVOTS,
-    "bigquery": _PIVOTS | _names("HavingMax"),
-    "tsql": _PIVOTS | _names("OpenJSON OpenJSONColumnDef WithTableHint"),
-    "fabric": _PIVOTS | _names("OpenJSON OpenJSONColumnDef WithTableHint"),
-    "mysql": _JSON_TABLE | _names("JSONArrayContains Introducer Partition"),
+    "bigquery": _PIVOTS | names("HavingMax"),
+    "tsql": _PIVOTS | names("OpenJSON OpenJSONColumnDef WithTableHint"),
+    "fabric": _PIVOTS | names("OpenJSON OpenJSONColumnDef WithTableHint"),
+    "mysql": _JSON_TABLE | names("JSONArrayContains Introducer Partition"),
     "spark": _PIVOTS,
     "databricks": _PIVOTS,
-    "oracle": _JSON_TABLE | _names("Connect Prior Pseudocolumn"),
-    "clickhouse": _names("Final"),
+    "oracle": _JSON_TABLE | names("Connect Prior Pseudocolumn"),
+    "clickhouse": names("Final"),
 }
 
-QUERY_PARTS: Final = _names(
+QUERY_PARTS: Final = names(
     "with_ expressions distinct operation_modifiers from_ joins laterals where group having qualify windows order",
     "limit offset connect pivots sample this expression alias by_name side kind on",
 )

@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from .constructs import names
 
-def _names(*lines: str) -> frozenset[str]:
-    return frozenset(name for line in lines for name in line.split())
-
-
-_COMMON: Final = _names(
+_COMMON: Final = names(
     # conditions and numbers
     "coalesce nullif greatest least if abs ceil ceiling floor round trunc sign sqrt cbrt exp ln log log2 log10 power",
     "pow mod pi degrees radians sin cos tan cot asin acos atan atan2 sinh cosh tanh div width_bucket bit_count",
@@ -34,7 +31,7 @@ _COMMON: Final = _names(
     "session_user current_schema current_database current_catalog version",
 )
 
-_POSTGRES: Final = _names(
+_POSTGRES: Final = names(
     "acosd asind atand atan2d cosd cotd sind tand acosh asinh atanh erf erfc factorial gcd lcm scale min_scale",
     "trim_scale random random_normal num_nonnulls num_nulls to_number to_ascii unistr quote_ident quote_literal",
     "quote_nullable parse_ident string_to_array string_to_table array_to_string regexp_match regexp_split_to_array",
@@ -73,7 +70,7 @@ _POSTGRES: Final = _names(
     "like_escape similar_to_escape pg_collation_for",
 )
 
-_DUCKDB: Final = _names(
+_DUCKDB: Final = names(
     "add subtract multiply divide fdiv fmod even factorial gamma lgamma gcd greatest_common_divisor lcm",
     "least_common_multiple isinf isnan isfinite signbit nextafter xor random round_even roundbankers asinh acosh",
     "atanh bin to_base from_base64 to_base64 base64 from_hex to_binary from_binary unbin format_bytes hash md5_number",
@@ -120,7 +117,7 @@ _DUCKDB: Final = _names(
     "pg_get_viewdef",
 )
 
-_DUCKDB_TABLES: Final = _names(
+_DUCKDB_TABLES: Final = names(
     "generate_series json_each json_tree range regexp_split_to_table repeat repeat_row summary unnest",
     "generate_subscripts duckdb_columns duckdb_constraints duckdb_functions duckdb_indexes duckdb_keywords",
     "duckdb_schemas duckdb_sequences duckdb_tables duckdb_types duckdb_views pragma_show pragma_storage_info",
@@ -128,7 +125,7 @@ _DUCKDB_TABLES: Final = _names(
 )
 """In DuckDB, a function behind FROM is another one than the function of that name in an expression."""
 
-_MYSQL: Final = _names(
+_MYSQL: Final = names(
     "acos adddate addtime bin bin_to_uuid char_length conv convert_tz crc32 curdate curtime date_format day datediff",
     "elt export_set field find_in_set format from_base64 from_days from_unixtime get_format group_concat ifnull",
     "inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr interval is_ipv4 is_ipv6 is_uuid isnull lcase locate",
@@ -143,7 +140,7 @@ _MYSQL: Final = _names(
     "st_within st_x st_y point",
 )
 
-_TSQL: Final = _names(
+_TSQL: Final = names(
     "len datalength charindex patindex stuff quotename str nchar unicode replicate string_escape string_split square",
     "isnull iif choose isnumeric isdate try_convert try_parse parse getdate getutcdate sysdatetime sysutcdatetime",
     "sysdatetimeoffset datename datepart datefromparts datetimefromparts datetime2fromparts timefromparts",
@@ -153,7 +150,7 @@ _TSQL: Final = _names(
     "user_name checksum binary_checksum hashbytes format concat atn2 log10 try_cast nullif greatest least trim",
 )
 
-_ORACLE: Final = _names(
+_ORACLE: Final = names(
     "nvl nvl2 add_months months_between next_day new_time sysdate systimestamp numtodsinterval numtoyminterval",
     "to_dsinterval to_yminterval to_number to_clob to_nchar tz_offset sys_extract_utc from_tz wm_concat instrb",
     "lengthb substrb nls_lower nls_upper rawtohex hextoraw remainder bitand nanvl ratio_to_report lnnvl vsize dump",
@@ -161,7 +158,7 @@ _ORACLE: Final = _names(
     "sessiontimezone",
 )
 
-_SNOWFLAKE: Final = _names(
+_SNOWFLAKE: Final = names(
     "iff ifnull nvl nvl2 zeroifnull nullifzero decode equal_null div0 div0null square haversine truncate uniform",
     "random randstr seq4 seq8 uuid_string try_to_date try_to_timestamp try_to_number try_to_decimal try_to_double",
     "try_to_boolean to_number to_decimal to_numeric to_double to_boolean to_varchar to_time to_timestamp_ntz",
@@ -183,7 +180,7 @@ _SNOWFLAKE: Final = _names(
     "current_role st_distance st_makepoint st_x st_y st_contains st_within st_intersects st_asgeojson",
 )
 
-_BIGQUERY: Final = _names(
+_BIGQUERY: Final = names(
     "ifnull safe_divide safe_multiply safe_add safe_subtract safe_negate ieee_divide is_inf is_nan rand byte_length",
     "code_points_to_string to_code_points from_base64 to_base64 from_base32 to_base32 from_hex normalize",
     "normalize_and_casefold regexp_contains regexp_extract regexp_extract_all safe_cast split lcase farm_fingerprint",
@@ -201,7 +198,7 @@ _BIGQUERY: Final = _names(
     "st_asgeojson st_dwithin",
 )
 
-_SPARK: Final = _names(
+_SPARK: Final = names(
     "ifnull nvl nvl2 isnull isnotnull nanvl isnan rand randn uuid bround conv factorial pmod shiftleft shiftright",
     "base64 unbase64 elt find_in_set format_number format_string levenshtein locate printf rlike regexp",
     "regexp_extract regexp_extract_all sentences split substring_index crc32 hash xxhash64 sha sha2 add_months",
@@ -218,7 +215,7 @@ _SPARK: Final = _names(
     "try_add try_subtract try_multiply try_to_number try_to_timestamp timestampadd timestampdiff grouping_id",
 )
 
-_TRINO: Final = _names(
+_TRINO: Final = names(
     "try is_nan is_finite is_infinite nan infinity rand random codepoint chr levenshtein_distance hamming_distance",
     "normalize split split_to_map regexp_extract regexp_extract_all regexp_split from_base to_base from_base64",
     "to_base64 from_hex to_utf8 from_utf8 sha512 xxhash64 crc32 from_unixtime to_unixtime from_iso8601_date",
@@ -234,7 +231,7 @@ _TRINO: Final = _names(
     "url_encode url_extract_host url_extract_path url_extract_query",
 )
 
-_CLICKHOUSE: Final = _names(
+_CLICKHOUSE: Final = names(
     "today yesterday todate todatetime todatetime64 todate32 tostring toint8 toint16 toint32 toint64 touint8 touint16",
     "touint32 touint64 tofloat32 tofloat64 todecimal32 todecimal64 todecimal128 toyear toquarter tomonth toweek",
     "todayofmonth todayofweek todayofyear tohour tominute tosecond tostartofyear tostartofquarter tostartofmonth",
@@ -254,14 +251,14 @@ _CLICKHOUSE: Final = _names(
     "generateuuidv4 rand rand32 rand64 roundtoexp2 floor tolowcardinality totypename",
 )
 
-_SQLITE: Final = _names(
+_SQLITE: Final = names(
     "ifnull iif glob likelihood likely unlikely printf quote random typeof unicode total group_concat changes",
     "julianday strftime datetime unixepoch timediff json jsonb json_insert json_patch json_remove json_replace",
     "json_set json_type json_valid json_quote json_group_array json_group_object json_each json_tree",
     "json_error_position sign bm25 highlight snippet",
 )
 
-_REDSHIFT: Final = _names(
+_REDSHIFT: Final = names(
     "nvl nvl2 decode getdate sysdate dateadd datediff months_between add_months next_day len charindex strtol ilike",
     "json_extract_path_text json_extract_array_element_text json_parse json_serialize is_valid_json approximate",
     "ratio_to_report approx_count_distinct convert_timezone func_sha1 sha2 regexp_substr bttext_pattern_cmp isnull",

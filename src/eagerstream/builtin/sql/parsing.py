@@ -61,8 +61,9 @@ def parsed(sql: str, tokens: list[Token], dialect: str) -> exp.Expr:
     _check_size(tokens, dialect)
     sqlglot = load_sqlglot()
     parser = _parser_class(dialect)(error_level=sqlglot.ErrorLevel.IMMEDIATE, dialect=dialect)
-    (query,) = (statement for statement in parser.parse(tokens, sql) if statement is not None)
-    return query  # type: ignore[no-any-return]
+    statements: list[exp.Expr] = [statement for statement in parser.parse(tokens, sql) if statement is not None]
+    (query,) = statements
+    return query
 
 
 def written(query: exp.Expr, dialect: str) -> str:
@@ -138,7 +139,7 @@ def _parser_class(dialect: str) -> type[Any]:
     sqlglot = load_sqlglot()
     base: Any = sqlglot.Dialect.get_or_raise(dialect).parser_class
 
-    class PlainParser(base):  # type: ignore[misc]
+    class PlainParser(base):  # type: ignore[misc]  # the base is known at run time only
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar = {
             name: parse for name, parse in base.FUNCTION_PARSERS.items() if name in _SPECIAL_SYNTAX

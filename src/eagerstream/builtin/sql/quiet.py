@@ -7,33 +7,28 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Final
 
-
-class _Quiet(logging.Filter):
-    """Drops what the threads log that are inside `without_logs`, and nothing else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.threads: set[int] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002
-        return threading.get_ident() not in self.threads
+_quiet_threads: Final[set[int]] = set()
 
 
 @contextmanager
 def without_logs() -> Iterator[None]:
     """While the block runs, sqlglot logs nothing in this thread."""
-    quiet = _installed()
+    _install_filter()
     thread = threading.get_ident()
-    quiet.threads.add(thread)
+    _quiet_threads.add(thread)
     try:
         yield
     finally:
-        quiet.threads.discard(thread)
+        _quiet_threads.discard(thread)
 
 
 @cache
-def _installed() -> _Quiet:
-    quiet = _Quiet()
-    logging.getLogger("sqlglot").addFilter(quiet)
-    return quiet
+def _install_filter() -> None:
+    logging.getLogger("sqlglot").addFilter(_may_be_logged)
+
+
+def _may_be_logged(_record: logging.LogRecord) -> bool:
+    """Return False in a thread that is inside `without_logs`; the log of other threads is theirs."""
+    return threading.get_ident() not in _quiet_threads

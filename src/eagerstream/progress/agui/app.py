@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
@@ -68,7 +69,7 @@ def agui_app(
         MissingExtraError: The extra `agui` is not installed.
     """
     try:
-        import ag_ui.core  # noqa: F401  # needed at the first request
+        import_module("ag_ui.core")  # needed at the first request
         from starlette.applications import Starlette
         from starlette.responses import JSONResponse
         from starlette.routing import Route
