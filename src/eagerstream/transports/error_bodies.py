@@ -66,11 +66,11 @@ def bounded_error_bodies(http_client: Any) -> Iterator[None]:
 async def _bound(response: Any) -> None:
     if not _is_bounded.get() or response.status_code < 400 or response.is_stream_consumed:
         return
-    library = sys.modules[type(response).__module__.partition(".")[0]]  # httpx or httpx2
+    library: Any = sys.modules[type(response).__module__.partition(".")[0]]  # httpx or httpx2
     inner = response.stream
     content_encoding = response.headers.pop("content-encoding", "")
 
-    class Bounded(library.AsyncByteStream):  # type: ignore[misc, name-defined]
+    class Bounded(library.AsyncByteStream):  # type: ignore[misc]  # the base is known at run time only
         """The beginning of the body, unpacked; nothing is read before somebody asks for it."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
