@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import anyio
 import typer
@@ -208,18 +209,24 @@ async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, 
     from .progress.web import serve
 
     hub = Hub(max_runs=max(100, len(saved)))
+    timed: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    for records in saved:
+        first = records[0]
+        assert first["type"] == "run_start"  # or it would not have been loaded
+        run, copies = first["run"], 1
+        while run in {log.id for log in hub.logs}:  # the same run twice, or a copy of it that somebody has changed
+            copies += 1
+            run = f"{first['run']}-{copies}"
+        log = RunLog(run, name=first["name"])
+        hub.add(log)
+        if speed is None:
+            await replay(records, log, speed=math.inf)  # whoever reads the URL finds the whole run there
+        else:
+            timed.append(partial(replay, records, log, speed=speed))
     async with serve(hub, host=host, port=port) as server, anyio.create_task_group() as tasks:
         typer.echo(f"open {server.url}")
-        for records in saved:
-            first = records[0]
-            assert first["type"] == "run_start"  # or it would not have been loaded
-            run, copies = first["run"], 1
-            while run in {log.id for log in hub.logs}:  # the same run twice, or a copy of it that somebody has changed
-                copies += 1
-                run = f"{first['run']}-{copies}"
-            log = RunLog(run, name=first["name"])
-            hub.add(log)
-            tasks.start_soon(partial(replay, records, log, speed=math.inf if speed is None else speed))
+        for start_replay in timed:
+            tasks.start_soon(start_replay)
         while demo:
             await play_watched(hub)
             await anyio.sleep(_PAUSE_S)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,17 @@ def test_what_cannot_be_watched(saved: Path, tmp_path: Path) -> None:
         assert isinstance(result.exception, UsageError), arguments
 
 
+@contextmanager
+def watching(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command, which does not outlive a test that fails."""
+    command = [*COMMAND, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def read_url(process: subprocess.Popen[str]) -> tuple[str, dict[str, str]]:
     """Where the page is, and what a program sends to see it."""
     assert process.stdout is not None
@@ -74,9 +86,7 @@ def first_message(base: str, headers: dict[str, str], query: str, event: str) ->
 @pytest.mark.slow
 def test_saved_runs_are_shown_until_interrupted(saved: Path) -> None:
     """The URL is printed, the run is there, and Ctrl-C ends it cleanly."""
-    with subprocess.Popen(
-        [*COMMAND, str(saved)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
-    ) as process:
+    with watching(str(saved)) as process:
         base, headers = read_url(process)
         (run,) = first_message(base, headers, "", "runs")
         assert (run["name"], run["status"]) == ("Saved", "completed")
@@ -92,7 +102,7 @@ def test_saved_runs_are_shown_until_interrupted(saved: Path) -> None:
 @pytest.mark.slow
 def test_the_demo_begins_by_itself() -> None:
     """Nothing has to be there to try the page."""
-    with subprocess.Popen([*COMMAND, "--demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with watching("--demo") as process:
         base, headers = read_url(process)
         run = None
         while run is None:
