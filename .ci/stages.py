@@ -28,7 +28,7 @@ STAGE_LIMIT_S = 1500
 STATUS_EVERY_S = 30
 SHOWN_LINES = 150  # of a stage that failed
 
-CORE_TESTS = "tests/wire tests/run tests/tools tests/transports tests/test_stream.py tests/test_growing.py"
+CORE_TESTS = "tests/wire tests/loop tests/tools tests/transports tests/streaming"
 DEBIAN = {"chromium": "chromium", "chromedriver": "chromium-driver", "tmux": "tmux", "node": "nodejs", "npm": "npm"}
 
 

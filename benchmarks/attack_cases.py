@@ -24,7 +24,7 @@ import httpx
 
 import eagerstream
 from eagerstream.errors import EagerStreamError
-from eagerstream.recording import Chunk, Recording
+from eagerstream.recordings import Chunk, Recording
 
 REQUEST: Final[dict[str, Any]] = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Go."}]}
 _SSE: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
@@ -317,8 +317,7 @@ async def _silent_sockets(_prepared: None) -> str:
 
 
 async def _long_log() -> Any:
-    from eagerstream.progress import Hub
-    from eagerstream.progress.log import RunLog
+    from eagerstream.progress import Hub, RunLog
     from eagerstream.progress.web import serve
 
     hub, log, seq = Hub(), RunLog("r1"), iter(range(1, 10_000))

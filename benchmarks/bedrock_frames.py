@@ -19,8 +19,8 @@ from anthropic.lib.bedrock import _stream_decoder
 from rich.console import Console
 from rich.table import Table
 
-from eagerstream.recording import Recording
-from eagerstream.replay.framing import AWS_EVENT_STREAM, in_aws_frames
+from eagerstream.recordings import Recording
+from eagerstream.testing._framing import AWS_EVENT_STREAM, in_aws_frames
 from eagerstream.wire import AWSEventStreamDecoder, WireEvent
 
 from .streams import body_chunks, make_input

@@ -27,7 +27,7 @@ from rich.progress import track
 from rich.table import Table
 
 import eagerstream
-from eagerstream.replay import encode_event
+from eagerstream.testing import encode_event
 from eagerstream.wire import InputDelta
 
 from . import flavors

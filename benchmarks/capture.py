@@ -30,8 +30,8 @@ from rich.console import Console
 from rich.table import Table
 
 from eagerstream.capture import RecordingProxy
-from eagerstream.recording import Chunk, Recording
-from eagerstream.replay import Scenario, reply, tool_use
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.testing import Scenario, reply, tool_use
 
 from .served import served
 from .streams import make_input

@@ -26,8 +26,8 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import InputDelta, ItemStream, Recording
-from eagerstream.recording import Chunk
-from eagerstream.replay import ReplayServer, Scenario, encode_event, reply, text
+from eagerstream.recordings import Chunk
+from eagerstream.testing import ReplayServer, Scenario, encode_event, reply, text
 
 FAST_CLOSED_S = (0.10, 0.20)
 WRITTEN_S = 1.88

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import eagerstream
-from eagerstream.growing import GrowingInput
+from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Executor, InProcessExecutor, ToolCall
 from eagerstream.wire import InputAccumulator
 from eagerstream.workers import ProcessExecutor, ProcessPool

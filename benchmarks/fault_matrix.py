@@ -53,7 +53,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, validate_history
-from eagerstream.replay import FaultKind, ReplayServer
+from eagerstream.testing import FaultKind, ReplayServer
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, at_bytes, at_events, first_message
 
 PATIENCE_S: Final = 10.0

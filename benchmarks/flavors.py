@@ -133,7 +133,7 @@ def _has_compiler() -> bool:
 
 def _verify(flavor: Flavor) -> None:
     """Exit unless this process runs `flavor`."""
-    from eagerstream.wire import partial_json
+    from eagerstream.wire import _partial_json as partial_json
 
     file = Path(partial_json.__file__)
     runs = Flavor.PURE if file.suffix == ".py" else Flavor.COMPILED

@@ -37,12 +37,12 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus
-from eagerstream.growing import GrowingInput
 from eagerstream.integrations.ray import RayExecutor, RayPool
-from eagerstream.replay import Scenario, Timing, reply, text, tool_use
+from eagerstream.streaming import GrowingInput
+from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from eagerstream.wire import InputAccumulator
-from eagerstream.workers.messages import Begin, Ended, Started
+from eagerstream.workers._messages import Begin, Ended, Started
 
 from .growth_model import Cluster, Costs, Kind, Paper, Seen, Work, simulate
 from .queueing import percentile

@@ -28,9 +28,9 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus
-from eagerstream.recording import Chunk, Recording
-from eagerstream.replay import Scenario, Timing, reply, text, tool_use
-from eagerstream.replay.body import body_events
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.testing import Scenario, Timing, reply, text, tool_use
+from eagerstream.testing._body import body_events
 
 from .served import served
 from .streams import make_input

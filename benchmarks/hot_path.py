@@ -13,7 +13,7 @@ from json.decoder import JSONDecoder, JSONObject, py_scanstring  # type: ignore[
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # nor this
 from typing import Any, Final
 
-from eagerstream.event_buffer import EventBuffer
+from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.wire import PartialJSON, SSEDecoder, TextDelta
 
 from .streams import body_chunks, make_input

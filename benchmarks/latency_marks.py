@@ -29,11 +29,10 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, Recording, RunStatus
-from eagerstream.marks import ReplyMarks
-from eagerstream.recording import Chunk
-from eagerstream.replay import Scenario, Timing, reply, retime, text, tool_use
-from eagerstream.run.latency import RunLatency
-from eagerstream.run.marks import RunMarks
+from eagerstream.loop import RunLatency, RunMarks
+from eagerstream.recordings import Chunk
+from eagerstream.streaming import ReplyMarks
+from eagerstream.testing import Scenario, Timing, reply, retime, text, tool_use
 
 from .served import served
 from .streams import make_input

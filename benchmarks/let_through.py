@@ -26,7 +26,7 @@ from rich.progress import track
 from rich.table import Table
 
 import eagerstream
-from eagerstream.recording import Chunk, Recording
+from eagerstream.recordings import Chunk, Recording
 
 from .attack_cases import REQUEST, call, events_of, peer
 from .attacks import BEFORE
@@ -39,7 +39,7 @@ _TIMEOUT_S: Final = 100
 
 def statements() -> tuple[int, int]:
     """Statements that do more than read, past the guard of SQL."""
-    from eagerstream.builtin.sql.guard import checked_read
+    from eagerstream.builtin._sql.guard import checked_read
 
     through = tried = 0
     for file in sorted(_STATEMENTS.glob("*.sql")):

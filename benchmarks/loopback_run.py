@@ -25,7 +25,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, RunStatus
-from eagerstream.replay import Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 
 from .served import served
 from .streams import make_input

@@ -21,7 +21,7 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import Recording
-from eagerstream.replay import Timing, reply, retime, tool_use
+from eagerstream.testing import Timing, reply, retime, tool_use
 
 from .streams import make_input
 from .targets import Row

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from eagerstream.replay import Timing, reply, retime, tool_use
+from eagerstream.testing import Timing, reply, retime, tool_use
 
 KINDS = ("lines", "one string", "numbers")
 

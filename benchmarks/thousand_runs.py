@@ -34,8 +34,8 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, Restarted, RunStatus, TextDelta
-from eagerstream.recording import Recording
-from eagerstream.replay import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.recordings import Recording
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 
 from .targets import Row
 

@@ -36,7 +36,7 @@ from rich.table import Table
 import eagerstream
 from eagerstream import HTTPTransport, RunStatus
 from eagerstream.integrations.otel import instrument, tracing
-from eagerstream.replay import Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 
 from .served import served
 from .streams import make_input

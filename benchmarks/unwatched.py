@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from eagerstream.replay.body import body_events, is_fragment
+from eagerstream.testing._body import body_events, is_fragment
 from eagerstream.wire import InputStop, Outcome
 
 from . import flavors

@@ -29,10 +29,9 @@ from rich.table import Table
 
 import eagerstream
 from eagerstream import HTTPTransport, InputDelta, SSEDecoder
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import RunLog
+from eagerstream.progress import Hub, RunLog
 from eagerstream.progress.web import serve
-from eagerstream.replay import Scenario, Timing, reply, retime, tool_use
+from eagerstream.testing import Scenario, Timing, reply, retime, tool_use
 
 from .served import served
 from .streams import make_input

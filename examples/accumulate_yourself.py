@@ -9,8 +9,7 @@ import sys
 
 from anthropic import Anthropic
 
-from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop
-from eagerstream.redaction import printable
+from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop, printable
 
 MAKE_FILE = {
     "name": "make_file",

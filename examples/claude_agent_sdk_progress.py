@@ -10,9 +10,8 @@ import anyio
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 import eagerstream
-from eagerstream import InputDelta, InputStop, ItemStream
+from eagerstream import InputDelta, InputStop, ItemStream, printable
 from eagerstream.integrations.claude_agent_sdk import AgentInputs, EarlyTools
-from eagerstream.redaction import printable
 
 
 @eagerstream.tool

@@ -17,11 +17,10 @@ import anyio
 from anthropic import AsyncAnthropic
 
 import eagerstream
-from eagerstream import TextDelta, ToolProgress, ToolStop
+from eagerstream import TextDelta, ToolProgress, ToolStop, printable
 from eagerstream.builtin import Bash, EagerTextEditor, Memory
-from eagerstream.demo import coding
-from eagerstream.redaction import printable
-from eagerstream.replay import ReplayServer, Timing
+from eagerstream.testing import ReplayServer, Timing
+from eagerstream.testing.demos import coding
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import anthropic
 import anyio
 
 import eagerstream
-from eagerstream.redaction import printable
+from eagerstream import printable
 
 QUESTION = {"role": "user", "content": "How is the weather in Oslo, Vienna and Lima?"}
 

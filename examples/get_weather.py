@@ -9,8 +9,7 @@ import sys
 from anthropic import AsyncAnthropic
 
 import eagerstream
-from eagerstream import InputDelta, InputStop, Outcome, TextDelta
-from eagerstream.redaction import printable
+from eagerstream import InputDelta, InputStop, Outcome, TextDelta, printable
 
 GET_WEATHER = {
     "name": "get_weather",

@@ -12,9 +12,8 @@ from langchain_core.tools import tool as langchain_tool
 from langgraph.graph import START, MessagesState, StateGraph
 
 import eagerstream
-from eagerstream import ItemStream
+from eagerstream import ItemStream, printable
 from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
-from eagerstream.redaction import printable
 
 
 @eagerstream.tool

@@ -11,8 +11,7 @@ import anyio
 from anthropic import AsyncAnthropic
 
 import eagerstream
-from eagerstream import InputInterrupted, ItemStream, ToolStart, ToolStop
-from eagerstream.redaction import printable
+from eagerstream import InputInterrupted, ItemStream, ToolStart, ToolStop, printable
 
 
 @eagerstream.tool

@@ -11,9 +11,8 @@ from mcp import Client, StdioServerParameters
 from mcp.server.mcpserver import Context, MCPServer
 
 import eagerstream
-from eagerstream import ToolProgress, ToolStart, ToolStop
+from eagerstream import ToolProgress, ToolStart, ToolStop, printable
 from eagerstream.integrations.mcp import mcp_tools
-from eagerstream.redaction import printable
 
 server = MCPServer("weather", log_level="WARNING")
 

@@ -9,9 +9,8 @@ from typing import Any
 import anyio
 from openai import AsyncOpenAI
 
-from eagerstream import EarlyCalls, ItemStream, ToolCall, tool
+from eagerstream import EarlyCalls, ItemStream, ToolCall, printable, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
-from eagerstream.redaction import printable
 
 
 @tool

@@ -10,9 +10,8 @@ import anyio
 from pydantic_ai import Agent, RunContext
 
 import eagerstream
-from eagerstream import ItemStream, ToolCall
+from eagerstream import ItemStream, ToolCall, printable
 from eagerstream.integrations.pydantic_ai import EarlyStart
-from eagerstream.redaction import printable
 
 
 @eagerstream.tool

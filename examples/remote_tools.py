@@ -13,9 +13,8 @@ from collections.abc import AsyncGenerator
 import anthropic
 
 import eagerstream
-from eagerstream import ItemStream, TextDelta, ToolProgress
+from eagerstream import ItemStream, TextDelta, ToolProgress, printable
 from eagerstream.integrations.ray import RayExecutor, RayPool
-from eagerstream.redaction import printable
 
 
 @eagerstream.tool(idempotent=True)

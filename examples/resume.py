@@ -11,8 +11,7 @@ from pathlib import Path
 from anthropic import AsyncAnthropic
 
 import eagerstream
-from eagerstream import Restarted, RunResult, RunStatus, TextDelta, TurnStop
-from eagerstream.redaction import printable
+from eagerstream import Restarted, RunResult, RunStatus, TextDelta, TurnStop, printable
 
 SAVED = Path("run.json")
 QUESTION = [{"role": "user", "content": "Note down three rivers, one call after the other, then say that you did."}]

@@ -10,8 +10,7 @@ from pathlib import Path
 from anthropic import AsyncAnthropic
 
 import eagerstream
-from eagerstream import Outcome, TextDelta
-from eagerstream.redaction import printable
+from eagerstream import Outcome, TextDelta, printable
 
 
 @eagerstream.tool

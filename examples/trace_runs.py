@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import eagerstream
 from eagerstream.integrations.otel import instrument
-from eagerstream.replay import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 
 tracer = trace.get_tracer("weather")
 

@@ -14,10 +14,9 @@ import anyio
 from anthropic import AsyncAnthropic
 
 import eagerstream
-from eagerstream import ToolStop
+from eagerstream import ToolStop, printable
 from eagerstream.builtin import ChromiumPage, Computer
-from eagerstream.redaction import printable
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 
 PAGE = Path(__file__).with_suffix(".html").as_uri()
 QUESTION = "Order a cup of tea for Ada on the page that you see, and tell me what it says."

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from eagerstream.recording import Recording
-from eagerstream.replay import http_error
+from eagerstream.recordings import Recording
+from eagerstream.testing import http_error
 
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -53,12 +53,12 @@ def await_true(holds: Callable[[], object], *, at_most_s: float = _SLOWLY_S) -> 
         time.sleep(0.01)
 
 
-def guardian_of(pid: int) -> int:
-    """The guardian of a program, by its arguments, once it ignores what it has to ignore."""
+def watchdog_of(pid: int) -> int:
+    """The watchdog of a program, by its arguments, once it ignores what it has to ignore."""
     found: list[int] = []
 
     def is_found() -> bool:
-        found[:] = [other for other in _commands_with(b"guardian import main", str(pid).encode()) if _is_ready(other)]
+        found[:] = [other for other in _commands_with(b"watchdog import main", str(pid).encode()) if _is_ready(other)]
         return bool(found)
 
     await_true(is_found)

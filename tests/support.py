@@ -19,8 +19,8 @@ import sniffio
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_validator
 
-from eagerstream.recording import Recording
-from eagerstream.replay import encode_event
+from eagerstream.recordings import Recording
+from eagerstream.testing import encode_event
 from eagerstream.wire import (
     JSON,
     BlockStart,

@@ -15,7 +15,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from eagerstream.replay import Fault, FaultKind, Faults, Platform, ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import (
+    Fault,
+    FaultKind,
+    Faults,
+    Platform,
+    ReplayServer,
+    Scenario,
+    Timing,
+    reply,
+    text,
+    tool_use,
+)
 from eagerstream.wire import SSEDecoder
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

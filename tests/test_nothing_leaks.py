@@ -27,13 +27,12 @@ from eagerstream import (
     UsageError,
     tool,
 )
-from eagerstream.growing import GrowingInput
-from eagerstream.progress.recorder import RunRecorder
-from eagerstream.progress.view import RunView
-from eagerstream.recording import Chunk
-from eagerstream.replay import encode_event, error_event, reply, text, thinking, tool_use
-from eagerstream.replay.received import RequestLog
-from eagerstream.run import Conversation, RunEvent, TurnStop
+from eagerstream.loop import Conversation, RunEvent, TurnStop
+from eagerstream.progress import RunRecorder, RunView
+from eagerstream.recordings import Chunk
+from eagerstream.streaming import GrowingInput
+from eagerstream.testing import encode_event, error_event, reply, text, thinking, tool_use
+from eagerstream.testing._received import RequestLog
 from eagerstream.tools import Tool, ToolCall
 from eagerstream.wire import MessageAssembler, PartialJSON, SSEDecoder, WireEvent, decode_event
 from tests.support import (

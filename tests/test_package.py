@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,39 +55,39 @@ def test_type_checkers_see_the_public_names() -> None:
 
 
 _ROOMS = (
-    *(
-        "cli",
-        "commands",
-        "integrations",
-        "compat",
-        "capture",
-        "latency",
-        "demo",
-        "progress",
-        "replay",
-        "builtin",
-        "run",
-    ),
-    "workers",
-    "tools",
-    *("stream", "transports", "recording", "wire", "_support"),
+    *("cli", "integrations", "compat", "builtin", "progress", "latency", "capture", "workers", "testing"),
+    *("_serving", "loop", "tools", "streaming", "transports", "recordings", "wire", "limits", "errors", "_support"),
 )
+"""From the top: a room imports those after it only."""
+
+_CORE = _ROOMS.index("loop")
+
+
+def _imports(file: Path, root: Path) -> Iterator[list[str]]:
+    """The modules of the package that a file imports anywhere, also for type checkers, as their parts."""
+    folders = file.relative_to(root).parts[:-1]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            above = folders[: len(folders) - node.level + 1] if node.level else ()
+            named = [*above, *(node.module.split(".") if node.module else [])]
+            named = named if node.level else named[1:] if named[0] == "eagerstream" else []
+            yield from [named] if named else [[alias.name] for alias in node.names if node.level]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1:] for alias in node.names if alias.name.startswith("eagerstream."))
 
 
 def test_rooms_import_downwards() -> None:
-    """Nothing imports a room above it; what all share (errors, limits, redaction, ...) is beneath them."""
+    """No module imports a room above its own, and above the core none reaches into a room of the core."""
     root = _SOURCE.parent
+    assert {entry.stem for entry in root.iterdir()} - {"__init__", "__pycache__", "py"} == set(_ROOMS)
     for file in root.rglob("*.py"):
-        *folders, module = file.relative_to(root).with_suffix("").parts
-        own = (*folders, module)[0]
-        if own not in _ROOMS:
+        own = file.relative_to(root).with_suffix("").parts[0]
+        if own == "__init__":
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                place = [*folders[: len(folders) - node.level + 1], *(node.module or "").split(".")]
-                names = [place[0]] if place[0] else [alias.name for alias in node.names]
-                for room in set(names) & set(_ROOMS):
-                    assert _ROOMS.index(own) <= _ROOMS.index(room), f"{file}: imports {room}"
+        for room, *inner in _imports(file, root):
+            assert _ROOMS.index(own) <= _ROOMS.index(room), f"{file}: imports {room}"
+            reaches_in = _ROOMS.index(own) < _CORE <= _ROOMS.index(room) < _ROOMS.index("limits")
+            assert not (reaches_in and inner), f"{file}: imports {'.'.join([room, *inner])}"
 
 
 @pytest.mark.parametrize("name", eagerstream.__all__)
@@ -117,7 +119,7 @@ def test_public_methods(name: str) -> None:
 def test_a_name_that_is_not_there() -> None:
     """As with any module."""
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
-        _ = eagerstream.nope
+        _ = eagerstream.__getattr__("nope")
     with pytest.raises(ImportError):
         exec("from eagerstream import nope")
 
@@ -148,43 +150,31 @@ def test_what_only_errors_need_is_loaded_by_errors() -> None:
     """A program that streams, over HTTP or from a recording, compiles no patterns of secrets before it has to."""
     script = "import sys, eagerstream\neagerstream.stream\neagerstream.Recording\n"
     script += "eagerstream.HTTPTransport(base_url='http://gateway')\n"
-    heavy = {"eagerstream.redaction", "eagerstream.redacted_body", "pydantic", "docstring_parser", "jsonschema"}
+    heavy = {
+        "eagerstream._support.redaction",
+        "eagerstream.recordings._redacted_body",
+        "pydantic",
+        "docstring_parser",
+        "jsonschema",
+    }
     assert _python(script + f"print({heavy!r} & set(sys.modules))") == "set()\n"
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        "import eagerstream.stream",
-        "import eagerstream.run",
-        "import eagerstream.run.loop",
-        "from eagerstream import stream",
-        "from eagerstream import run",
-        "from eagerstream.stream import MessageStream",
-        "from eagerstream.run.loop import Run",
-        "from eagerstream.run import turn",
-        "import eagerstream.tools",
-        "import eagerstream.growing, eagerstream.run.turn, eagerstream.transports",
-        "import importlib; importlib.import_module('eagerstream.stream')",
-        "from eagerstream import *",
-        "import eagerstream; eagerstream.run; import eagerstream.stream; eagerstream.stream",
-    ],
-)
-@pytest.mark.slow
-def test_functions_with_the_names_of_modules(first: str) -> None:
-    """`stream`, `run` and `tool` are functions, whatever was imported before them."""
-    script = (
-        f"{first}\n"
-        "import eagerstream, types\n"
-        "import eagerstream.stream, eagerstream.run.loop\n"
-        "for name in ('stream', 'run', 'tool'):\n"
-        "    assert isinstance(getattr(eagerstream, name), types.FunctionType), name\n"
-        "from eagerstream import run, stream\n"
-        "assert isinstance(run, types.FunctionType) and isinstance(stream, types.FunctionType)\n"
-        "from eagerstream.stream import read_reply\n"
-        "from eagerstream.run.turn import settle\n"
-    )
-    _python(script)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_no_function_has_the_name_of_a_module() -> None:
+    """Importing a module binds it in its package, where it would hide a function of the same name."""
+    root = _SOURCE.parent
+    for folder in (root, *(entry.parent for entry in root.rglob("*/__init__.py"))):
+        package = importlib.import_module(".".join(("eagerstream", *folder.relative_to(root).parts)))
+        modules = {
+            entry.stem for entry in folder.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").exists()
+        }
+        assert not modules & set(getattr(package, "__all__", ())), package
+
+
+def test_the_root_has_few_names() -> None:
+    """All others are imported from the room that they belong to."""
+    assert len(eagerstream.__all__) <= 70
 
 
 def test_the_version_is_typed() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from eagerstream.progress import load_records
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

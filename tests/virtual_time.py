@@ -10,10 +10,10 @@ import trio
 import trio.testing
 
 from eagerstream import Limits, Recording
-from eagerstream.recording import Chunk
-from eagerstream.replay import Scenario, encode_event
+from eagerstream.recordings import Chunk
+from eagerstream.testing import Scenario, encode_event
 from eagerstream.transports import Reply, RequestBody, Transport
-from eagerstream.transports.playback import PlaybackTransport
+from eagerstream.transports._playback import PlaybackTransport
 from eagerstream.wire import WireEvent
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 from rich.console import Console
 
-from eagerstream.replay import Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 
 MODULES: Final = ("langgraph", "pydantic_ai", "openai", "mcp", "claude_agent_sdk")
 _PATIENCE_S: Final = 300.0

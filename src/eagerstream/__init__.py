@@ -5,12 +5,14 @@ Names are loaded when they are first used: `import eagerstream` alone loads none
 
 from __future__ import annotations
 
-import importlib
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ._support.lazy import lazy_exports
+
+__all__: list[str]
 
 if TYPE_CHECKING:
+    from ._support.redaction import printable as printable
     from .errors import (
         APIError as APIError,
         EagerStreamError as EagerStreamError,
@@ -24,41 +26,27 @@ if TYPE_CHECKING:
         UsageError as UsageError,
         WorkerLost as WorkerLost,
     )
-    from .growing import GrowingInput as GrowingInput
     from .limits import Limits as Limits
-    from .recording import Recording as Recording
-    from .run import (
+    from .loop import (
         Conversation as Conversation,
         EarlyCalls as EarlyCalls,
-        OnTruncated as OnTruncated,
         Restarted as Restarted,
         Run as Run,
-        RunEvent as RunEvent,
-        RunLatency as RunLatency,
         RunResult as RunResult,
         RunStatus as RunStatus,
         ToolProgress as ToolProgress,
         ToolStart as ToolStart,
         ToolStop as ToolStop,
-        Turn as Turn,
         TurnStart as TurnStart,
         TurnStop as TurnStop,
         run as run,
     )
-    from .stream import (
-        MessageStream as MessageStream,
-        StreamEvent as StreamEvent,
-        stream as stream,
-    )
-    from .tool_kind import ToolClass as ToolClass, classify as classify
+    from .recordings import Recording as Recording
+    from .streaming import GrowingInput as GrowingInput, MessageStream as MessageStream, stream as stream
     from .tools import (
-        CallState as CallState,
         CircuitBreaker as CircuitBreaker,
-        CircuitStatus as CircuitStatus,
         Executor as Executor,
         Group as Group,
-        HistoryFault as HistoryFault,
-        InProcessExecutor as InProcessExecutor,
         ItemStream as ItemStream,
         Later as Later,
         Reject as Reject,
@@ -66,12 +54,8 @@ if TYPE_CHECKING:
         Tool as Tool,
         ToolCall as ToolCall,
         ToolErrorCode as ToolErrorCode,
-        ToolOptions as ToolOptions,
         ToolResponse as ToolResponse,
         ToolStatus as ToolStatus,
-        document_bytes as document_bytes,
-        document_text as document_text,
-        image_bytes as image_bytes,
         tool as tool,
         validate_history as validate_history,
     )
@@ -101,136 +85,82 @@ if TYPE_CHECKING:
         UnknownEvent as UnknownEvent,
         copy_json as copy_json,
     )
-    from .workers import (
-        ProcessExecutor as ProcessExecutor,
-        ProcessPool as ProcessPool,
-        RemoteExecutor as RemoteExecutor,
+else:  # or type checkers would take any name for one that is there
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".errors": (
+                "APIError",
+                "EagerStreamError",
+                "HistoryError",
+                "InputInterrupted",
+                "LimitError",
+                "MissingExtraError",
+                "ProtocolError",
+                "StreamInterrupted",
+                "ToolError",
+                "UsageError",
+                "WorkerLost",
+            ),
+            ".limits": ("Limits",),
+            "._support.redaction": ("printable",),
+            ".loop": (
+                "Conversation",
+                "EarlyCalls",
+                "Restarted",
+                "Run",
+                "RunResult",
+                "RunStatus",
+                "ToolProgress",
+                "ToolStart",
+                "ToolStop",
+                "TurnStart",
+                "TurnStop",
+                "run",
+            ),
+            ".recordings": ("Recording",),
+            ".streaming": ("GrowingInput", "MessageStream", "stream"),
+            ".tools": (
+                "CircuitBreaker",
+                "Executor",
+                "Group",
+                "ItemStream",
+                "Later",
+                "Reject",
+                "TextStream",
+                "Tool",
+                "ToolCall",
+                "ToolErrorCode",
+                "ToolResponse",
+                "ToolStatus",
+                "tool",
+                "validate_history",
+            ),
+            ".transports": ("HTTPTransport",),
+            ".wire": (
+                "INVALID_JSON",
+                "BlockStart",
+                "BlockStop",
+                "CitationDelta",
+                "InputAccumulator",
+                "InputDelta",
+                "InputStart",
+                "InputStop",
+                "MessageAssembler",
+                "MessageStart",
+                "MessageStop",
+                "Outcome",
+                "PartialJSON",
+                "ServerSentEvent",
+                "ServerToolResult",
+                "ServerToolUse",
+                "SSEDecoder",
+                "TextDelta",
+                "ThinkingDelta",
+                "TolerantJSON",
+                "ToolInput",
+                "UnknownEvent",
+                "copy_json",
+            ),
+        },
     )
-
-_MODULES = {
-    "errors": (
-        "APIError",
-        "EagerStreamError",
-        "HistoryError",
-        "InputInterrupted",
-        "LimitError",
-        "MissingExtraError",
-        "ProtocolError",
-        "StreamInterrupted",
-        "ToolError",
-        "UsageError",
-        "WorkerLost",
-    ),
-    "growing": ("GrowingInput",),
-    "limits": ("Limits",),
-    "recording": ("Recording",),
-    "run": (
-        "Conversation",
-        "EarlyCalls",
-        "OnTruncated",
-        "Restarted",
-        "Run",
-        "RunEvent",
-        "RunLatency",
-        "RunResult",
-        "RunStatus",
-        "ToolProgress",
-        "ToolStart",
-        "ToolStop",
-        "Turn",
-        "TurnStart",
-        "TurnStop",
-        "run",
-    ),
-    "stream": (
-        "MessageStream",
-        "StreamEvent",
-        "stream",
-    ),
-    "tools": (
-        "CallState",
-        "CircuitBreaker",
-        "CircuitStatus",
-        "Executor",
-        "Group",
-        "HistoryFault",
-        "InProcessExecutor",
-        "ItemStream",
-        "Later",
-        "Reject",
-        "TextStream",
-        "Tool",
-        "ToolCall",
-        "ToolErrorCode",
-        "ToolOptions",
-        "ToolResponse",
-        "ToolStatus",
-        "document_bytes",
-        "document_text",
-        "image_bytes",
-        "tool",
-        "validate_history",
-    ),
-    "tool_kind": ("ToolClass", "classify"),
-    "transports": ("HTTPTransport",),
-    "wire": (
-        "INVALID_JSON",
-        "BlockStart",
-        "BlockStop",
-        "CitationDelta",
-        "InputAccumulator",
-        "InputDelta",
-        "InputStart",
-        "InputStop",
-        "MessageAssembler",
-        "MessageStart",
-        "MessageStop",
-        "Outcome",
-        "PartialJSON",
-        "ServerSentEvent",
-        "ServerToolResult",
-        "ServerToolUse",
-        "SSEDecoder",
-        "TextDelta",
-        "ThinkingDelta",
-        "TolerantJSON",
-        "ToolInput",
-        "UnknownEvent",
-        "copy_json",
-    ),
-    "workers": (
-        "ProcessExecutor",
-        "ProcessPool",
-        "RemoteExecutor",
-    ),
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = sorted(_HOMES)
-
-
-class _Package(ModuleType):
-    """`stream` and `run` are functions of this package, and the files that they live in.
-
-    Importing a submodule binds it in its package, which would hide the function of the same name.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name in _HOMES and isinstance(value, ModuleType):
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -18,10 +18,7 @@ An input that is invalid or cut off is an outcome (`Outcome`), never an exceptio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
-
-if TYPE_CHECKING:
-    from .run.result import RunResult
+from typing import Any, Final, Self
 
 _MAX_REASON_CHARS: Final = 2_000
 """Of what a peer says of its error: no more than people read."""
@@ -31,11 +28,11 @@ class EagerStreamError(Exception):
     """The root of every exception that eagerstream raises on purpose.
 
     Attributes:
-        result: What is left of the run that it ended: the history to go on from, the partial reply, every call with its
-            input and its result. None where it did not end a run.
+        result: The `RunResult` of the run that the error ended: the history to continue from, the partial response,
+            and every call with its input and its result. None if it did not end a run.
     """
 
-    result: RunResult | None = None
+    result: Any = None  # the loop is above this module, which therefore cannot name its class
 
     def to_dict(self) -> dict[str, Any]:
         """What went wrong as plain data: its class, its text, and what else is known of it."""
@@ -110,7 +107,7 @@ class APIError(EagerStreamError):
         details: Mapping[str, Any] | None = None,
     ) -> None:
         # Here, where something has gone wrong: compiling its patterns takes as long as loading the parsers.
-        from .redaction import redact, redact_excerpt
+        from ._support.redaction import redact, redact_excerpt
 
         self.reason = redact_excerpt(reason, _MAX_REASON_CHARS)
         super().__init__(self.reason)
@@ -127,7 +124,7 @@ class APIError(EagerStreamError):
         self.error_code: str | None = code if isinstance(code, str) else None
 
     def __str__(self) -> str:
-        from .redaction import printable
+        from ._support.redaction import printable
 
         facts = [
             f"HTTP {self.status_code}" if self.status_code is not None else "",

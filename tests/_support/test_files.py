@@ -15,9 +15,8 @@ from eagerstream import Recording
 from eagerstream._support.files import open_instead, replacing
 from eagerstream.capture import RecordingFolder
 from eagerstream.errors import UsageError
-from eagerstream.latency.stored import save_json
-from eagerstream.progress import record_run, save_records
-from eagerstream.progress.log import RunLog
+from eagerstream.latency._stored import save_json
+from eagerstream.progress import RunLog, record_run, save_records
 
 RECORDING = Recording.from_body(b"data: {}\n\n")
 Writer = Callable[[Path], object]

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.frameworks import compare, row, scenario
 from benchmarks.frameworks.openai import sides
-from eagerstream.replay import ReplayServer
+from eagerstream.testing import ReplayServer
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from eagerstream.builtin.files.toolset import Files
-from eagerstream.growing import GrowingInput
+from eagerstream.builtin._files.toolset import Files
+from eagerstream.streaming import GrowingInput
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse
 from eagerstream.wire import InputAccumulator
 from tests.support import block_stop, input_delta, message_delta, tool_start

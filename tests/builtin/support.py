@@ -13,8 +13,8 @@ import pytest
 
 import eagerstream
 from eagerstream import validate_history
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.run.result import RunResult
+from eagerstream.loop import RunResult
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import Tool
 from tests.support import REQUEST, anthropic_client, check_history
 

@@ -14,11 +14,11 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream.builtin.bash.process import ShellProcess
-from eagerstream.builtin.bash.tool import Bash
+from eagerstream.builtin._bash.process import ShellProcess
+from eagerstream.builtin._bash.tool import Bash
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.run import ToolProgress, ToolStop
+from eagerstream.loop import ToolProgress, ToolStop
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolErrorCode, ToolStatus
 from tests.builtin.bash_support import (
     LATE,
@@ -261,7 +261,7 @@ async def test_cancelled_by_asyncio_while_it_starts(monkeypatch: pytest.MonkeyPa
         is_made.set()
         return process
 
-    monkeypatch.setattr("eagerstream.builtin.bash.session.ShellProcess", slowly)
+    monkeypatch.setattr("eagerstream.builtin._bash.session.ShellProcess", slowly)
     async with shell() as bash:
         processes, before = children(), descriptors()
         task = asyncio.create_task(said(bash, "echo a"))
@@ -279,7 +279,7 @@ async def test_cancelled_by_asyncio_while_it_starts(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("argv", [("/no/such/program",), ("false",), ("cat",)], ids=["missing", "ends", "no bash"])
 async def test_a_shell_that_cannot_be_started(argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is told no more than that."""
-    monkeypatch.setattr("eagerstream.builtin.bash.session.START_S", 0.1)
+    monkeypatch.setattr("eagerstream.builtin._bash.session.START_S", 0.1)
     before = children()
     async with shell(argv=argv) as bash:
         assert await error(bash, "echo a") == "Error: the shell could not be started"
@@ -344,7 +344,7 @@ async def test_the_tool_is_forgotten() -> None:
 async def test_the_program_ends(tmp_path: Path) -> None:
     """The shell and its jobs go with it, whatever their process group."""
     program = (
-        "import asyncio\nfrom eagerstream.builtin.bash.tool import Bash\nbash = Bash()\n"
+        "import asyncio\nfrom eagerstream.builtin._bash.tool import Bash\nbash = Bash()\n"
         "asyncio.run(bash.call({'command': 'echo $$ >shell; timeout 1000 sleep 1000 & echo $! >job'}))\n"
     )
     await anyio.run_process([sys.executable, "-c", program], cwd=tmp_path)

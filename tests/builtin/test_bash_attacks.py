@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.builtin.bash.tool import Bash
+from eagerstream.builtin._bash.tool import Bash
 from eagerstream.errors import ToolError
 from tests.builtin.bash_support import LATE, answer, assert_sane, is_running, said, shell
 from tests.support import until
@@ -150,7 +150,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made_up.append(token_hex(nbytes))
         return made_up[-1]
 
-    monkeypatch.setattr("eagerstream.builtin.bash.frame.secrets.token_hex", remembered)
+    monkeypatch.setattr("eagerstream.builtin._bash.frame.secrets.token_hex", remembered)
     return made_up
 
 

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.builtin.bash.frame import Frame
-from eagerstream.builtin.bash.output import MAX_REST_BYTES, MarkFinder, Output
+from eagerstream.builtin._bash.frame import Frame
+from eagerstream.builtin._bash.output import MAX_REST_BYTES, MarkFinder, Output
 
 
 def fed(pieces: list[bytes], max_chars: int) -> Output:

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from eagerstream.builtin.browser_toolset import BROWSER_MEMBERS, BrowserToolset
+from eagerstream.builtin import BrowserToolset
+from eagerstream.builtin._browser_toolset import BROWSER_MEMBERS
 from eagerstream.errors import UsageError
 from eagerstream.tools import InProcessExecutor
 from tests.tools.test_executor import a_call

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.builtin.calculator import Calculator
+from eagerstream.builtin import Calculator
 from eagerstream.errors import UsageError
 from eagerstream.tools import ToolResponse
 

@@ -13,12 +13,11 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream.builtin.computer.actions import ACTIONS
-from eagerstream.builtin.computer.handler import ComputerHandler, Direction, Point, Region
-from eagerstream.builtin.computer.tool import Computer, ComputerVersion
+from eagerstream.builtin._computer.actions import ACTIONS
+from eagerstream.builtin._computer.handler import ComputerHandler, Direction, Point, Region
+from eagerstream.builtin._computer.tool import Computer, ComputerVersion
 from eagerstream.errors import UsageError
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.replay.scripted import Scripted
+from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
 from tests.support import REQUEST, anthropic_client
 from tests.tools.test_executor import a_call

@@ -6,7 +6,7 @@ import string
 
 import pytest
 
-from eagerstream.builtin.computer.keys import ALT, CTRL, META, SHIFT, key_typing, keys_named
+from eagerstream.builtin._computer.keys import ALT, CTRL, META, SHIFT, key_typing, keys_named
 from eagerstream.errors import ToolError
 
 

@@ -14,11 +14,10 @@ import pytest
 from PIL import Image
 
 import eagerstream
-from eagerstream.builtin.computer.page import ChromiumPage
-from eagerstream.builtin.computer.tool import Computer
+from eagerstream.builtin._computer.page import ChromiumPage
+from eagerstream.builtin._computer.tool import Computer
 from eagerstream.errors import ToolError
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.replay.scripted import Scripted
+from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from tests.builtin.browsers import chromium_page, evaluate, open_page, until
 from tests.builtin.sites import Site, site
 from tests.support import REQUEST, anthropic_client

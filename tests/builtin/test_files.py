@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from eagerstream.builtin.files.toolset import Files
-from eagerstream.builtin.files.write import Write
+from eagerstream.builtin._files.toolset import Files
+from eagerstream.builtin._files.write import Write
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import TextStream, ToolErrorCode, ToolResponse, ToolStatus
 from tests.builtin.files_calls import answer_of, executing, facts, needs_no_root, parts_in, touched, tree
@@ -484,7 +484,7 @@ def test_every_text_has_the_same_places_in_both_languages() -> None:
     """A language that forgets one would hide it; one that makes one up would fail only when it is used."""
     from dataclasses import asdict
 
-    from eagerstream.builtin.files.words import WORDS
+    from eagerstream.builtin._files.words import WORDS
 
     places = {
         language: {name: set(re.findall(r"{(\w+)", text)) for name, text in asdict(words).items()}

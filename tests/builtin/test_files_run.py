@@ -12,9 +12,9 @@ import pytest
 
 import eagerstream
 from eagerstream import RunStatus, ToolStop
-from eagerstream.builtin.files.toolset import Files
-from eagerstream.recording import Recording
-from eagerstream.replay import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.builtin._files.toolset import Files
+from eagerstream.recordings import Recording
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.builtin.files_calls import tree
 from tests.support import REQUEST, anthropic_client, check_history
 

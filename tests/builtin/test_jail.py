@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.builtin.files import Files, Write
-from eagerstream.builtin.growing_file import MAX_FILE_BYTES
-from eagerstream.builtin.jail import Jail
-from eagerstream.builtin.memory import Memory
-from eagerstream.builtin.paths import MAX_DEPTH
-from eagerstream.builtin.text_editor.eager import EagerTextEditor
-from eagerstream.builtin.text_editor.tool import TextEditor
+from eagerstream.builtin import Files, Jail, Memory, Write
+from eagerstream.builtin._growing_file import MAX_FILE_BYTES
+from eagerstream.builtin._paths import MAX_DEPTH
+from eagerstream.builtin._text_editor.eager import EagerTextEditor
+from eagerstream.builtin._text_editor.tool import TextEditor
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import Tool, ToolOptions
 

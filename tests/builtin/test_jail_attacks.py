@@ -19,12 +19,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from eagerstream.builtin.growing_file import MAX_FILE_BYTES
-from eagerstream.builtin.jail import Jail
-from eagerstream.builtin.memory import Memory
-from eagerstream.builtin.paths import MAX_DEPTH
-from eagerstream.builtin.text_editor.eager import EagerTextEditor
-from eagerstream.builtin.text_editor.tool import TextEditor
+from eagerstream.builtin import Jail, Memory
+from eagerstream.builtin._growing_file import MAX_FILE_BYTES
+from eagerstream.builtin._paths import MAX_DEPTH
+from eagerstream.builtin._text_editor.eager import EagerTextEditor
+from eagerstream.builtin._text_editor.tool import TextEditor
 from eagerstream.errors import ToolError
 from eagerstream.tools import Tool, ToolResponse
 from tests.builtin.support import handles_in, needs_proc

@@ -14,9 +14,9 @@ from anthropic.tools import BetaLocalFilesystemMemoryTool
 from anthropic.types import MemoryTool20250818Param
 from anthropic.types.beta import BetaMemoryTool20250818Command
 
-from eagerstream.builtin.growing_file import GrowingFile
-from eagerstream.builtin.lines import human_size
-from eagerstream.builtin.memory import Memory
+from eagerstream.builtin import Memory
+from eagerstream.builtin._growing_file import GrowingFile
+from eagerstream.builtin._lines import human_size
 from eagerstream.errors import ToolError, UsageError
 from tests.builtin.support import conversation, names, results, said, says, texts
 

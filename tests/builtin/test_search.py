@@ -17,13 +17,13 @@ import httpx
 import pytest
 
 import eagerstream
-from eagerstream.builtin.search import brave
-from eagerstream.builtin.search.brave import BraveSearch
-from eagerstream.builtin.search.http import get_json
-from eagerstream.builtin.search.tool import SearchPage, SearchResult, SearchTool, plain_text
-from eagerstream.builtin.search.wikipedia import WikipediaSearch
+from eagerstream.builtin._search import brave
+from eagerstream.builtin._search.brave import BraveSearch
+from eagerstream.builtin._search.http import get_json
+from eagerstream.builtin._search.tool import SearchPage, SearchResult, SearchTool, plain_text
+from eagerstream.builtin._search.wikipedia import WikipediaSearch
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
 from tests.support import anthropic_client
 
@@ -397,7 +397,7 @@ async def test_failures(answer: Any, code: str, told: str, caplog: pytest.LogCap
 @pytest.mark.anyio
 async def test_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that fails is tried again; of the exception nothing is told."""
-    monkeypatch.setattr("eagerstream.builtin.search.http._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("eagerstream.builtin._search.http._FIRST_PAUSE_S", 0.001)
     seen: list[httpx.Request] = []
     async with answering(lost, seen) as client:
         with pytest.raises(ToolError, match=r"^The search service could not be reached\.$") as failed:
@@ -516,7 +516,7 @@ def _nothing() -> Iterator[None]:
 @pytest.mark.anyio
 async def test_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that ends early is a lost connection, which is tried again."""
-    monkeypatch.setattr("eagerstream.builtin.search.http._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("eagerstream.builtin._search.http._FIRST_PAUSE_S", 0.001)
     asked = 0
 
     def handle(handler: BaseHTTPRequestHandler) -> None:

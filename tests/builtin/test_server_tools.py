@@ -20,8 +20,8 @@ from eagerstream.builtin.server_tools import (
     web_search,
 )
 from eagerstream.errors import UsageError
-from eagerstream.replay import reply, text
-from eagerstream.tool_kind import classify, tool_family
+from eagerstream.testing import reply, text
+from eagerstream.wire import classify, tool_family
 from tests.support import REQUEST, USER, anthropic_since
 
 Maker = Callable[..., dict[str, Any]]

@@ -17,10 +17,10 @@ import sqlalchemy
 from sqlalchemy.pool import StaticPool
 
 import eagerstream
-from eagerstream.builtin.sql.sqlite import run_query
-from eagerstream.builtin.sql.tool import SQL
+from eagerstream.builtin._sql.sqlite import run_query
+from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
 from tests.builtin.databases import made
 from tests.support import anthropic_client, until

@@ -12,7 +12,7 @@ import anyio
 import pytest
 import sqlalchemy
 
-from eagerstream.builtin.sql.tool import SQL
+from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import MissingExtraError, ToolError, UsageError
 from eagerstream.tools import ToolResponse
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eagerstream.builtin.sql.table import RowBounds, read_table, response_of_table
+from eagerstream.builtin._sql.table import RowBounds, read_table, response_of_table
 
 BOUNDS = RowBounds(max_rows=10, max_cell_chars=50, max_result_chars=1_000)
 

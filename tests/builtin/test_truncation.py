@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.builtin.truncation import truncate_output, truncate_results
+from eagerstream.builtin import truncate_output, truncate_results
 from eagerstream.errors import UsageError
 
 FOUND = [{"id": number} for number in range(500)]

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from eagerstream import Recording
-from eagerstream.capture.command import default_upstream
-from eagerstream.replay import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.capture._command import default_upstream
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from tests.support import REQUEST
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"

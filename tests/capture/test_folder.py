@@ -14,8 +14,8 @@ import pytest
 
 from eagerstream.capture import RecordingFolder, SavedReply
 from eagerstream.errors import UsageError
-from eagerstream.recording import Recording
-from eagerstream.replay import reply, text, tool_use
+from eagerstream.recordings import Recording
+from eagerstream.testing import reply, text, tool_use
 
 KEY = "sk-ant-api03-Zx9_abc-DEF"
 HEADERS = [("content-type", "text/event-stream"), ("Set-Cookie", "hunter2"), ("request-id", "req_1")]

@@ -17,11 +17,11 @@ import pytest
 import eagerstream
 from eagerstream import Recording
 from eagerstream.capture import RecordingFolder, RecordingProxy
-from eagerstream.capture.headers import end_to_end, request_headers
-from eagerstream.capture.upstream import Upstream
+from eagerstream.capture._headers import end_to_end, request_headers
+from eagerstream.capture._upstream import Upstream
 from eagerstream.errors import UsageError
-from eagerstream.recording import Chunk
-from eagerstream.replay import (
+from eagerstream.recordings import Chunk
+from eagerstream.testing import (
     Fault,
     FaultKind,
     Faults,
@@ -35,7 +35,7 @@ from eagerstream.replay import (
     text,
     tool_use,
 )
-from eagerstream.replay.application import MAX_REQUEST_BYTES
+from eagerstream.testing._application import MAX_REQUEST_BYTES
 from tests.capture.proxies import JSON, TIMEOUT_S, exchange, load, post, wire
 from tests.support import REQUEST, USER, anthropic_client, event_line, made_recordings
 
@@ -527,7 +527,7 @@ def test_a_break_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     async def fail(*_: object) -> None:
         raise RuntimeError("words of the reply")
 
-    monkeypatch.setattr("eagerstream.capture.forwarding.close", fail)
+    monkeypatch.setattr("eagerstream.capture._forwarding.close", fail)
     with wire(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhi") as upstream:
         with RecordingProxy(upstream.url, tmp_path) as proxy:
             assert b"content-length: 10" in exchange(proxy, post(b"/v1/messages")).lower()

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from eagerstream.capture import RecordingFolder, RecordingProxy
-from eagerstream.capture.admission import MAX_HEAD_BYTES
+from eagerstream.capture._admission import MAX_HEAD_BYTES
 from eagerstream.errors import UsageError
 from tests.capture.proxies import HI, JSON, TIMEOUT_S, Wire, exchange, load, post, wire
 

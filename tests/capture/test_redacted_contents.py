@@ -13,11 +13,20 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from eagerstream.errors import EagerStreamError
-from eagerstream.recording import Chunk, Recording
-from eagerstream.redacted_body import is_json
-from eagerstream.redacted_contents import masked_contents
-from eagerstream.replay import block, encode_event, http_error, reply, server_tool_use, text, thinking, tool_use
-from eagerstream.replay.scripted import Scripted, error_event
+from eagerstream.recordings import Chunk, Recording, masked_contents
+from eagerstream.recordings._redacted_body import is_json
+from eagerstream.testing import (
+    Scripted,
+    block,
+    encode_event,
+    error_event,
+    http_error,
+    reply,
+    server_tool_use,
+    text,
+    thinking,
+    tool_use,
+)
 from eagerstream.wire import MessageAssembler, MessageStop, SSEDecoder, WireDecoder, WireEvent
 from tests.support import cut_at, each_recording, made_recordings
 

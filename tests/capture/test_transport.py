@@ -15,7 +15,7 @@ import eagerstream
 from eagerstream import Limits, Recording, StreamInterrupted
 from eagerstream.capture import RecordingFolder, RecordingTransport
 from eagerstream.errors import APIError, UsageError
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 from eagerstream.transports import Reply, RequestBody, Transport, as_transport
 from tests.support import REQUEST, Broken, Gate, LocalAPI, anthropic_client, check_history, event_line, made_recordings
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from eagerstream.compat.departed import INSTEAD, INSTEAD_OF_ATTRIBUTES
+from eagerstream.compat._departed import INSTEAD, INSTEAD_OF_ATTRIBUTES
 from eagerstream.compat.helloagents import Config, HelloAgentsLLM, SimpleAgent
 
 DEPARTED = [(package, name) for package, names in INSTEAD.items() for name in sorted(names)]

@@ -12,7 +12,7 @@ import pytest
 import eagerstream
 from eagerstream import ToolStop
 from eagerstream.compat import anthropic_tools, helloagents
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.support import REQUEST, anthropic_client
 
 TIMEOUT_S = 0.05

@@ -16,7 +16,7 @@ import pytest
 
 import eagerstream
 from eagerstream import InputAccumulator, InputDelta, InputStart, InputStop, Outcome, Recording
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.documents.requests import GET_WEATHER_REQUEST, MAKE_FILE_REQUEST
 from tests.support import (
     MESSAGE_STOP,

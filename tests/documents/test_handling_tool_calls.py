@@ -13,9 +13,9 @@ import pytest
 from anthropic import BadRequestError
 
 import eagerstream
-from eagerstream import HistoryError, RunStatus, ToolError, document_text, image_bytes, validate_history
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.tools import Tool
+from eagerstream import HistoryError, RunStatus, ToolError, validate_history
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.tools import Tool, document_text, image_bytes
 from tests.support import anthropic_client, check_history
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from botocore.eventstream import InvalidPayloadLength
 
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.wire import AWSEventStreamDecoder, WireEvent
-from eagerstream.wire.decoding import decode_event, decode_json
+from eagerstream.wire import AWSEventStreamDecoder, WireEvent, decode_event
+from eagerstream.wire._decoding import decode_json
 from tests.aws_frames import chunk_frame, event_frame, exception_frame, frame, frame_of, header_bytes, read_by_botocore
 from tests.support import written
 

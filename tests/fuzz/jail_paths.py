@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from eagerstream.builtin.jail import Jail
-from eagerstream.builtin.paths import MAX_DEPTH, Parts
+from eagerstream.builtin import Jail
+from eagerstream.builtin._paths import MAX_DEPTH, Parts
 from eagerstream.errors import ToolError
 
 from .choices import Choices

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from eagerstream.plain_json import load_json
-from eagerstream.tools.faults import InputError
-from eagerstream.tools.raw_schema import RawSchema
+from eagerstream._support.plain_json import load_json
+from eagerstream.tools import InputError
+from eagerstream.tools._raw_schema import RawSchema
 
 from .choices import Choices
 from .cost import check_cost, is_sampled

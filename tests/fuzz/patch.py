@@ -7,8 +7,7 @@ from math import inf
 from typing import Any, Final
 
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.wire import PartialJSON
-from eagerstream.wire.patch import PatchMaker, apply_patch, merge_patches
+from eagerstream.wire import PartialJSON, PatchMaker, apply_patch, merge_patches
 from tests.support import written
 
 from .choices import Choices, pieces

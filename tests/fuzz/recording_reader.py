@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eagerstream.errors import UsageError
-from eagerstream.recording import Recording
+from eagerstream.recordings import Recording
 
 from .choices import Choices, pieces
 from .cost import check_cost, is_sampled

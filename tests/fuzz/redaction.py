@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from eagerstream._support.redaction import redact, redact_excerpt, redact_text, secret_spans
 from eagerstream._support.secrets import forms, rules, windows, words
-from eagerstream.progress.saved import redacted
-from eagerstream.recording import Recording
-from eagerstream.redacted_body import redacted_body
-from eagerstream.redaction import redact, redact_excerpt, redact_text, secret_spans
-from eagerstream.replay import reply, tool_use
+from eagerstream.progress._saved import redacted
+from eagerstream.recordings import Recording, redacted_body
+from eagerstream.testing import reply, tool_use
 
 from .choices import Choices
 from .cost import executed_lines, is_sampled

@@ -9,10 +9,10 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 
 from eagerstream.errors import UsageError
+from eagerstream.progress._request_body import BadBody, json_object, parse_body
 from eagerstream.progress.agui import frontend_tools, messages_of, system_of
-from eagerstream.progress.agui.app import run_input
-from eagerstream.progress.request_body import BadBody, json_object, parse_body
-from eagerstream.progress.vercel.app import _chat_request
+from eagerstream.progress.agui._app import run_input
+from eagerstream.progress.vercel._app import _chat_request
 from eagerstream.tools import validate_history
 
 from .choices import Choices

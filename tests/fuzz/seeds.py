@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from eagerstream.errors import ProtocolError
-from eagerstream.recording import Recording
-from eagerstream.replay.framing import in_aws_frames
+from eagerstream.recordings import Recording
+from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import SSEDecoder, decode_event
 from tests.support import made_recordings, real_recordings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from eagerstream.builtin.sql.guard import checked_read
+from eagerstream.builtin._sql.guard import checked_read
 from eagerstream.errors import ToolError
 from tests.builtin.postgres_parser import check_one_read
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.wire import ServerSentEvent, SSEDecoder, WireDecoder, WireEvent, decode_event
-from eagerstream.wire.sse import EventStreamDecoder
+from eagerstream.wire._sse import EventStreamDecoder
 from tests.support import written
 
 from .choices import Choices, pieces

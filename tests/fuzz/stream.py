@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 import eagerstream
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.recording import Chunk, Recording
-from eagerstream.transports.failures import event_error
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.transports._failures import event_error
 from eagerstream.wire import (
     InputDelta,
     InputStart,

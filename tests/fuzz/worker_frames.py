@@ -10,7 +10,7 @@ import anyio
 
 from eagerstream.errors import ToolError, WorkerLost
 from eagerstream.tools import ToolResponse
-from eagerstream.workers.crossing import (
+from eagerstream.workers._crossing import (
     RemoteError,
     error_as_bytes,
     error_from,
@@ -18,10 +18,10 @@ from eagerstream.workers.crossing import (
     response_from,
     value_from,
 )
-from eagerstream.workers.frames import HEADER, Failed, FromProcess, Ready, Setup, answer
-from eagerstream.workers.messages import Cancelled, Ended, FromWorker, Progress, Refused, Started
-from eagerstream.workers.process import ProcessLine, WorkerProcess
-from eagerstream.workers.values import to_bytes
+from eagerstream.workers._frames import HEADER, Failed, FromProcess, Ready, Setup, answer
+from eagerstream.workers._messages import Cancelled, Ended, FromWorker, Progress, Refused, Started
+from eagerstream.workers._process import ProcessLine, WorkerProcess
+from eagerstream.workers._values import to_bytes
 
 from .choices import Choices, pieces
 from .cost import check_kept, is_sampled

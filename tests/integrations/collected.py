@@ -22,9 +22,9 @@ from opentelemetry.sdk.trace.sampling import Sampler
 import eagerstream
 from eagerstream import ToolError, tool
 from eagerstream.integrations.otel import tracing
-from eagerstream.recording import Recording
-from eagerstream.replay import Faults, ReplayServer, Scenario, reply, text
-from eagerstream.run import Run
+from eagerstream.loop import Run
+from eagerstream.recordings import Recording
+from eagerstream.testing import Faults, ReplayServer, Scenario, reply, text
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,

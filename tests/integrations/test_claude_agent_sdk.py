@@ -24,8 +24,8 @@ from claude_agent_sdk import (
 import eagerstream
 from eagerstream import InputInterrupted, InputStart, InputStop, ItemStream, Limits, Outcome, ToolCall, UsageError
 from eagerstream.integrations.claude_agent_sdk import AgentInputs, EarlyTools
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
-from eagerstream.tools.content import image_bytes
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.tools import image_bytes
 from tests.support import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start
 
 pytestmark = pytest.mark.anyio

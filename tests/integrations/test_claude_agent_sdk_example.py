@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.frameworks import claude_agent_sdk, compare
-from eagerstream.replay import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.test_examples import POEM, run_example
 
 

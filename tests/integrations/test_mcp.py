@@ -22,7 +22,7 @@ import eagerstream
 from eagerstream import RunStatus, Tool, ToolProgress, ToolResponse, ToolStart, ToolStatus
 from eagerstream.errors import ProtocolError, UsageError
 from eagerstream.integrations.mcp import mcp_tools, to_response
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
 from tests.integrations import mcp_server

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.replay import Scenario, reply, text, tool_use
+from eagerstream.testing import Scenario, reply, text, tool_use
 from tests.test_examples import run_example
 
 CITIES = ("Oslo", "Vienna", "Lima")

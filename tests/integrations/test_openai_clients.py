@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from eagerstream import EarlyCalls, ProtocolError, tool
 from eagerstream.integrations.openai import ChatChunks, to_messages, to_openai
-from eagerstream.replay import ChatDialect, Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ChatDialect, Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolCall
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.replay import ChatDialect, ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import ChatDialect, ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.test_examples import EXAMPLES
 
 LINES = ["The harbour keeps its hours,", "the water knows the way."]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from eagerstream import APIError, StreamInterrupted
-from eagerstream.integrations.otel import conventions as names
-from eagerstream.integrations.otel.attributes import (
+from eagerstream.integrations.otel import _conventions as names
+from eagerstream.integrations.otel._attributes import (
     bounded,
     error_type,
     peer_attributes,

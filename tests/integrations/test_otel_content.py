@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from eagerstream import tool
-from eagerstream.integrations.otel.content import (
+from eagerstream.integrations.otel._content import (
     MAX_ATTRIBUTE_CHARS,
     MAX_TEXT_CHARS,
     call_attributes,
     input_attributes,
     output_attributes,
 )
-from eagerstream.integrations.otel.instrumentation import CAPTURE
-from eagerstream.replay import reply, text, thinking, tool_use
+from eagerstream.integrations.otel._instrumentation import CAPTURE
+from eagerstream.testing import reply, text, thinking, tool_use
 from eagerstream.tools import ToolCall
 from tests.integrations.collected import AGENT, CHAT, DONE, Collected, attributes, fail, finished
 from tests.support import USER

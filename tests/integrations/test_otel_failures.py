@@ -9,7 +9,7 @@ import pytest
 
 import eagerstream
 from eagerstream import APIError, RunStatus, ToolStart, tool
-from eagerstream.replay import (
+from eagerstream.testing import (
     Fault,
     FaultKind,
     Faults,

@@ -21,8 +21,8 @@ from opentelemetry.trace import NoOpTracerProvider
 import eagerstream
 from eagerstream import RunStatus
 from eagerstream.integrations.otel import Instrumentation, instrument, tracing, uninstrument
-from eagerstream.recording import Recording
-from eagerstream.replay import (
+from eagerstream.recordings import Recording
+from eagerstream.testing import (
     ReplayServer,
     Scenario,
     reply,
@@ -171,7 +171,7 @@ async def test_a_frozen_program(collected: Collected, monkeypatch: pytest.Monkey
     def unknown(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("eagerstream.integrations.otel.instrumentation.version_of", unknown)
+    monkeypatch.setattr("eagerstream.integrations.otel._instrumentation.version_of", unknown)
     with collected.tracing():
         await finished(LocalAPI([DONE]).transport())
     assert collected.span(AGENT).instrumentation_scope is not None
@@ -187,7 +187,7 @@ async def test_contents_that_cannot_be_written(
     def fails(_: Any) -> Any:
         raise RecursionError("a secret of the run")
 
-    monkeypatch.setattr(f"eagerstream.integrations.otel.{part}", fails)
+    monkeypatch.setattr(f"eagerstream.integrations.otel._{part}", fails)
     with collected.tracing(capture_content=True):
         run = await finished(LocalAPI(CALL_NOW, [DONE]).transport(), now)
     assert run.result.status is RunStatus.COMPLETED

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.integrations.otel import instrumentation
+from eagerstream.integrations.otel import _instrumentation as instrumentation
 from tests.integrations.collected import DONE, Collected, finished
 from tests.support import LocalAPI
 
@@ -54,7 +54,7 @@ def test_without_the_package() -> None:
 # The agent is ended when the program leaves it; the exporters write when it ends.
 _PROGRAM = """
 import anyio, eagerstream
-from eagerstream.replay import reply, text
+from eagerstream.testing import reply, text
 async def main():
     async with eagerstream.run(reply(text("Done.")), model="m", max_tokens=9, messages=[{"role": "user", "content": "Go"}]) as run:
         await run.finish()
@@ -70,7 +70,7 @@ def test_the_command(tmp_path: Path) -> None:
     (found / "METADATA").write_text("Metadata-Version: 2.1\nName: eagerstream-entry-point\nVersion: 0\n")
     (found / "entry_points.txt").write_text(
         "[opentelemetry_instrumentor]\n"
-        "eagerstream = eagerstream.integrations.otel.instrumentor:EagerStreamInstrumentor\n"
+        "eagerstream = eagerstream.integrations.otel._instrumentor:EagerStreamInstrumentor\n"
     )
     pytest.importorskip("opentelemetry.distro", reason="opentelemetry-distro sets up the SDK of the command")
     command = Path(sys.executable).with_name("opentelemetry-instrument")
@@ -98,7 +98,7 @@ def test_the_example() -> None:
 @pytest.mark.anyio
 async def test_the_instrumentor(collected: Collected) -> None:
     """It does what `instrument` does, and undoes it."""
-    from eagerstream.integrations.otel.instrumentor import EagerStreamInstrumentor
+    from eagerstream.integrations.otel._instrumentor import EagerStreamInstrumentor
 
     instrumentor = EagerStreamInstrumentor()
     instrumentor.instrument(tracer_provider=collected.tracer_provider, something_else=1)

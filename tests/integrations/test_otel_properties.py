@@ -11,14 +11,13 @@ import anyio
 import pytest
 from hypothesis import given, settings
 
-from eagerstream.handover import EventFeed
 from eagerstream.integrations.otel import instrument
-from eagerstream.observing import FeedEnd, on_feed
-from eagerstream.run import Run, RunEvent, ToolStart, ToolStop
+from eagerstream.loop import Run, RunEvent, ToolStart, ToolStop
+from eagerstream.streaming import EventFeed, FeedEnd, on_feed
 from tests.integrations.collected import AGENT, CHAT, Collected, assert_within, attributes, failed, parents
+from tests.loop.test_properties import SCRIPTS, Ledger, Script, converse
 from tests.reliability.conversations import converse_all
 from tests.reliability.schedules import at_events
-from tests.run.test_properties import SCRIPTS, Ledger, Script, converse
 
 RUNS = SCRIPTS.map(lambda script: replace(script, form="run"))
 """Scripts that are carried out by a run: a trace is of these only."""

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from opentelemetry import propagate
 
-from eagerstream.replay import reply, tool_use
-from eagerstream.run import RunStatus
+from eagerstream.loop import RunStatus
+from eagerstream.testing import reply, tool_use
 from eagerstream.tools import ToolCall, tool
 from tests.integrations.collected import AGENT, DONE, Collected, finished, id_of, parents, trace_of
 

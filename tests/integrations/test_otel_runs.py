@@ -13,7 +13,7 @@ from opentelemetry import trace
 
 import eagerstream
 from eagerstream import ItemStream, RunStatus, tool
-from eagerstream.replay import (
+from eagerstream.testing import (
     ReplayServer,
     Scenario,
     reply,

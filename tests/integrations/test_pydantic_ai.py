@@ -43,8 +43,8 @@ from eagerstream import (
     validate_history,
 )
 from eagerstream.integrations.pydantic_ai import EagerToolset, EarlyStart, StreamedParts, as_eager_tool
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.tools.content import image_bytes
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.tools import image_bytes
 from tests.support import REQUEST, LocalAPI
 
 pytestmark = pytest.mark.anyio

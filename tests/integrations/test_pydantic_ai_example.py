@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.frameworks import compare, pydantic_ai, scenario as paced
-from eagerstream.replay import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.test_examples import MAKE_FILE, POEM, run_example
 
 

@@ -17,9 +17,9 @@ import pytest
 import eagerstream
 from eagerstream import HTTPTransport, Limits, RunResult, RunStatus, Tool, ToolCall, UsageError
 from eagerstream.errors import WorkerLost
-from eagerstream.growing import GrowingInput
 from eagerstream.integrations.ray import RayExecutor, RayPool
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.streaming import GrowingInput
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.wire import InputAccumulator
 from tests.integrations import ray_tools
 from tests.integrations.ray_cluster import NODE, ray_cluster

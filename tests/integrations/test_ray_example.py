@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "remote_tools.py"
 HAIKU = ["The harbour keeps its hours,", "a bell says so;", "the water knows the way."]

@@ -13,13 +13,13 @@ import pytest
 
 from eagerstream import MissingExtraError, UsageError
 from eagerstream.errors import WorkerLost
-from eagerstream.integrations.ray import RayPool, worker as worker_module
-from eagerstream.integrations.ray.actor import ToolWorker
-from eagerstream.integrations.ray.references import reference_to
-from eagerstream.integrations.ray.worker import Worker
+from eagerstream.integrations.ray import RayPool, _worker as worker_module
+from eagerstream.integrations.ray._actor import ToolWorker
+from eagerstream.integrations.ray._references import reference_to
+from eagerstream.integrations.ray._worker import Worker
 from eagerstream.limits import DEFAULT_LIMITS
-from eagerstream.workers.crossing import response_from, value_from
-from eagerstream.workers.messages import Begin, Cancel, Cancelled, End, Ended, FromWorker, More, Progress
+from eagerstream.workers._crossing import response_from, value_from
+from eagerstream.workers._messages import Begin, Cancel, Cancelled, End, Ended, FromWorker, More, Progress
 from tests.integrations import ray_tools
 
 

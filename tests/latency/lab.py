@@ -6,19 +6,18 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from eagerstream.demo.poem import POEM
-from eagerstream.latency.analysis import assemble
-from eagerstream.latency.embedded import Simulation
-from eagerstream.latency.kinds import TransportName
-from eagerstream.latency.matrix import Case, Matrix, Step, cross
-from eagerstream.latency.measure import Conditions, Measured
-from eagerstream.latency.metrics import METRICS
-from eagerstream.latency.profiles import DOCUMENTED
-from eagerstream.latency.results import Results, SettingsData
-from eagerstream.latency.sources import Source, recorded_tools, the_poem
-from eagerstream.replay import reply, text, tool_use
-from eagerstream.run.latency import RunLatency
-from eagerstream.run.marks import RunMarks
+from eagerstream.latency._analysis import assemble
+from eagerstream.latency._embedded import Simulation
+from eagerstream.latency._kinds import TransportName
+from eagerstream.latency._matrix import Case, Matrix, Step, cross
+from eagerstream.latency._measure import Conditions, Measured
+from eagerstream.latency._metrics import METRICS
+from eagerstream.latency._profiles import DOCUMENTED
+from eagerstream.latency._results import Results, SettingsData
+from eagerstream.latency._sources import Source, recorded_tools, the_poem
+from eagerstream.loop import RunLatency, RunMarks
+from eagerstream.testing import reply, text, tool_use
+from eagerstream.testing.demos.poem import POEM
 
 SETTINGS: SettingsData = {
     "repetitions": 6,

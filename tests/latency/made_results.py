@@ -12,8 +12,7 @@ from typing import Any, Literal, TypeVar, cast
 import anthropic
 
 import eagerstream
-from eagerstream.demo import poem
-from eagerstream.latency.results import (
+from eagerstream.latency._results import (
     CaseData,
     ComparisonData,
     Estimate,
@@ -22,8 +21,9 @@ from eagerstream.latency.results import (
     Results,
     Verdict,
 )
-from eagerstream.replay import ReplayServer
-from eagerstream.run.latency_data import BlockData, LatencyData, RequestData
+from eagerstream.loop import BlockData, LatencyData, RequestData
+from eagerstream.testing import ReplayServer
+from eagerstream.testing.demos import poem
 
 MODEL = "claude-opus-4-7"
 HOSTILE = "$x^$</svg></title><script>document.title='pwned'</script><img src=x onerror=alert(1)>\x00\x1b[31m\udc80\u202e &amp; _"

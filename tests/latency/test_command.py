@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.latency.kinds import MEANINGS
-from eagerstream.latency.metrics import METRICS
-from eagerstream.latency.results import load_results, save_results
-from eagerstream.latency.sources import poem_tools
-from eagerstream.replay import ReplayServer, Scenario, Timing, buffered, reply, retime, text, tool_use
+from eagerstream.latency._kinds import MEANINGS
+from eagerstream.latency._metrics import METRICS
+from eagerstream.latency._results import load_results, save_results
+from eagerstream.latency._sources import poem_tools
+from eagerstream.testing import ReplayServer, Scenario, Timing, buffered, reply, retime, text, tool_use
+from tests.cli.test_commands import COMMAND, ENVIRONMENT, assert_one_line
 from tests.latency.lab import made_results
-from tests.test_cli import COMMAND, ENVIRONMENT, assert_one_line
 
 DATA = Path(__file__).parent.parent / "data"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.latency.kinds import TransportName
-from eagerstream.latency.matrix import Case, Matrix, cross
-from eagerstream.latency.sources import Source, of_prompt, of_recordings, poem_tools, the_poem
-from eagerstream.replay import Timing, buffered, reply, retime, text, tool_use
+from eagerstream.latency._kinds import TransportName
+from eagerstream.latency._matrix import Case, Matrix, cross
+from eagerstream.latency._sources import Source, of_prompt, of_recordings, poem_tools, the_poem
+from eagerstream.testing import Timing, buffered, reply, retime, text, tool_use
 
 CALL = reply(tool_use("look", {"place": "sea"}))
 END = reply(text("Done."))

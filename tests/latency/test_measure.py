@@ -14,17 +14,17 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import UsageError
-from eagerstream.latency.analysis import assemble
-from eagerstream.latency.embedded import EmbeddedServer, ServerLost, Simulation
-from eagerstream.latency.kinds import TransportName
-from eagerstream.latency.matrix import Matrix
-from eagerstream.latency.measure import Measured, measure
-from eagerstream.latency.metrics import METRICS, large_parameter_s
-from eagerstream.latency.profiles import DOCUMENTED
-from eagerstream.latency.sources import of_recordings
-from eagerstream.recording import Recording
-from eagerstream.replay import Timing, error_event, reply, retime, text, tool_use
-from eagerstream.run.latency import RunLatency
+from eagerstream.latency._analysis import assemble
+from eagerstream.latency._embedded import EmbeddedServer, ServerLost, Simulation
+from eagerstream.latency._kinds import TransportName
+from eagerstream.latency._matrix import Matrix
+from eagerstream.latency._measure import Measured, measure
+from eagerstream.latency._metrics import METRICS, large_parameter_s
+from eagerstream.latency._profiles import DOCUMENTED
+from eagerstream.latency._sources import of_recordings
+from eagerstream.loop import RunLatency
+from eagerstream.recordings import Recording
+from eagerstream.testing import Timing, error_event, reply, retime, text, tool_use
 from tests.latency.lab import SETTINGS, conditions, large_source, poem_cases
 
 DATA = Path(__file__).parent.parent / "data"

@@ -10,13 +10,13 @@ from statistics import fmean, median
 
 import pytest
 
-from eagerstream.demo.poem import POEM
 from eagerstream.errors import UsageError
-from eagerstream.latency.fitted import Fitted
-from eagerstream.latency.pieces import Fragment, check_playable, fragments
-from eagerstream.latency.profiles import DOCUMENTED, Profile, named_profile
-from eagerstream.recording import Recording
-from eagerstream.replay import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
+from eagerstream.latency._fitted import Fitted
+from eagerstream.latency._pieces import Fragment, check_playable, fragments
+from eagerstream.latency._profiles import DOCUMENTED, Profile, named_profile
+from eagerstream.recordings import Recording
+from eagerstream.testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
+from eagerstream.testing.demos.poem import POEM
 from eagerstream.wire import SSEDecoder, decode_event
 from tests.support import each_recording, made_recordings
 

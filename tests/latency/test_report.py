@@ -16,14 +16,14 @@ from xml.etree import ElementTree as ET
 import anyio
 import pytest
 
-from eagerstream.demo import poem as demo_poem
 from eagerstream.errors import MissingExtraError
-from eagerstream.latency import selection
-from eagerstream.latency.drawing import matplotlib_settings
-from eagerstream.latency.kinds import MEANINGS
-from eagerstream.latency.report import report_html, write_report
-from eagerstream.latency.results import Results
-from eagerstream.run.latency_data import LatencyData
+from eagerstream.latency import _selection as selection
+from eagerstream.latency._drawing import matplotlib_settings
+from eagerstream.latency._kinds import MEANINGS
+from eagerstream.latency._report import report_html, write_report
+from eagerstream.latency._results import Results
+from eagerstream.loop import LatencyData
+from eagerstream.testing.demos import poem as demo_poem
 from tests.latency.lab import made_results as made_lab_results
 from tests.latency.made_results import (
     HOSTILE,

@@ -19,7 +19,7 @@ import anyio
 import pytest
 from selenium import webdriver
 
-from eagerstream.latency.report import write_report
+from eagerstream.latency._report import write_report
 from tests.browser import chromium
 from tests.clients import installed_file
 from tests.latency.made_results import METRICS, hostile_results, poem_results

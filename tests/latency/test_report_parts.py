@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.demo import poem
-from eagerstream.latency import waterfall as module
-from eagerstream.latency.drawing import ARRIVAL, BLOCK, FAINT, INK, TOOL, matplotlib_settings, new_figure, svg_of
-from eagerstream.latency.metrics import METRICS, Unit
-from eagerstream.latency.results import ComparisonData, Estimate, MeasuredRun, Results, Verdict
-from eagerstream.latency.selection import gaps_s, median_run, pairs, scales_s, shown_runs
-from eagerstream.latency.waterfall import Panel, hidden_rows
-from eagerstream.latency.wording import (
+from eagerstream._support.markup import Markup, element, ends, joined, plain
+from eagerstream.latency import _waterfall as module
+from eagerstream.latency._drawing import ARRIVAL, BLOCK, FAINT, INK, TOOL, matplotlib_settings, new_figure, svg_of
+from eagerstream.latency._metrics import METRICS, Unit
+from eagerstream.latency._results import ComparisonData, Estimate, MeasuredRun, Results, Verdict
+from eagerstream.latency._selection import gaps_s, median_run, pairs, scales_s, shown_runs
+from eagerstream.latency._waterfall import Panel, hidden_rows
+from eagerstream.latency._wording import (
     Names,
     Scale,
     listed,
@@ -28,8 +28,8 @@ from eagerstream.latency.wording import (
     verdict_interval,
     verdict_words,
 )
-from eagerstream.markup import Markup, element, ends, joined, plain
-from eagerstream.run.latency_data import LatencyData
+from eagerstream.loop import LatencyData
+from eagerstream.testing.demos import poem
 from tests.latency import made_results as made
 from tests.latency.made_results import (
     block_of,

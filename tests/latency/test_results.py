@@ -14,14 +14,14 @@ import pytest
 from rich.console import Console
 
 from eagerstream.errors import UsageError
-from eagerstream.latency.analysis import assemble
-from eagerstream.latency.compare import Compared, compare
-from eagerstream.latency.matrix import Matrix
-from eagerstream.latency.metrics import METRICS
-from eagerstream.latency.results import Estimate, Results, load_results, save_results
-from eagerstream.latency.statistics import verdict
-from eagerstream.latency.terminal import print_comparison, print_results
-from eagerstream.latency.verdicts import amount, ended_text, verdict_text
+from eagerstream.latency._analysis import assemble
+from eagerstream.latency._compare import Compared, compare
+from eagerstream.latency._matrix import Matrix
+from eagerstream.latency._metrics import METRICS
+from eagerstream.latency._results import Estimate, Results, load_results, save_results
+from eagerstream.latency._statistics import verdict
+from eagerstream.latency._terminal import print_comparison, print_results
+from eagerstream.latency._verdicts import amount, ended_text, verdict_text
 from tests.latency.lab import SETTINGS, made_measured, made_results, poem_cases
 from tests.latency.made_results import call_block, request_of
 
@@ -153,7 +153,7 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """It is not read to its end."""
     path = tmp_path / "results.json"
     path.write_text(" " * 2_000)
-    monkeypatch.setattr("eagerstream.latency.results.MAX_BYTES", 1_000)
+    monkeypatch.setattr("eagerstream.latency._results.MAX_BYTES", 1_000)
     with pytest.raises(UsageError, match="larger than 1,000 bytes"):
         load_results(path)
 

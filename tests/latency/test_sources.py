@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field
 
 from eagerstream import ItemStream, Tool, tool
 from eagerstream.errors import UsageError
-from eagerstream.latency.made_up import made_up_input
-from eagerstream.latency.sources import (
+from eagerstream.latency._made_up import made_up_input
+from eagerstream.latency._sources import (
     called_tools,
     named_tools,
     of_prompt,
@@ -23,7 +23,7 @@ from eagerstream.latency.sources import (
     poem_tools,
     recorded_tools,
 )
-from eagerstream.replay import reply, text, tool_use
+from eagerstream.testing import reply, text, tool_use
 
 MODULE = '''
 from eagerstream import tool, ItemStream

@@ -10,8 +10,8 @@ from math import comb
 import pytest
 
 from eagerstream.errors import MissingExtraError, UsageError
-from eagerstream.latency.results import Estimate
-from eagerstream.latency.statistics import (
+from eagerstream.latency._results import Estimate
+from eagerstream.latency._statistics import (
     check_confidence,
     difference_of_medians,
     differences,

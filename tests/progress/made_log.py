@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import RunLog
-from eagerstream.wire.patch import PatchMaker
+from eagerstream.progress import Hub, RunLog
+from eagerstream.wire import PatchMaker
 
 
 def made_log(id: str = "run_1", *, name: str | None = "made", texts: int = 3, **options: Any) -> RunLog:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from eagerstream.growing import GrowingInput
-from eagerstream.observing import FeedEnd
-from eagerstream.progress.record import Record
-from eagerstream.progress.recorder import RunRecorder
-from eagerstream.run import RunEvent, TurnStart
+from eagerstream.loop import RunEvent, TurnStart
+from eagerstream.progress import Record, RunRecorder
+from eagerstream.streaming import FeedEnd, GrowingInput
 from eagerstream.wire import MessageAssembler, WireEvent
 from tests.support import block_stop, input_delta, message_start, tool_start
 

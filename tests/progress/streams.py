@@ -13,10 +13,8 @@ import anyio
 
 import eagerstream
 from eagerstream import EagerStreamError, Tool, ToolCall
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.record import Record
-from eagerstream.progress.view import CallView, RunView
-from eagerstream.replay import ReplayServer, reply, text
+from eagerstream.progress import CallView, Hub, Record, RunView
+from eagerstream.testing import ReplayServer, reply, text
 from tests.reliability.conversations import AT_ONCE, converse
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule
 from tests.support import REQUEST, LocalAPI, Piece, anthropic_client, made_recordings, random_pieces, real_recordings

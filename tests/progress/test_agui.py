@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from eagerstream.progress.agui import AGUIEncoder, encoder as encoder_module, fields, rebuilt
-from eagerstream.progress.agui.state import MAX_STATE_CHARS, StateMirror
-from eagerstream.progress.exact import marked
-from eagerstream.progress.record import Record
-from eagerstream.wire.patch import PatchMaker
+from eagerstream.progress import Record
+from eagerstream.progress._exact import marked
+from eagerstream.progress.agui import AGUIEncoder, _encoder as encoder_module, _fields as fields, _rebuilt as rebuilt
+from eagerstream.progress.agui._state import MAX_STATE_CHARS, StateMirror
+from eagerstream.wire import PatchMaker
 from tests.clients import run_client
 from tests.progress.agui_client import Client
 from tests.progress.streams import Told, told_faults, told_recordings

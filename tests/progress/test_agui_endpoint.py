@@ -18,9 +18,9 @@ from starlette.routing import Mount, Route
 
 import eagerstream
 from eagerstream import HTTPTransport, Limits, MissingExtraError, UsageError, tool, validate_history
+from eagerstream.progress import Hub
 from eagerstream.progress.agui import AGUIEncoder, agui_app, frontend_tools, messages_of, system_of
-from eagerstream.progress.hub import Hub
-from eagerstream.replay import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
+from eagerstream.testing import ReplayServer, block, error_event, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.wire import SSEDecoder
 from tests.clients import run_client, serving
 from tests.progress.agui_client import Client

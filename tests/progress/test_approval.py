@@ -14,14 +14,11 @@ import pytest
 
 import eagerstream
 from eagerstream import tool
+from eagerstream.progress import Hub, RunLog, RunView, load_records, save_records
+from eagerstream.progress._exact import marked
 from eagerstream.progress.agui import AGUIEncoder
-from eagerstream.progress.exact import marked
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import RunLog
-from eagerstream.progress.saved import load_records, save_records
 from eagerstream.progress.vercel import UIMessageEncoder, to_messages
-from eagerstream.progress.view import RunView
-from eagerstream.replay import reply, tool_use
+from eagerstream.testing import reply, tool_use
 from tests.progress.made_log import MadeCall, made_log
 from tests.progress.page_modules import run_page_module
 from tests.support import REQUEST, LocalAPI

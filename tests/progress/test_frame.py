@@ -13,12 +13,12 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from eagerstream.progress.frame import Frame, RunState
-from eagerstream.progress.panels import shares
-from eagerstream.progress.view import CallPhase, CallView, RunView
-from eagerstream.progress.wording import duration_text, end_of, size_text, value_text, visible
-from eagerstream.run import ToolProgress, ToolStart, ToolStop
-from eagerstream.tools.call import ToolCall
+from eagerstream._support.wording import duration_text, end_of, size_text, value_text, visible
+from eagerstream.loop import ToolProgress, ToolStart, ToolStop
+from eagerstream.progress import CallPhase, CallView, RunView
+from eagerstream.progress._frame import Frame, RunState
+from eagerstream.progress._panels import shares
+from eagerstream.tools import ToolCall
 from eagerstream.wire import InputStop
 from tests.progress.observed import events_of, recorded
 

@@ -16,12 +16,9 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import APIError, UsageError
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import RunLog
-from eagerstream.progress.record import Record
-from eagerstream.progress.view import CallPhase, RunView
-from eagerstream.replay import reply, text, tool_use
-from eagerstream.run import Run, RunEvent, RunStatus, ToolStart, ToolStop, TurnStart
+from eagerstream.loop import Run, RunEvent, RunStatus, ToolStart, ToolStop, TurnStart
+from eagerstream.progress import CallPhase, Hub, Record, RunLog, RunView
+from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import ToolCall, tool
 from eagerstream.wire import InputDelta, InputStop
 from tests.support import REQUEST, Broken, Gate, LocalAPI, input_delta, message_start, tool_start

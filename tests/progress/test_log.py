@@ -14,12 +14,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
-from eagerstream.progress import merge
-from eagerstream.progress.batch import Batch
-from eagerstream.progress.log import RunLog, WatcherDropped
-from eagerstream.progress.merge import MergedRecords, in_parts, merge_records
-from eagerstream.progress.record import Record
-from eagerstream.progress.view import RunView
+from eagerstream.progress import Batch, Record, RunLog, RunView, WatcherDropped, _merge as merge
+from eagerstream.progress._merge import MergedRecords, in_parts, merge_records
 from tests.progress.made_log import add
 from tests.progress.observed import events_of, recorded
 from tests.support import cut_at, written
@@ -122,7 +118,7 @@ async def test_a_watcher_that_does_not_read_is_dropped() -> None:
         with pytest.raises(WatcherDropped, match="max_recent"):
             await anext(watcher)
     assert first.is_snapshot
-    assert not log._bells
+    assert not log._notifiers
 
 
 async def test_deltas_wait_for_others_and_nothing_else_does() -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eagerstream.errors import StreamInterrupted
-from eagerstream.growing import GrowingInput
-from eagerstream.observing import FeedEnd
-from eagerstream.progress.plain_lines import PlainLines
-from eagerstream.progress.record import Record
-from eagerstream.progress.recorder import RunRecorder
-from eagerstream.progress.view import RunView
-from eagerstream.run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop
-from eagerstream.tools.call import ToolCall
+from eagerstream.loop import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop
+from eagerstream.progress import Record, RunRecorder, RunView
+from eagerstream.progress._plain_lines import PlainLines
+from eagerstream.streaming import FeedEnd, GrowingInput
+from eagerstream.tools import ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, MessageStart, TextDelta
 from tests.progress.observed import Clock, events_of
 from tests.support import block_start, block_stop, input_delta, message_start, tool_start

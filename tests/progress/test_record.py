@@ -13,15 +13,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from eagerstream.growing import GrowingInput
-from eagerstream.observing import FeedEnd
-from eagerstream.progress.record import Record, record_adapter, record_schema
-from eagerstream.progress.recorder import RunRecorder
-from eagerstream.progress.view import CallPhase, RunView
-from eagerstream.run import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart
+from eagerstream.loop import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart
+from eagerstream.progress import CallPhase, Record, RunRecorder, RunView, record_schema
+from eagerstream.progress._record import record_adapter
+from eagerstream.streaming import FeedEnd, GrowingInput
 from eagerstream.tools import ToolCall
-from eagerstream.wire import InputDelta, InputStart, MessageAssembler, MessageStart
-from eagerstream.wire.patch import apply_patch
+from eagerstream.wire import InputDelta, InputStart, MessageAssembler, MessageStart, apply_patch
 from tests.progress.observed import events_of, recorded, recorded_body
 from tests.support import (
     MESSAGE_STOP,

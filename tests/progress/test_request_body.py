@@ -14,10 +14,10 @@ from starlette.requests import Request
 
 import eagerstream
 from eagerstream.progress import Hub
+from eagerstream.progress._request_body import BadBody, RequestBodies, json_object, parse_body
 from eagerstream.progress.agui import agui_app
-from eagerstream.progress.agui.app import run_input
+from eagerstream.progress.agui._app import run_input
 from eagerstream.progress.gateway import RunSlots, gateway_app
-from eagerstream.progress.request_body import BadBody, RequestBodies, json_object, parse_body
 from eagerstream.progress.vercel import vercel_app
 from eagerstream.progress.web import web_app
 from tests.support import until
@@ -87,7 +87,7 @@ async def asking(*clients: Slow) -> AsyncIterator[None]:
 )
 def test_too_many_values(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted before any of them is made: 2 MiB of `[],` take 100 MB, and all that looks at them its time."""
-    monkeypatch.setattr("eagerstream.progress.request_body.load_json", lambda _: pytest.fail("it was parsed"))
+    monkeypatch.setattr("eagerstream.progress._request_body.load_json", lambda _: pytest.fail("it was parsed"))
     with pytest.raises(BadBody, match="more than 52,428 values") as refused:
         parse_body(body)
     assert refused.value.status == 413

@@ -12,12 +12,17 @@ import anyio
 import pytest
 
 from eagerstream.errors import UsageError
-from eagerstream.progress import saved
-from eagerstream.progress.log import RunLog
-from eagerstream.progress.merge import merge_records
-from eagerstream.progress.record import Record
-from eagerstream.progress.saved import load_records, record_run, replay, save_records
-from eagerstream.progress.view import RunView
+from eagerstream.progress import (
+    Record,
+    RunLog,
+    RunView,
+    _saved as saved,
+    load_records,
+    record_run,
+    replay,
+    save_records,
+)
+from eagerstream.progress._merge import merge_records
 from tests.progress.observed import events_of, recorded
 
 SECRET = "sk-ant-api03-abcdefghijklmnop"

@@ -11,8 +11,8 @@ import anyio.to_thread
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.progress.sse import EventStream, Write, encode_json, encode_message
-from eagerstream.serving import ThreadedServer
+from eagerstream._serving.asgi_server import ThreadedServer
+from eagerstream.progress._sse import EventStream, Write, encode_json, encode_message
 from eagerstream.wire import SSEDecoder
 
 pytestmark = pytest.mark.anyio

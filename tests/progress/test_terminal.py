@@ -22,16 +22,13 @@ from rich.live import Live
 
 import eagerstream
 from eagerstream.errors import EagerStreamError, UsageError
-from eagerstream.progress.batch import Batch
-from eagerstream.progress.bell import Bell
-from eagerstream.progress.frame import Frame
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import RunLog
-from eagerstream.progress.saved import replay
+from eagerstream.loop import RunStatus
+from eagerstream.progress import Batch, Hub, RunLog, replay
+from eagerstream.progress._frame import Frame
+from eagerstream.progress._notifier import Notifier
 from eagerstream.progress.terminal import TerminalProgress, _WatchedRun, terminal_progress
-from eagerstream.recording import Recording
-from eagerstream.replay import Timing, reply, retime, text, tool_use
-from eagerstream.run import RunStatus
+from eagerstream.recordings import Recording
+from eagerstream.testing import Timing, reply, retime, text, tool_use
 from eagerstream.tools import tool
 from tests.progress.observed import events_of, recorded
 from tests.support import REQUEST, Gate, LocalAPI, each_recording, input_delta, message_start, tool_start
@@ -46,7 +43,7 @@ SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 class Written(io.StringIO):
     """Knows when something is written into it."""
 
-    bell: Bell | None = None
+    notifier: Notifier | None = None
     is_terminal = False
 
     def isatty(self) -> bool:
@@ -54,8 +51,8 @@ class Written(io.StringIO):
 
     def write(self, text: str) -> int:
         written = super().write(text)
-        if self.bell is not None:
-            self.bell.ring()
+        if self.notifier is not None:
+            self.notifier.notify()
         return written
 
 
@@ -71,9 +68,9 @@ class Terminal:
     async def shows(self, text: str) -> None:
         """Wait until a text has been drawn."""
         with anyio.fail_after(5):
-            bell = self.file.bell = Bell()
+            notifier = self.file.notifier = Notifier()
             while True:
-                rung = bell.listen()  # before the look: what is drawn is written in another thread
+                rung = notifier.listen()  # before the look: what is drawn is written in another thread
                 if text in self.output:
                     return
                 await rung.wait()
@@ -454,7 +451,7 @@ async def test_a_fault_of_its_own(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     """Where the drawing itself fails, the run does not notice either."""
     terminal = Terminal()
     monkeypatch.setattr(Frame, "rows_at", lambda *_: 1 // 0)
-    monkeypatch.setattr("eagerstream.progress.frame.status_line", lambda *_: 1 // 0)
+    monkeypatch.setattr("eagerstream.progress._frame.status_line", lambda *_: 1 // 0)
     async with run_of() as run, terminal_progress(run, console=terminal.console):
         await run.finish()
     assert run.result.status is RunStatus.COMPLETED

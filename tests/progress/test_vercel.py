@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from eagerstream import validate_history
 from eagerstream.progress.vercel import UIMessageEncoder, UIMessageError, to_messages
-from eagerstream.progress.vercel.values import MAX_DEPTH, DepthGauge, from_readable, readable
+from eagerstream.progress.vercel._values import MAX_DEPTH, DepthGauge, from_readable, readable
 from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.ui_messages import Reader
 from tests.support import check_history, cuts_of

@@ -15,12 +15,10 @@ from starlette.exceptions import HTTPException
 
 import eagerstream
 from eagerstream import MissingExtraError, Run, RunStatus, tool
-from eagerstream.progress import hub as hub_module
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import RunLog
+from eagerstream.progress import Hub, RunLog, _hub as hub_module
 from eagerstream.progress.vercel import ChatRequest, to_messages, vercel_app
-from eagerstream.progress.vercel.app import encode_chunks
-from eagerstream.replay import reply, text
+from eagerstream.progress.vercel._app import encode_chunks
+from eagerstream.testing import reply, text
 from tests.progress.ui_messages import Reader
 from tests.support import MESSAGE_STOP, REQUEST, Gate, LocalAPI, Piece, message_delta, message_start, whole_call
 

@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import eagerstream
 from eagerstream import Run, RunStatus, tool, validate_history
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.merge import merge_records
+from eagerstream.progress import Hub
+from eagerstream.progress._merge import merge_records
 from eagerstream.progress.vercel import ChatRequest, UIMessageEncoder, to_messages, vercel_app
-from eagerstream.progress.vercel.app import encode_chunks
-from eagerstream.progress.vercel.values import from_readable
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.progress.vercel._app import encode_chunks
+from eagerstream.progress.vercel._values import from_readable
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.clients import run_client, serving
 from tests.progress.stories import HOSTILE, Story, stories
 from tests.progress.streams import Told, told_faults, told_recordings

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from eagerstream.commands import app
+from eagerstream.cli._commands import app
 from eagerstream.errors import UsageError
 from eagerstream.progress import save_records
 from tests.progress.made_log import add, made_log
@@ -116,7 +116,7 @@ def test_the_demo_begins_by_itself() -> None:
 @pytest.mark.anyio
 async def test_a_saved_run_is_replayed(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a speed it comes in its own time; on the command's own event loop. A run that is given twice is there twice."""
-    from eagerstream.commands import _watch
+    from eagerstream.cli._commands import _watch
     from eagerstream.progress import load_records
 
     records = load_records(saved)

@@ -20,12 +20,11 @@ from starlette.routing import Mount
 
 import eagerstream
 from eagerstream import tool
+from eagerstream._serving.asgi_server import ASGIApplication
 from eagerstream.errors import MissingExtraError, UsageError
-from eagerstream.progress import web
-from eagerstream.progress.hub import Hub
+from eagerstream.progress import Hub, web
 from eagerstream.progress.web import new_token, serve, web_app
-from eagerstream.replay import reply, text, tool_use
-from eagerstream.serving import ASGIApplication
+from eagerstream.testing import reply, text, tool_use
 from eagerstream.wire import ServerSentEvent, SSEDecoder
 from tests.progress.made_log import add, hub_of, made_log
 from tests.support import (
@@ -420,10 +419,10 @@ async def test_a_client_that_leaves_leaves_nothing_behind() -> None:
     log = made_log()
     async with listening(web_app(hub_of(log), token=TOKEN), "run=run_1") as events:
         await events.next_records()
-        assert log._bells
+        assert log._notifiers
         events.leaves.set()
         await events.has_ended.wait()
-    assert not log._bells
+    assert not log._notifiers
 
 
 # --- what is taken ----------------------------------------------------------------------------------------------------

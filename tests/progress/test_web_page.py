@@ -26,14 +26,12 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 import eagerstream
 from eagerstream import tool
-from eagerstream.demo.poem import POEM
-from eagerstream.demo.watched import play_watched
-from eagerstream.progress.hub import Hub
-from eagerstream.progress.log import RunLog
-from eagerstream.progress.view import RunView
+from eagerstream.cli._demo.watched import play_watched
+from eagerstream.progress import Hub, RunLog, RunView
 from eagerstream.progress.web import new_token, serve
-from eagerstream.replay import reply, tool_use
-from eagerstream.wire.patch import PatchMaker
+from eagerstream.testing import reply, tool_use
+from eagerstream.testing.demos.poem import POEM
+from eagerstream.wire import PatchMaker
 from tests.browser import chromium
 from tests.clients import installed_file
 from tests.progress.made_log import MadeCall, add, hub_of, made_log

@@ -15,10 +15,10 @@ import anyio
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Limits, Restarted, RunStatus, TurnStop
-from eagerstream.replay import ReplayServer
+from eagerstream.testing import ReplayServer
 from eagerstream.tools import tool
+from tests.loop.serial import checked
 from tests.reliability.schedules import SCENARIO, BySchedule, Schedule, first_message
-from tests.run.serial import checked
 from tests.support import anthropic_client
 
 AT_ONCE: Final = 24

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from eagerstream.recording import Recording
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario
+from eagerstream.recordings import Recording
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario
 from tests.reliability.soak_plans import Model, number_of
 
 _ROOT: Final = Path(__file__).parents[2]

@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from eagerstream.event_buffer import EventBuffer
-from eagerstream.growing import GrowingInput
-from eagerstream.run import Conversation, Run, RunResult, Turn
+from eagerstream.loop import Conversation, Run, RunResult, Turn
+from eagerstream.streaming import GrowingInput
+from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.wire import MessageAssembler, PartialJSON
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eagerstream.recording import Recording
-from eagerstream.replay import Fault, FaultKind, Faults, Scenario, Timing, reply, retime, text, tool_use
-from eagerstream.replay.body import body_events
-from eagerstream.replay.faults import ERROR_STATUS, UNANSWERED
+from eagerstream.recordings import Recording
+from eagerstream.testing import Fault, FaultKind, Faults, Scenario, Timing, reply, retime, text, tool_use
+from eagerstream.testing._body import body_events
+from eagerstream.testing._faults import ERROR_STATUS, UNANSWERED
 
 FIRST: Final = retime(
     reply(

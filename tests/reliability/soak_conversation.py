@@ -13,10 +13,10 @@ import anyio
 
 import eagerstream
 from eagerstream import EagerStreamError, InputInterrupted, ItemStream, Restarted, RunStatus, TurnStop
-from eagerstream.run import Run
+from eagerstream.loop import Run
 from eagerstream.tools import ToolCall, tool
+from tests.loop.serial import checked
 from tests.reliability.soak_plans import Consumer, Plan, owners
-from tests.run.serial import checked
 
 _PATIENCE_S: Final = 240  # for a conversation of five turns, each of which may be asked for four times
 _AGAIN: Final = "_again"

@@ -13,8 +13,8 @@ import httpx
 import httpx2
 import pytest
 
-from eagerstream.replay import Platform, ReplayServer
-from eagerstream.replay.framing import in_aws_frames
+from eagerstream.testing import Platform, ReplayServer
+from eagerstream.testing._framing import in_aws_frames
 from eagerstream.transports import HTTPTransport
 from tests.platforms import CLIENTS, PlatformClient, each_platform
 from tests.reliability.conversations import ERRORS, Ended, converse_all

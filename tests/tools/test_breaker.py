@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from eagerstream import CircuitBreaker, Group, ToolError, ToolErrorCode, ToolResponse, UsageError, run, tool
-from eagerstream.replay.scripted import reply, text, tool_use
-from eagerstream.run.conversation import Conversation
+from eagerstream.loop import Conversation
+from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, TextStream, Tool
 from tests.tools.test_executor import a_call
 from tests.virtual_time import Playing

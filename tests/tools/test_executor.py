@@ -16,13 +16,11 @@ import anyio.to_thread
 import pytest
 
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.growing import GrowingInput
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.run.policy import ending_of
-from eagerstream.run.turn import Turn
-from eagerstream.tools import Group, Tool, ToolResponse, tool
-from eagerstream.tools.call import CallState, ToolCall
-from eagerstream.tools.executor import InProcessExecutor
+from eagerstream.loop import Turn
+from eagerstream.loop._policy import ending_of
+from eagerstream.streaming import GrowingInput
+from eagerstream.tools import CallState, Group, InProcessExecutor, Tool, ToolCall, ToolResponse, tool
 from eagerstream.wire import InputAccumulator
 from tests.support import Unlucky, all_tasks_blocked, block_stop, input_delta, message_delta, tool_start
 
@@ -900,7 +898,7 @@ async def test_a_toolset_name_that_is_no_text() -> None:
 @pytest.mark.anyio
 async def test_stats(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long a call took; a tool's own figure stays, and ours stands beside it. What did not run took no time."""
-    import eagerstream.tools.call as call_module
+    import eagerstream.tools._call as call_module
 
     ticks = itertools.count(step=0.25)
     monkeypatch.setattr(call_module, "monotonic", lambda: next(ticks))

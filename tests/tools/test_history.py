@@ -14,14 +14,14 @@ import pytest
 from anthropic.types import Message, TextBlock, ToolUseBlock
 from hypothesis import assume, given, strategies as st
 
-from eagerstream import HistoryFault, validate_history
+from eagerstream import validate_history
 from eagerstream.errors import EagerStreamError
-from eagerstream.growing import GrowingInput
-from eagerstream.recording import Recording
-from eagerstream.replay.refusals import request_faults
-from eagerstream.run.policy import BROKEN_OFF, ending_of
-from eagerstream.run.settle import settle
-from eagerstream.tools.call import ToolCall
+from eagerstream.loop._policy import BROKEN_OFF, ending_of
+from eagerstream.loop._settle import settle
+from eagerstream.recordings import Recording
+from eagerstream.streaming import GrowingInput
+from eagerstream.testing._refusals import request_faults
+from eagerstream.tools import HistoryFault, ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, MessageState, Outcome, SSEDecoder, decode_event
 from tests.support import REQUEST, USER, each_recording
 

@@ -16,8 +16,7 @@ import anyio.to_thread
 import pytest
 
 from eagerstream.limits import Limits
-from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse, invoke as invoke_module, tool
-from eagerstream.tools.invoke import invoke
+from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse, _invoke as invoke_module, invoke, tool
 from tests.support import all_tasks_blocked
 from tests.tools.test_executor import a_call
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import UsageError
-from eagerstream.tools import Tool, tool
-from eagerstream.tools.faults import InputError
-from eagerstream.tools.raw_schema import RawSchema
+from eagerstream.tools import InputError, Tool, tool
+from eagerstream.tools._raw_schema import RawSchema
 
 
 def fault_of(schema: dict[str, Any], input: dict[str, Any]) -> str:

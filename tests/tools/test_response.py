@@ -15,9 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import ToolError
-from eagerstream.tools import ToolErrorCode, ToolResponse, ToolStatus
-from eagerstream.tools.faults import InputError
-from eagerstream.tools.response import error_code
+from eagerstream.tools import InputError, ToolErrorCode, ToolResponse, ToolStatus, error_code
 from tests.support import anthropic_http_library
 
 FIFTEEN = [

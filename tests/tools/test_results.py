@@ -19,13 +19,23 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.growing import GrowingInput
 from eagerstream.limits import Limits
-from eagerstream.tools import ToolResponse, ToolStatus, document_bytes, document_text, image_bytes
-from eagerstream.tools.call import ToolCall
-from eagerstream.tools.content import content_of, dump_json
-from eagerstream.tools.response import error_response, error_text
-from eagerstream.tools.results import invalid_result, rendered, tool_result
+from eagerstream.streaming import GrowingInput
+from eagerstream.tools import (
+    ToolCall,
+    ToolResponse,
+    ToolStatus,
+    content_of,
+    document_bytes,
+    document_text,
+    dump_json,
+    error_response,
+    error_text,
+    image_bytes,
+    invalid_result,
+    rendered,
+    tool_result,
+)
 from eagerstream.wire import InputAccumulator, ToolInput
 from tests.support import anthropic_since, block_stop, input_delta, tool_start
 

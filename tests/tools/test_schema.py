@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict
 
 from eagerstream.errors import UsageError
-from eagerstream.tools import Tool, tool
-from eagerstream.tools.faults import InputError
+from eagerstream.tools import InputError, Tool, tool
 
 
 class Color(enum.Enum):

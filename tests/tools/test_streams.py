@@ -10,9 +10,9 @@ import pytest
 from pydantic import Field
 
 from eagerstream.errors import InputInterrupted, UsageError
-from eagerstream.growing import GrowingInput
+from eagerstream.streaming import GrowingInput
 from eagerstream.tools import ItemStream, Later, TextStream, Tool, tool
-from eagerstream.tools.streams import repeated_key
+from eagerstream.tools._streams import repeated_key
 from eagerstream.wire import InputAccumulator
 from tests.support import all_tasks_blocked, block_stop, input_delta, message_delta, tool_start
 

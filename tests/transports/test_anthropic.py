@@ -11,8 +11,8 @@ from anthropic import AsyncAnthropicBedrock
 
 import eagerstream
 from eagerstream.errors import StreamInterrupted, UsageError
-from eagerstream.replay import ReplayServer, Scenario, http_error, reply, text, tool_use
-from eagerstream.replay.framing import in_aws_frames
+from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
+from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import MessageStop
 from tests.support import REQUEST, Broken, LocalAPI, anthropic_client, anthropic_http_library, event_line
 

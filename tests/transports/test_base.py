@@ -14,9 +14,8 @@ import pytest
 import eagerstream
 from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.replay import reply, tool_use
-from eagerstream.transports import HTTPTransport
-from eagerstream.transports.base import StreamedReply
+from eagerstream.testing import reply, tool_use
+from eagerstream.transports import HTTPTransport, StreamedReply
 from eagerstream.wire import FragmentDecoder, MessageAssembler
 from tests.support import REQUEST, LocalAPI
 

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 import eagerstream
-from eagerstream.replay import ReplayServer, reply, text, tool_use
+from eagerstream.testing import ReplayServer, reply, text, tool_use
 from eagerstream.transports import as_transport
-from eagerstream.transports.body import BodyTransport
+from eagerstream.transports._body import BodyTransport
 from tests.support import REQUEST, anthropic_client, event_line
 
 pytestmark = pytest.mark.anyio

@@ -19,15 +19,14 @@ from anthropic import APIStatusError, Omit
 import eagerstream
 from eagerstream.errors import APIError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
-from eagerstream.recording import Chunk, Recording
-from eagerstream.replay import error_event, http_error, reply, text, tool_use
-from eagerstream.run import Conversation, Restarted, Run, RunStatus, TurnStart
-from eagerstream.stream import MessageStream
-from eagerstream.tool_kind import LEGACY_BETA
+from eagerstream.loop import Conversation, Restarted, Run, RunStatus, TurnStart
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.streaming import MessageStream
+from eagerstream.testing import error_event, http_error, reply, text, tool_use
 from eagerstream.tools import tool
 from eagerstream.transports import HTTPTransport, Reply, RequestBody, Transport
-from eagerstream.transports.eager_fallback import EagerFallback
-from eagerstream.wire import MessageStop, WireEvent
+from eagerstream.transports._eager_fallback import EagerFallback
+from eagerstream.wire import LEGACY_BETA, MessageStop, WireEvent
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
@@ -698,7 +697,7 @@ async def test_the_warning(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         await streamed(client, EAGER)
     (record,) = caplog.records
-    assert (record.name, record.levelname) == ("eagerstream.transports.eager_fallback", "WARNING")
+    assert (record.name, record.levelname) == ("eagerstream.transports._eager_fallback", "WARNING")
     assert record.getMessage() == (
         f"the API refuses eager_input_streaming for the model 'claude-made-1': the beta {LEGACY_BETA} is sent instead, "
         "and the inputs of all tools arrive as they are written (see eager_fallback of eagerstream.stream)"
@@ -742,7 +741,7 @@ async def test_no_secret_in_the_warning(kind: str, caplog: pytest.LogCaptureFixt
             extra_headers={"x-api-key": "hunter2", "anthropic-beta": "hunter2"},
         )
     assert len(api.exchanges) == 3
-    assert [record.name for record in caplog.records] == ["eagerstream.transports.eager_fallback"]
+    assert [record.name for record in caplog.records] == ["eagerstream.transports._eager_fallback"]
     assert "hunter2" not in caplog.text
 
 

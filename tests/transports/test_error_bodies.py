@@ -13,7 +13,7 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import APIError
-from eagerstream.transports.error_bodies import MAX_ERROR_BYTES, bounded_error_bodies, read_error
+from eagerstream.transports._error_bodies import MAX_ERROR_BYTES, bounded_error_bodies, read_error
 from tests.support import REQUEST, LocalAPI, Piece
 
 _REFUSED = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": "Because."}}).encode()

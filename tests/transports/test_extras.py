@@ -12,8 +12,8 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import EagerStreamError, MissingExtraError
-from eagerstream.replay import reply, text
-from eagerstream.transports.extras import missing_extra
+from eagerstream.testing import reply, text
+from eagerstream.transports._extras import missing_extra
 from tests.support import REQUEST, LocalAPI, anthropic_http_library
 
 HELLO = reply(text("Hello."))

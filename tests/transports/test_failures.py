@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.errors import APIError, LimitError, ProtocolError, StreamInterrupted, UsageError
-from eagerstream.transports.failures import (
+from eagerstream.transports._failures import (
     event_error,
     interruption,
     is_resent_by_clients,

@@ -13,7 +13,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import APIError, ProtocolError, StreamInterrupted, UsageError
 from eagerstream.limits import Limits
-from eagerstream.replay import ReplayServer, reply, text
+from eagerstream.testing import ReplayServer, reply, text
 from eagerstream.transports import HTTPTransport
 from tests.support import REQUEST, Broken, LocalAPI, message_start
 

@@ -12,9 +12,9 @@ import pytest
 import eagerstream
 from eagerstream.errors import APIError, ProtocolError, StreamInterrupted
 from eagerstream.limits import Limits
-from eagerstream.recording import Chunk, Recording
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.transports import HTTPTransport, http
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.transports import HTTPTransport, _http as http
 from eagerstream.wire import MessageStop
 from tests.support import REQUEST, event_line
 

@@ -14,8 +14,8 @@ import pytest
 
 import eagerstream
 from eagerstream import APIError, ProtocolError, RunStatus, StreamInterrupted, UsageError
-from eagerstream.recording import Chunk, Recording
-from eagerstream.replay import (
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.testing import (
     Fault,
     FaultKind,
     Faults,
@@ -28,8 +28,8 @@ from eagerstream.replay import (
     text,
     tool_use,
 )
-from eagerstream.tool_kind import LEGACY_BETA, EagerSupport
 from eagerstream.tools import tool
+from eagerstream.wire import LEGACY_BETA, EagerSupport
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
 from tests.support import REQUEST, USER, check_history, event_line, made_recordings, real_recordings
 
@@ -93,7 +93,7 @@ async def test_the_request(platform_client: PlatformClient) -> None:
 
 def server_root(platform: Platform) -> str:
     """Where the dialect of a platform begins on a server."""
-    from eagerstream.replay.platforms import DIALECTS
+    from eagerstream.testing._platforms import DIALECTS
 
     return DIALECTS[platform].root
 

@@ -9,9 +9,9 @@ import pytest
 
 import eagerstream
 from eagerstream.errors import APIError, UsageError
-from eagerstream.recording import Chunk, Recording
-from eagerstream.replay import http_error, reply, text, tool_use
-from eagerstream.replay.framing import in_aws_frames
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.testing import http_error, reply, text, tool_use
+from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import MessageStart, MessageStop
 from tests.support import REQUEST, check_history
 

@@ -21,12 +21,12 @@ from .requirements import ROOT, extras_for, oldest_constraints, project, require
 
 _TESTS: Final = (
     "tests/transports",
-    "tests/test_stream.py",  # each client, and every way in which its stream can end
+    "tests/streaming/test_message_stream.py",  # each client, and every way in which its stream can end
     "tests/test_nothing_leaks.py",  # the client's own log
-    "tests/replay/test_server.py",  # the client against the server that answers it in most other tests
-    "tests/replay/test_strict.py",
-    "tests/run/test_interruption.py",
-    "tests/run/test_cache.py",  # the client's own blocks in a history
+    "tests/testing/test_server.py",  # the client against the server that answers it in most other tests
+    "tests/testing/test_strict.py",
+    "tests/loop/test_interruption.py",
+    "tests/loop/test_cache.py",  # the client's own blocks in a history
     "tests/documents",  # the client's own stream helpers, in the programs of the API's documents
     "tests/compat/anthropic_tools/test_automatic.py",  # the clients of older programs
     "tests/compat/anthropic_tools/test_manual.py",
@@ -35,7 +35,7 @@ _TESTS: Final = (
     "tests/tools/test_response.py",
     "tests/tools/test_results.py",
 )
-_OLDEST_TESTS: Final = (*_TESTS[:-4], "tests/tools", "tests/test_cli.py")  # what else the lower bounds are for
+_OLDEST_TESTS: Final = (*_TESTS[:-4], "tests/tools", "tests/cli/test_commands.py")  # what else the lower bounds are for
 _SHOWN_LINES: Final = 60  # of what failed
 _PROBE: Final = """
 import importlib.metadata, json, pathlib, anthropic, eagerstream

@@ -15,10 +15,10 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import EagerStreamError, LimitError, ProtocolError, UsageError
 from eagerstream.limits import Limits
-from eagerstream.recording import Recording
-from eagerstream.replay.framing import in_aws_frames
+from eagerstream.recordings import Recording
+from eagerstream.testing._framing import in_aws_frames
 from eagerstream.wire import AWSEventStreamDecoder, WireEvent
-from eagerstream.wire.aws_event_stream import _decode_headers
+from eagerstream.wire._aws_event_stream import _decode_headers
 from tests.aws_frames import (
     Header,
     chunk_frame,

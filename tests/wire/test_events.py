@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import EagerStreamError, LimitError, ProtocolError, UsageError
 from eagerstream.wire import SSEDecoder, WireDecoder, WireEvent, decode_event
-from eagerstream.wire.decoding import to_wire_event
+from eagerstream.wire._decoding import to_wire_event
 from tests.support import cuts_of, one_by_one, written
 from tests.wire.json_texts import texts
 

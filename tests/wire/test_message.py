@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
-from eagerstream.run import RunStatus
+from eagerstream.loop import RunStatus
 from eagerstream.tools import ToolStatus
 from eagerstream.wire import (
     BlockStart,

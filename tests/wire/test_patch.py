@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.limits import Limits
-from eagerstream.wire import PartialJSON
-from eagerstream.wire.patch import Patch, PatchMaker, PatchOp, apply_patch, merge_patches, pointer, steps_of
+from eagerstream.wire import PartialJSON, Patch, PatchMaker, PatchOp, apply_patch, merge_patches, pointer, steps_of
 from tests.support import cut_at, one_by_one, written
 from tests.wire.json_texts import documents, texts
 

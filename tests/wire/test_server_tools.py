@@ -26,8 +26,8 @@ from eagerstream.wire import (
     ServerToolUse,
     ToolInput,
     WireEvent,
+    is_server_result,
 )
-from eagerstream.wire.server_tools import is_server_result
 from tests.support import (
     MADE_DIR,
     MESSAGE_STOP,

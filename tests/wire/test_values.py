@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.wire import JSON, copy_json
-from eagerstream.wire.values import MISSING, Path, find
+from eagerstream.wire import JSON, MISSING, Path, copy_json, find
 from tests.support import written
 
 json_values: st.SearchStrategy[JSON] = st.recursive(

@@ -15,7 +15,7 @@ import pytest
 import eagerstream
 from eagerstream import CircuitBreaker, HTTPTransport, RunStatus
 from eagerstream.limits import Limits
-from eagerstream.replay import ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import CallState, InProcessExecutor, Tool, ToolCall
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content, lines_of

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from eagerstream.errors import ToolError
 from eagerstream.tools import ToolResponse, text_block
 from eagerstream.workers import ProcessExecutor, ProcessPool
-from eagerstream.workers.crossing import (
+from eagerstream.workers._crossing import (
     RemoteError,
     error_as_bytes,
     error_from,
@@ -28,10 +28,10 @@ from eagerstream.workers.crossing import (
     response_from,
     value_from,
 )
-from eagerstream.workers.frames import HEADER, Failed, FromProcess, NoMessageError, Ready, answer, answer_from
-from eagerstream.workers.messages import Cancelled, Ended, Progress, Refused, Started
-from eagerstream.workers.process import ProcessLine
-from eagerstream.workers.values import from_bytes, to_bytes
+from eagerstream.workers._frames import HEADER, Failed, FromProcess, NoMessageError, Ready, answer, answer_from
+from eagerstream.workers._messages import Cancelled, Ended, Progress, Refused, Started
+from eagerstream.workers._process import ProcessLine
+from eagerstream.workers._values import from_bytes, to_bytes
 from tests.workers import evil, tools
 from tests.workers.calls import a_call, answered, content
 

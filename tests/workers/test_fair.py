@@ -7,7 +7,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from eagerstream.errors import ToolError, WorkerLost
-from eagerstream.workers.fair import FairQueue
+from eagerstream.workers._fair import FairQueue
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from eagerstream import UsageError, tool
 from eagerstream.errors import WorkerLost
 from eagerstream.tools import Tool, ToolCall
 from eagerstream.workers import ProcessExecutor, ProcessPool
-from eagerstream.workers.process import WorkerProcess
+from eagerstream.workers._process import WorkerProcess
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content, lines_of
 

@@ -12,8 +12,8 @@ import pytest
 from eagerstream.errors import ToolError
 from eagerstream.tools import Tool, ToolCall, ToolResponse
 from eagerstream.workers import Line, RemoteExecutor
-from eagerstream.workers.crossing import response_as_bytes
-from eagerstream.workers.messages import Cancel, Ended, FromWorker, More, Started, ToWorker
+from eagerstream.workers._crossing import response_as_bytes
+from eagerstream.workers._messages import Cancel, Ended, FromWorker, More, Started, ToWorker
 from tests.support import all_tasks_blocked
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content
@@ -77,7 +77,7 @@ async def test_cancelled_in_the_moment_of_the_last_word() -> None:
 @pytest.mark.parametrize("grows", [False, True])
 async def test_a_worker_that_says_nothing(monkeypatch: pytest.MonkeyPatch, *, grows: bool) -> None:
     """It has its time to begin, from the end of the input on; the tool's own has not begun."""
-    monkeypatch.setattr("eagerstream.workers.executor._BEGIN_S", 0.05)
+    monkeypatch.setattr("eagerstream.workers._executor._BEGIN_S", 0.05)
     executor = RemoteExecutor([Tool(tools.first_line.__wrapped__, timeout_s=0.05)], pool=_Scripted(_nothing))
     written = Written("first_line")
     written.write('{"lines": ["a"')

@@ -11,24 +11,30 @@ Names are loaded when they are first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._support.lazy import lazy_exports
+
+__all__: list[str]
 
 if TYPE_CHECKING:
-    from .bash import Bash as Bash
-    from .browser_toolset import BrowserToolset as BrowserToolset
-    from .calculator import Calculator as Calculator
-    from .computer import ChromiumPage as ChromiumPage, Computer as Computer, ComputerHandler as ComputerHandler
-    from .files import Edit as Edit, Files as Files, MultiEdit as MultiEdit, Read as Read, Write as Write
-    from .jail import Jail as Jail
-    from .memory import Memory as Memory
-    from .search import (
+    from ._bash import Bash as Bash
+    from ._browser_toolset import BrowserToolset as BrowserToolset
+    from ._calculator import Calculator as Calculator
+    from ._computer import ChromiumPage as ChromiumPage, Computer as Computer, ComputerHandler as ComputerHandler
+    from ._files import Edit as Edit, Files as Files, MultiEdit as MultiEdit, Read as Read, Write as Write
+    from ._jail import Jail as Jail
+    from ._memory import Memory as Memory
+    from ._search import (
         BraveSearch as BraveSearch,
         SearchPage as SearchPage,
         SearchResult as SearchResult,
         SearchTool as SearchTool,
         WikipediaSearch as WikipediaSearch,
     )
+    from ._sql import SQL as SQL
+    from ._text_editor import EagerTextEditor as EagerTextEditor, TextEditor as TextEditor
+    from ._truncation import truncate_output as truncate_output, truncate_results as truncate_results
     from .server_tools import (
         advisor as advisor,
         code_execution as code_execution,
@@ -38,53 +44,29 @@ if TYPE_CHECKING:
         web_fetch as web_fetch,
         web_search as web_search,
     )
-    from .sql import SQL as SQL
-    from .text_editor import EagerTextEditor as EagerTextEditor, TextEditor as TextEditor
-    from .truncation import truncate_output as truncate_output, truncate_results as truncate_results
-
-_HOMES = {
-    "Bash": "bash",
-    "BraveSearch": "search",
-    "BrowserToolset": "browser_toolset",
-    "Calculator": "calculator",
-    "ChromiumPage": "computer",
-    "Computer": "computer",
-    "ComputerHandler": "computer",
-    "EagerTextEditor": "text_editor",
-    "Edit": "files",
-    "Files": "files",
-    "Jail": "jail",
-    "Memory": "memory",
-    "MultiEdit": "files",
-    "Read": "files",
-    "SQL": "sql",
-    "SearchPage": "search",
-    "SearchResult": "search",
-    "SearchTool": "search",
-    "TextEditor": "text_editor",
-    "WikipediaSearch": "search",
-    "Write": "files",
-    "advisor": "server_tools",
-    "code_execution": "server_tools",
-    "mcp_toolset": "server_tools",
-    "tool_search_bm25": "server_tools",
-    "tool_search_regex": "server_tools",
-    "truncate_output": "truncation",
-    "truncate_results": "truncation",
-    "web_fetch": "server_tools",
-    "web_search": "server_tools",
-}
-
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+else:  # or type checkers would take any name for one that is there
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "._bash": ("Bash",),
+            "._browser_toolset": ("BrowserToolset",),
+            "._calculator": ("Calculator",),
+            "._computer": ("ChromiumPage", "Computer", "ComputerHandler"),
+            "._files": ("Edit", "Files", "MultiEdit", "Read", "Write"),
+            "._jail": ("Jail",),
+            "._memory": ("Memory",),
+            "._search": ("BraveSearch", "SearchPage", "SearchResult", "SearchTool", "WikipediaSearch"),
+            ".server_tools": (
+                "advisor",
+                "code_execution",
+                "mcp_toolset",
+                "tool_search_bm25",
+                "tool_search_regex",
+                "web_fetch",
+                "web_search",
+            ),
+            "._sql": ("SQL",),
+            "._text_editor": ("EagerTextEditor", "TextEditor"),
+            "._truncation": ("truncate_output", "truncate_results"),
+        },
+    )

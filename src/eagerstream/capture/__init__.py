@@ -5,8 +5,8 @@ Importing this is cheap: HTTP libraries, and what needs the extra `web`, are imp
 
 from __future__ import annotations
 
-from .folder import RecordingFolder, SavedReply
-from .proxy import RecordingProxy
-from .transport import RecordingTransport
+from ._folder import RecordingFolder, SavedReply
+from ._proxy import RecordingProxy
+from ._transport import RecordingTransport
 
 __all__ = ["RecordingFolder", "RecordingProxy", "RecordingTransport", "SavedReply"]

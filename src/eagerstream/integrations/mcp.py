@@ -26,12 +26,20 @@ import anyio.to_thread
 
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size
 from ..errors import MissingExtraError, ProtocolError, UsageError
-from ..tools.call import ToolCall
-from ..tools.content import block_of_bytes, document_text, is_content_block, media_type_of, text_block
-from ..tools.definition import Tool
-from ..tools.options import IN_DEFINITION, ToolOptions
-from ..tools.response import ToolErrorCode, ToolResponse
-from ..wire.events import Block
+from ..tools import (
+    IN_DEFINITION,
+    Tool,
+    ToolCall,
+    ToolErrorCode,
+    ToolOptions,
+    ToolResponse,
+    block_of_bytes,
+    document_text,
+    is_content_block,
+    media_type_of,
+    text_block,
+)
+from ..wire import Block
 
 MAX_TOOLS: Final = 1_000
 """Tools of one server; a list that goes on is taken for one without an end."""

@@ -24,9 +24,7 @@ from uuid import uuid4
 
 from ..errors import LimitError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire.accumulator import check_block_count
-from ..wire.events import InputEvent, InputStart
-from ..wire.type_variables import InputT
+from ..wire import InputEvent, InputStart, InputT, check_block_count
 
 _STOP_REASONS: Final = {
     "tool_calls": "tool_use",

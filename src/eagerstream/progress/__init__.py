@@ -14,14 +14,14 @@ What does reach a run: what a person decides about a call (`Hub.approve`), and, 
 began the run and leaves, or stops it.
 """
 
-from ..observing import FeedEnd, Observer
-from .batch import Batch
-from .hub import Hub
-from .log import RunLog, Watcher, WatcherDropped
-from .record import Record, record_schema
-from .recorder import RunRecorder
-from .saved import load_records, record_run, replay, save_records
-from .view import CallPhase, CallView, RunView
+from ..streaming import FeedEnd, Observer
+from ._batch import Batch
+from ._hub import Hub
+from ._log import RunLog, Watcher, WatcherDropped
+from ._record import Record, record_schema
+from ._recorder import RunRecorder
+from ._saved import load_records, record_run, replay, save_records
+from ._view import CallPhase, CallView, RunView
 
 __all__ = [
     "Batch",

@@ -17,8 +17,8 @@ import anyio.abc
 import anyio.to_thread
 
 from ..errors import MissingExtraError, UsageError
-from ..run import Run
-from ..stream import MessageStream
+from ..loop import Run
+from ..streaming import MessageStream
 
 try:
     import rich
@@ -29,14 +29,14 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("cli", error.name or "rich") from error
 
-from .batch import Batch
-from .frame import Frame, RunState
-from .hub import Hub
-from .log import RunLog, WatcherDropped
-from .merge import last_seq
-from .plain_lines import PlainLines
-from .record import Record
-from .view import CallView, RunView
+from ._batch import Batch
+from ._frame import Frame, RunState
+from ._hub import Hub
+from ._log import RunLog, WatcherDropped
+from ._merge import last_seq
+from ._plain_lines import PlainLines
+from ._record import Record
+from ._view import CallView, RunView
 
 _log = logging.getLogger(__name__)
 

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from .breaker import CircuitBreaker, CircuitStatus
-from .call import CallState, ToolCall
-from .content import document_bytes, document_text, image_bytes, text_block
-from .definition import Tool, tool
-from .executor import Executor, InProcessExecutor
-from .foreign import ForeignTool, as_tool
-from .history import HistoryFault, validate_history
-from .options import Group, Reject, ToolOptions
-from .response import ToolErrorCode, ToolResponse, ToolStatus
-from .streams import ItemStream, Later, TextStream
-from .toolbox import Toolbox
+from ._breaker import NOT_THE_TOOLS_FAULT, CircuitBreaker, CircuitStatus
+from ._call import CallState, ToolCall, saved_response
+from ._content import (
+    IMAGE_TYPES,
+    PDF_TYPE,
+    block_of_bytes,
+    content_of,
+    document_bytes,
+    document_text,
+    dump_json,
+    image_bytes,
+    is_content_block,
+    media_type_of,
+    text_block,
+    to_json,
+)
+from ._definition import Tool, tool
+from ._executor import Executor, InProcessExecutor
+from ._faults import InputError, InputFaults
+from ._foreign import ForeignTool, as_tool
+from ._history import HistoryFault, as_mapping, count_breakpoints, validate_history
+from ._invoke import Kind, invoke, kind_of, soon_of_loop
+from ._invoked import Invoked, invoked
+from ._options import IN_DEFINITION, Group, Reject, ToolOptions
+from ._places import Slots
+from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, error_response, error_text, response_of
+from ._results import CANCELLED, NOT_RUN, invalid_result, rendered, tool_result
+from ._schema import Parameters, annotated
+from ._streams import ItemStream, Later, TextStream
+from ._toolbox import Toolbox
 
 __all__ = [
+    "CANCELLED",
+    "IMAGE_TYPES",
+    "IN_DEFINITION",
+    "NOT_RUN",
+    "NOT_THE_TOOLS_FAULT",
+    "PDF_TYPE",
     "CallState",
     "CircuitBreaker",
     "CircuitStatus",
@@ -23,9 +48,15 @@ __all__ = [
     "Group",
     "HistoryFault",
     "InProcessExecutor",
+    "InputError",
+    "InputFaults",
+    "Invoked",
     "ItemStream",
+    "Kind",
     "Later",
+    "Parameters",
     "Reject",
+    "Slots",
     "TextStream",
     "Tool",
     "ToolCall",
@@ -34,11 +65,32 @@ __all__ = [
     "ToolResponse",
     "ToolStatus",
     "Toolbox",
+    "annotated",
+    "as_mapping",
     "as_tool",
+    "block_of_bytes",
+    "content_of",
+    "count_breakpoints",
     "document_bytes",
     "document_text",
+    "dump_json",
+    "error_code",
+    "error_response",
+    "error_text",
     "image_bytes",
+    "invalid_result",
+    "invoke",
+    "invoked",
+    "is_content_block",
+    "kind_of",
+    "media_type_of",
+    "rendered",
+    "response_of",
+    "saved_response",
+    "soon_of_loop",
     "text_block",
+    "to_json",
     "tool",
+    "tool_result",
     "validate_history",
 ]

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..recording import Recording
-from .base import Reply, RequestBody, Transport
-from .body import BodyTransport, is_body
-from .http import HTTPTransport
+from ..recordings._recording import Recording
+from ._base import Reply, RequestBody, StreamedReply, Transport, betas_in, close_quietly, unwind
+from ._body import BodyTransport, is_body
+from ._http import HTTPTransport
 
-__all__ = ["HTTPTransport", "Reply", "RequestBody", "Transport", "as_transport"]
+__all__ = [
+    "HTTPTransport",
+    "Reply",
+    "RequestBody",
+    "StreamedReply",
+    "Transport",
+    "as_transport",
+    "betas_in",
+    "close_quietly",
+    "unwind",
+]
 
 
 def as_transport(client: Any) -> Transport:
@@ -23,7 +33,7 @@ def as_transport(client: Any) -> Transport:
         UsageError: It is none of them.
     """
     if isinstance(client, Recording):
-        from .playback import PlaybackTransport
+        from ._playback import PlaybackTransport
 
         return PlaybackTransport(client)
     if isinstance(client, Transport):
@@ -31,6 +41,6 @@ def as_transport(client: Any) -> Transport:
     is_client = hasattr(getattr(client, "messages", None), "with_streaming_response")
     if not is_client and is_body(client):
         return BodyTransport(client)
-    from .anthropic import AnthropicTransport
+    from ._anthropic import AnthropicTransport
 
     return AnthropicTransport(client)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from .accumulator import InputAccumulator
-from .aws_event_stream import AWSEventStreamDecoder
-from .decoder import Decoder
-from .decoding import FragmentDecoder, WireDecoder, decode_event
-from .events import (
+from ._accumulator import TOOL_BLOCKS, InputAccumulator, Places, check_block_count, check_invalid_key
+from ._aws_event_stream import AWSEventStreamDecoder
+from ._decoder import Decoder
+from ._decoding import FragmentDecoder, WireDecoder, decode_event
+from ._events import (
+    TEXT_FIELDS,
+    Block,
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -14,10 +16,12 @@ from .events import (
     ContentBlockStartData,
     ContentBlockStopData,
     InputDelta,
+    InputEvent,
     InputFragment,
     InputJSONDelta,
     InputStart,
     InputStop,
+    Message,
     MessageDeltaData,
     MessageEvent,
     MessageStart,
@@ -30,18 +34,48 @@ from .events import (
     UnknownEvent,
     WireEvent,
 )
-from .message import MessageAssembler, MessageState
-from .partial_json import ParseFault, PartialJSON
-from .server_tools import ServerToolErrorCode
-from .sse import ServerSentEvent, SSEDecoder
-from .tolerant_json import TolerantJSON
-from .tool_input import INVALID_JSON, Outcome, Parser, ParserFactory, ToolInput
-from .values import JSON, JSONObject, Path, copy_json, encodable
+from ._message import MessageAssembler, MessageState
+from ._partial_json import ParseFault, PartialJSON
+from ._patch import Patch, PatchMaker, PatchOp, apply_patch, merge_patches, pointer, steps_of
+from ._server_tools import (
+    SERVER_CALLS,
+    ServerToolErrorCode,
+    error_code_of,
+    is_error_result,
+    is_server_result,
+    server_calls,
+)
+from ._sse import ServerSentEvent, SSEDecoder
+from ._tolerant_json import TolerantJSON
+from ._tool_input import INVALID_JSON, Outcome, Parser, ParserFactory, ToolInput
+from ._tool_kind import (
+    EAGER_FIELD,
+    LEGACY_BETA,
+    USER_DEFINED,
+    EagerSupport,
+    ToolClass,
+    accepted_betas,
+    betas_for,
+    classify,
+    forbids_legacy_beta,
+    tool_family,
+    tool_kind,
+)
+from ._type_variables import InputT
+from ._values import JSON, MISSING, JSONObject, Path, copy_json, encodable, find, is_deeper
 
 __all__ = [
+    "EAGER_FIELD",
     "INVALID_JSON",
     "JSON",
+    "LEGACY_BETA",
+    "MISSING",
+    "SERVER_CALLS",
+    "TEXT_FIELDS",
+    "TOOL_BLOCKS",
+    "USER_DEFINED",
     "AWSEventStreamDecoder",
+    "Block",
     "BlockStart",
     "BlockStop",
     "CitationDelta",
@@ -49,14 +83,18 @@ __all__ = [
     "ContentBlockStartData",
     "ContentBlockStopData",
     "Decoder",
+    "EagerSupport",
     "FragmentDecoder",
     "InputAccumulator",
     "InputDelta",
+    "InputEvent",
     "InputFragment",
     "InputJSONDelta",
     "InputStart",
     "InputStop",
+    "InputT",
     "JSONObject",
+    "Message",
     "MessageAssembler",
     "MessageDeltaData",
     "MessageEvent",
@@ -69,7 +107,11 @@ __all__ = [
     "Parser",
     "ParserFactory",
     "PartialJSON",
+    "Patch",
+    "PatchMaker",
+    "PatchOp",
     "Path",
+    "Places",
     "SSEDecoder",
     "ServerSentEvent",
     "ServerToolErrorCode",
@@ -78,11 +120,30 @@ __all__ = [
     "TextDelta",
     "ThinkingDelta",
     "TolerantJSON",
+    "ToolClass",
     "ToolInput",
     "UnknownEvent",
     "WireDecoder",
     "WireEvent",
+    "accepted_betas",
+    "apply_patch",
+    "betas_for",
+    "check_block_count",
+    "check_invalid_key",
+    "classify",
     "copy_json",
     "decode_event",
     "encodable",
+    "error_code_of",
+    "find",
+    "forbids_legacy_beta",
+    "is_deeper",
+    "is_error_result",
+    "is_server_result",
+    "merge_patches",
+    "pointer",
+    "server_calls",
+    "steps_of",
+    "tool_family",
+    "tool_kind",
 ]

@@ -12,50 +12,26 @@ a worker serves them (`host.serve`).
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._support.lazy import lazy_exports
+
+__all__: list[str]
 
 if TYPE_CHECKING:
     from ..errors import WorkerLost as WorkerLost
-    from .executor import RemoteExecutor as RemoteExecutor
-    from .line import HostLine as HostLine, Line as Line, Workers as Workers
-    from .pool import Pool as Pool, PoolStats as PoolStats, PoolWorker as PoolWorker
-    from .processes import ProcessExecutor as ProcessExecutor, ProcessPool as ProcessPool
-
-_HOMES = {
-    "HostLine": ".line",
-    "Line": ".line",
-    "Pool": ".pool",
-    "PoolStats": ".pool",
-    "PoolWorker": ".pool",
-    "ProcessExecutor": ".processes",
-    "ProcessPool": ".processes",
-    "RemoteExecutor": ".executor",
-    "WorkerLost": "..errors",
-    "Workers": ".line",
-}
-
-__all__ = [
-    "HostLine",
-    "Line",
-    "Pool",
-    "PoolStats",
-    "PoolWorker",
-    "ProcessExecutor",
-    "ProcessPool",
-    "RemoteExecutor",
-    "WorkerLost",
-    "Workers",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name], __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+    from ._executor import RemoteExecutor as RemoteExecutor
+    from ._line import HostLine as HostLine, Line as Line, Workers as Workers
+    from ._pool import Pool as Pool, PoolStats as PoolStats, PoolWorker as PoolWorker
+    from ._processes import ProcessExecutor as ProcessExecutor, ProcessPool as ProcessPool
+else:  # or type checkers would take any name for one that is there
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "..errors": ("WorkerLost",),
+            "._executor": ("RemoteExecutor",),
+            "._line": ("HostLine", "Line", "Workers"),
+            "._pool": ("Pool", "PoolStats", "PoolWorker"),
+            "._processes": ("ProcessExecutor", "ProcessPool"),
+        },
+    )

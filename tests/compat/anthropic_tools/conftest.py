@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.run.serial import Serial
+from tests.loop.serial import Serial
 
 
 @pytest.fixture(scope="package")

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from eagerstream.compat.anthropic_tools import BaseTool, ToolUser
 from eagerstream.errors import APIError, StreamInterrupted, UsageError
-from eagerstream.recording import Chunk
-from eagerstream.replay import http_error, text, thinking, tool_use
+from eagerstream.recordings import Chunk
+from eagerstream.testing import http_error, text, thinking, tool_use
 from tests.compat.anthropic_tools.support import (
     ANSWER,
     DONE,
@@ -27,7 +27,7 @@ from tests.compat.anthropic_tools.support import (
     fails,
     turn,
 )
-from tests.run.serial import Serial
+from tests.loop.serial import Serial
 from tests.support import check_history
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from eagerstream.compat.anthropic_tools import (
     handle_manual_claude_res,
 )
 from eagerstream.errors import UsageError
-from eagerstream.recording import Recording
-from eagerstream.replay import text, thinking, tool_use
+from eagerstream.recordings import Recording
+from eagerstream.testing import text, thinking, tool_use
 from tests.compat.anthropic_tools.support import (
     ANSWER,
     DONE,
@@ -31,7 +31,7 @@ from tests.compat.anthropic_tools.support import (
     fails,
     turn,
 )
-from tests.run.serial import Serial
+from tests.loop.serial import Serial
 
 pytestmark = pytest.mark.anyio
 CALL = {"tool_name": "perform_addition", "tool_arguments": {"a": 8, "b": 6}}

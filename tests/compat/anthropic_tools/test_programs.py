@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eagerstream import validate_history
-from eagerstream.replay import ReplayServer, Scenario, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, text, tool_use
 from tests.compat.anthropic_tools.documented import (
     AUTOMATIC,
     CONTINUED,

@@ -20,10 +20,10 @@ from typing import Any
 import anyio
 import pytest
 
+from eagerstream.compat._sync import SyncLoop, run_plain, run_sync
 from eagerstream.compat.anthropic_tools import BaseTool, ToolUser, handle_manual_claude_res
-from eagerstream.compat.sync import SyncLoop, run_plain, run_sync
 from eagerstream.errors import UsageError
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, text, tool_use
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, text, tool_use
 from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, AsyncTool, Later, add, turn
 
 CONVERSATION = Scenario(turn(1, add(8, 6)), DONE)

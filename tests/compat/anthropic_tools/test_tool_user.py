@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from eagerstream.compat import deprecation
+from eagerstream.compat import _deprecation as deprecation
 from eagerstream.compat.anthropic_tools import ToolUser
 from eagerstream.errors import MissingExtraError
-from eagerstream.replay import Platform, ReplayServer, Scenario
+from eagerstream.testing import Platform, ReplayServer, Scenario
 from tests.compat.anthropic_tools.support import ANSWER, DONE, HELLO, AdditionTool, add, turn
-from tests.run.serial import Serial
+from tests.loop.serial import Serial
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.compat import deprecation
+from eagerstream.compat import _deprecation as deprecation
 
 
 @pytest.fixture(autouse=True)

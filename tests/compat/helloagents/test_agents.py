@@ -26,10 +26,10 @@ from eagerstream.compat.helloagents import (
     ToolRegistry,
 )
 from eagerstream.errors import EagerStreamError
-from eagerstream.recording import Recording
-from eagerstream.replay import ReplayServer, Scenario, http_error, reply, text, tool_use
+from eagerstream.recordings import Recording
+from eagerstream.testing import ReplayServer, Scenario, http_error, reply, text, tool_use
 from tests.compat.helloagents.tools import MyTool
-from tests.run.serial import Serial
+from tests.loop.serial import Serial
 
 QUIET = Config(trace_enabled=False)
 ASK = reply(text("Let me see."), tool_use("MyTool", {"input": "x"}), message_id="msg_ask")

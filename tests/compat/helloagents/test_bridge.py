@@ -27,9 +27,9 @@ from eagerstream.compat.helloagents import (
     ToolRegistry,
     ToolResponse,
 )
-from eagerstream.recording import Recording
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.run import RunResult
+from eagerstream.loop import RunResult
+from eagerstream.recordings import Recording
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.wire import InputDelta
 from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
 from tests.support import REQUEST, anthropic_client

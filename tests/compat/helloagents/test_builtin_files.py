@@ -20,7 +20,7 @@ from eagerstream.compat.helloagents import (
     ToolStatus,
     WriteTool,
 )
-from eagerstream.compat.helloagents.builtin.files import FileTool
+from eagerstream.compat.helloagents._builtin.files import FileTool
 from tests.compat.helloagents.file_tools import EACH, each_change, touch
 
 # --- the programs of the document -------------------------------------------------------------------------------------

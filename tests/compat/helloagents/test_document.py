@@ -14,7 +14,7 @@ import pytest
 
 import eagerstream
 from eagerstream.compat.helloagents import Tool, ToolErrorCode, ToolParameter, ToolRegistry, ToolResponse, ToolStatus
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.support import REQUEST, anthropic_client
 
 

@@ -24,9 +24,9 @@ from eagerstream.compat.helloagents import (
     stream_to_json,
     stream_to_sse,
 )
-from eagerstream.compat.helloagents.hooks import call_hook
+from eagerstream.compat.helloagents._hooks import call_hook
 from eagerstream.errors import EagerStreamError
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, thinking, tool_use
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, thinking, tool_use
 from eagerstream.wire import SSEDecoder
 from tests.support import REQUEST, anthropic_client
 

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream import InputInterrupted, TextStream, UsageError
 from eagerstream.compat.helloagents import ToolResponse
-from eagerstream.compat.helloagents.functions import FunctionTool
+from eagerstream.compat.helloagents._functions import FunctionTool
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -21,7 +21,7 @@ from eagerstream.compat.helloagents import (
     ToolStatus,
     global_registry,
 )
-from eagerstream.replay import ReplayServer, Scenario, reply, text
+from eagerstream.testing import ReplayServer, Scenario, reply, text
 from tests.compat.helloagents.tools import Async, MyTool, Plain, failing
 from tests.support import REQUEST, anthropic_client
 

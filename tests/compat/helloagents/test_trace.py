@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from eagerstream.compat.helloagents import ToolErrorCode, ToolResponse, TraceLogger, TraceStatistics
-from eagerstream.compat.helloagents.trace import logger as logger_module
-from eagerstream.compat.helloagents.trace.background import Background
+from eagerstream.compat.helloagents._trace import logger as logger_module
+from eagerstream.compat.helloagents._trace.background import Background
 
 
 def records(logger: TraceLogger) -> list[dict[str, Any]]:

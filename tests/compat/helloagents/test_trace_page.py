@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from selenium.webdriver.common.by import By
 
 from eagerstream.compat.helloagents import TraceLogger
-from eagerstream.compat.helloagents.trace import page
+from eagerstream.compat.helloagents._trace import page
 from tests.browser import chromium
 
 HOSTILE = (

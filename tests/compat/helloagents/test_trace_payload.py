@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream import redaction
-from eagerstream.compat.helloagents.trace import payload as bounds
-from eagerstream.compat.helloagents.trace.payload import dump, plain
-from eagerstream.compat.helloagents.trace.redaction import sanitized, without_homes
+from eagerstream._support import redaction
+from eagerstream.compat.helloagents._trace import payload as bounds
+from eagerstream.compat.helloagents._trace.payload import dump, plain
+from eagerstream.compat.helloagents._trace.redaction import sanitized, without_homes
 
 
 class Colour(Enum):

@@ -14,11 +14,11 @@ import pytest
 import eagerstream
 from eagerstream import InputInterrupted, ItemStream, Limits, PartialJSON, ToolResponse, tool
 from eagerstream.compat.helloagents import TraceLogger
-from eagerstream.compat.helloagents.tool_calls import response_of_call
-from eagerstream.compat.helloagents.trace import logger as logger_module
+from eagerstream.compat.helloagents._tool_calls import response_of_call
+from eagerstream.compat.helloagents._trace import logger as logger_module
 from eagerstream.errors import EagerStreamError
-from eagerstream.growing import GrowingInput
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.streaming import GrowingInput
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import ToolCall
 from tests.support import REQUEST, anthropic_client
 

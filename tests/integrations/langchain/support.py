@@ -15,9 +15,9 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from pydantic import SecretStr
 
+from eagerstream._serving.asgi_server import ThreadedServer
 from eagerstream.integrations.langchain import EarlyToolsNode, early_tools_condition
-from eagerstream.replay import ReplayServer
-from eagerstream.serving import ThreadedServer
+from eagerstream.testing import ReplayServer
 
 QUESTION: Any = {"messages": [("user", "Go.")]}
 SLOWLY_S = 20

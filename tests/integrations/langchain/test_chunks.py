@@ -13,9 +13,9 @@ from langchain_core.messages.tool import tool_call_chunk
 import eagerstream
 from eagerstream import InputAccumulator, InputStart, InputStop, ItemStream, Outcome, Recording, ToolInput
 from eagerstream.integrations.langchain import ChunkReader, EarlyToolsNode
-from eagerstream.integrations.langchain.chunks import stop_reason
-from eagerstream.replay import ReplayServer, reply, text, tool_use
-from eagerstream.wire.events import InputEvent
+from eagerstream.integrations.langchain._chunks import stop_reason
+from eagerstream.testing import ReplayServer, reply, text, tool_use
+from eagerstream.wire import InputEvent
 from tests.integrations.langchain.support import OpenAIServer, answers, chat_model, graph_of, openai_call, openai_model
 
 pytestmark = pytest.mark.anyio

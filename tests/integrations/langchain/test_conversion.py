@@ -19,7 +19,7 @@ import eagerstream
 from eagerstream import ItemStream, RunResult, ToolCall, ToolResponse, UsageError
 from eagerstream.builtin import BrowserToolset
 from eagerstream.integrations.langchain import as_langchain_tool, from_langchain_tool
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.integrations.langchain.support import chat_model
 from tests.support import REQUEST, anthropic_client
 

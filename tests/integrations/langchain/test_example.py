@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.replay import Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Scenario, Timing, reply, text, tool_use
 from tests.test_examples import run_example
 
 POEM = ["The harbour keeps its hours,", 'a bell says "so",', "the water knows the way."]

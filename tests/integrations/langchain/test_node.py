@@ -22,7 +22,7 @@ from langgraph.types import Command, RetryPolicy, interrupt
 import eagerstream
 from eagerstream import ItemStream, Limits, ProtocolError, ToolCall, UsageError
 from eagerstream.integrations.langchain import EarlyToolsNode, as_langchain_tool, early_tools_condition
-from eagerstream.replay import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
+from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.integrations.langchain.support import QUESTION, SLOWLY_S, agent, answers, chat_model, graph_of, told
 
 pytestmark = pytest.mark.anyio

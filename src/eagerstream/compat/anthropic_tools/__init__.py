@@ -5,13 +5,13 @@ The library is deprecated by its authors: importing this says so, once.
 
 from typing import TYPE_CHECKING, NoReturn
 
-from ..departed import departed
-from ..deprecation import deprecated
-from .base_tool import BaseTool
-from .history import from_history, to_history
-from .manual import ahandle_manual_claude_res, handle_manual_claude_res
-from .messages import check_messages
-from .search import (
+from .._departed import departed
+from .._deprecation import deprecated
+from ._base_tool import BaseTool
+from ._history import from_history, to_history
+from ._manual import ahandle_manual_claude_res, handle_manual_claude_res
+from ._messages import check_messages
+from ._search import (
     BackendSearchTool,
     BaseEmbedder,
     BaseSearchResult,
@@ -30,8 +30,8 @@ from .search import (
     chunk_document,
     embed_and_upload,
 )
-from .sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
-from .tool_user import ToolUser
+from ._sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
+from ._tool_user import ToolUser
 
 __all__ = [
     "BackendSearchTool",

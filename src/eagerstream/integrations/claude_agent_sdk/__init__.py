@@ -15,8 +15,8 @@ tools with streaming parameters.
 from __future__ import annotations
 
 try:
-    from .early_tools import EarlyTools
-    from .inputs import AgentInput, AgentInputs
+    from ._early_tools import EarlyTools
+    from ._inputs import AgentInput, AgentInputs
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith(("claude_agent_sdk", "mcp")):
         raise

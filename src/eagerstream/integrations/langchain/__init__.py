@@ -18,9 +18,9 @@ LangChain is for asyncio alone.
 from __future__ import annotations
 
 try:
-    from .chunks import ChunkReader
-    from .conversion import as_langchain_tool, from_langchain_tool
-    from .node import EarlyToolsNode, early_tools_condition
+    from ._chunks import ChunkReader
+    from ._conversion import as_langchain_tool, from_langchain_tool
+    from ._node import EarlyToolsNode, early_tools_condition
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith(("langchain_core", "langgraph")):
         raise

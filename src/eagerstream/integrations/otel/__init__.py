@@ -21,7 +21,7 @@ have no spans: only its streams have.
 from __future__ import annotations
 
 try:
-    from .instrumentation import Instrumentation, instrument, tracing, uninstrument
+    from ._instrumentation import Instrumentation, instrument, tracing, uninstrument
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("opentelemetry"):
         raise

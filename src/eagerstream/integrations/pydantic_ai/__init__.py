@@ -13,10 +13,10 @@ pydantic-ai runs on asyncio, and so does this.
 from __future__ import annotations
 
 try:
-    from .early_start import EarlyStart
-    from .parts import StreamedParts
-    from .tools import as_eager_tool
-    from .toolset import EagerToolset
+    from ._early_start import EarlyStart
+    from ._parts import StreamedParts
+    from ._tools import as_eager_tool
+    from ._toolset import EagerToolset
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("pydantic_ai"):
         raise

@@ -25,7 +25,7 @@ Messages are pickled: whoever can reach the cluster can run code here, as Ray it
 
 from __future__ import annotations
 
-from .executor import RayExecutor
-from .pool import RayPool
+from ._executor import RayExecutor
+from ._pool import RayPool
 
 __all__ = ["RayExecutor", "RayPool"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .app import Start, agui_app
-from .encoder import AGUIEncoder, Event
-from .history import frontend_tools, messages_of, system_of
+from ._app import Start, agui_app
+from ._encoder import AGUIEncoder, Event
+from ._history import frontend_tools, messages_of, system_of
 
 __all__ = ["AGUIEncoder", "Event", "Start", "agui_app", "frontend_tools", "messages_of", "system_of"]

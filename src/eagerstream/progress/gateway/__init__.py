@@ -12,7 +12,7 @@ What is slow holds up only what waits for it: a client that reads slowly its own
 
 from __future__ import annotations
 
-from .app import Start, gateway_app
-from .slots import RunsFull, RunSlots
+from ._app import Start, gateway_app
+from ._slots import RunsFull, RunSlots
 
 __all__ = ["RunSlots", "RunsFull", "Start", "gateway_app"]

@@ -18,9 +18,9 @@ What the protocol has no form for comes as data parts; a page may leave them alo
 Numbers are JavaScript's there: integers beyond 2 ** 53 lose their last digits on the page, and in what it sends back.
 """
 
-from .app import ChatRequest, Start, vercel_app
-from .encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
-from .messages import UIMessageError, to_messages
+from ._app import ChatRequest, Start, vercel_app
+from ._encoder import Chunk, SDKVersion, UIMessageEncoder, describe_error
+from ._messages import UIMessageError, to_messages
 
 __all__ = [
     "ChatRequest",

@@ -11,8 +11,8 @@
 `web_app` is the same as an ASGI application, to be mounted in one's own. Needs the extra `web`.
 """
 
-from ..._support.access import LOOPBACK_HOSTS, new_token
-from .application import web_app
-from .server import WatchServer, serve
+from ..._serving.access import LOOPBACK_HOSTS, new_token
+from ._application import web_app
+from ._server import WatchServer, serve
 
 __all__ = ["LOOPBACK_HOSTS", "WatchServer", "new_token", "serve", "web_app"]

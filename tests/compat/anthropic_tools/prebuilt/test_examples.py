@@ -27,8 +27,8 @@ from eagerstream.compat.anthropic_tools import (
     VectorSearchTool,
     embed_and_upload,
 )
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
-from eagerstream.run.result import RunResult
+from eagerstream.loop import RunResult
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.sites import site
 from tests.builtin.support import results
 from tests.support import anthropic_client, check_history

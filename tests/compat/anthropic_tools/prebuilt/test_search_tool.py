@@ -14,9 +14,9 @@ from hypothesis import given, strategies as st
 
 import eagerstream
 from eagerstream.compat.anthropic_tools import BackendSearchTool, BaseSearchResult, BaseSearchTool
-from eagerstream.compat.anthropic_tools.search.results import MAX_RESULTS, results_as_xml
+from eagerstream.compat.anthropic_tools._search.results import MAX_RESULTS, results_as_xml
 from eagerstream.errors import UsageError
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.prebuilt.support import PAGES, PARAMETERS, XML, AsyncManual, Manual, block, manual
 from tests.support import REQUEST, anthropic_client

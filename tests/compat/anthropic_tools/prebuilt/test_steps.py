@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from eagerstream.compat.anthropic_tools.steps import Steps, arun_steps, run_steps
+from eagerstream.compat.anthropic_tools._steps import Steps, arun_steps, run_steps
 from eagerstream.errors import UsageError
 from tests.support import until
 

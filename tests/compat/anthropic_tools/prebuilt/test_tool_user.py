@@ -13,7 +13,8 @@ import anyio
 import httpx
 import pytest
 
-from eagerstream.builtin.search import brave
+from eagerstream.builtin._search import brave
+from eagerstream.compat._sync import run_sync
 from eagerstream.compat.anthropic_tools import (
     BaseSearchResult,
     BaseTool,
@@ -22,8 +23,7 @@ from eagerstream.compat.anthropic_tools import (
     ToolUser,
     handle_manual_claude_res,
 )
-from eagerstream.compat.sync import run_sync
-from eagerstream.replay import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.sites import site
 from tests.compat.anthropic_tools.prebuilt.support import XML, AsyncManual, Manual, block, manual
 from tests.support import anthropic_client

@@ -27,7 +27,7 @@ from eagerstream.compat.anthropic_tools import (
     chunk_document,
     embed_and_upload,
 )
-from eagerstream.compat.anthropic_tools.tokens import pieces, truncate
+from eagerstream.compat.anthropic_tools._tokens import pieces, truncate
 from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.prebuilt.support import PARAMETERS
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from eagerstream.builtin.search import brave
+from eagerstream.builtin._search import brave
 from eagerstream.compat.anthropic_tools import BaseSearchResult, BraveSearchTool, WikipediaSearchTool
 from eagerstream.errors import ToolError, UsageError
 from tests.builtin.sites import site

@@ -1,0 +1,341 @@
+"""`ThreadedServer`: an ASGI application behind a real socket, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from ..errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import uvicorn
+    from uvicorn.server import ServerState
+
+ASGIMessage: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[ASGIMessage]]
+Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
+ASGIApplication: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+TRANSPORT_STATE: Final = "eagerstream.transport"
+"""Key in the state of a scope: the connection that the request came over, for what HTTP has no words for."""
+
+_BACKLOG: Final = 128
+_BOUNDED_BACKLOG: Final = 32
+_ACCEPTING_TURNS: Final = 3  # of the event loop, from an accepted socket to its connection
+_GRACE_S: Final = 1  # for the replies of connections that are cut
+_TICK_S: Final = 0.1  # what uvicorn's own clock goes by
+_IDLE_S: Final = 10.0
+
+
+class _Server(Protocol):
+    server_state: ServerState
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class ThreadedServer:
+    """Serves an application over HTTP on this machine.
+
+    It runs in a thread of its own with an event loop of its own: `with` in plain code, `async with` on asyncio and on
+    trio, and neither side waits for the other. Once closed it may be started again; with `port=0` at another port.
+
+    Args:
+        make_application: Makes the application, each time that it is started. Where it raises `ModuleNotFoundError`, it
+            is the extra `web` that is missing.
+        name: What it is, for people: "replay server", say.
+        host: Where to listen.
+        port: 0 takes a free one.
+        max_connections: More at a time are cut: they take the program's files. None for any number.
+        idle_s: A connection without a whole request for so long is cut; counted from its last answer, where it had one.
+        date_header: Each response gets a `Date`; False where the application has one to pass on.
+
+    Raises:
+        UsageError: A port that does not exist, or no host.
+    """
+
+    def __init__(
+        self,
+        make_application: Callable[[], ASGIApplication],
+        *,
+        name: str,
+        host: str,
+        port: int,
+        max_connections: int | None = None,
+        idle_s: float = _IDLE_S,
+        date_header: bool = True,
+    ) -> None:
+        if not host:
+            raise UsageError("a host is needed to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for everybody")
+        if not 0 <= port <= 65_535:
+            raise UsageError(f"a port is a number from 0 to 65535, not {port!r}")
+        self._make_application = make_application
+        self._name = name
+        self._host = host
+        self._port = port
+        self._max_connections = max_connections
+        self._idle_s = idle_s
+        self._date_header = date_header
+        self._lock = threading.Lock()  # one start or close at a time, also where one of them was cancelled
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+        self._listening_port: int | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on.
+
+        Raises:
+            UsageError: The server is not running.
+        """
+        port = self._listening_port
+        if port is None:
+            raise UsageError(f"the {self._name} is not running: use it in a with statement")
+        return port
+
+    @property
+    def base_url(self) -> str:
+        """Where it is, for example `"http://127.0.0.1:49152"`.
+
+        Raises:
+            UsageError: The server is not running.
+        """
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}"
+
+    def start(self) -> None:
+        """Listen; returns when clients are answered.
+
+        Raises:
+            UsageError: It is running already, or cannot listen there (the port is in use, say).
+            MissingExtraError: The extra `web` is not installed.
+        """
+        with self._lock:
+            if self._thread is not None:
+                raise UsageError(f"the {self._name} is running already")
+            ready: Future[None] = Future()
+            try:
+                server = _make_server(
+                    self._make_application(),
+                    ready,
+                    max_connections=self._max_connections,
+                    idle_s=self._idle_s,
+                    date_header=self._date_header,
+                )
+            except ModuleNotFoundError as error:
+                raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
+            listener = self._listen()
+            port = listener.getsockname()[1]
+            thread = threading.Thread(
+                target=_serve, args=(server, listener, ready, self._name), name=f"eagerstream {self._name}", daemon=True
+            )
+            thread.start()
+            try:
+                ready.result()
+            except BaseException:
+                server.stop()  # where only the waiting was interrupted
+                raise
+            self._server, self._thread, self._listening_port = server, thread, port
+
+    def close(self) -> None:
+        """Stop: replies under way are cut, and the thread is gone on return. Does nothing where nothing runs."""
+        with self._lock:
+            if self._server is None or self._thread is None:
+                return
+            self._server.stop()
+            self._thread.join()
+            self._server = self._thread = self._listening_port = None
+
+    async def serve(self, on_start: Callable[[Self], object] | None = None) -> None:
+        """Run until cancelled, then close.
+
+        Args:
+            on_start: Called once when the server listens: the place to print `base_url`.
+
+        Raises:
+            UsageError, MissingExtraError: As `start`.
+        """
+        async with self:
+            if on_start is not None:
+                on_start(self)
+            await anyio.sleep_forever()
+
+    def run(self, on_start: Callable[[Self], object] | None = None) -> None:
+        """Run in the foreground until Ctrl-C, then close and return; for programs without an event loop.
+
+        Args:
+            on_start: As for `serve`.
+
+        Raises:
+            UsageError, MissingExtraError: As `start`.
+        """
+        try:
+            anyio.run(self.serve, on_start)
+        except KeyboardInterrupt:
+            pass  # the ordinary way to end it
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await anyio.to_thread.run_sync(self.start)
+        except UsageError:
+            raise  # it did not start; one that was running already goes on
+        except BaseException:
+            await self._close_shielded()  # a cancelled start goes on in its thread, and would leave a server behind
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._close_shielded()
+
+    async def _close_shielded(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self.close)
+
+    def _listen(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            listener = socket.create_server((self._host, self._port), family=family, backlog=_BACKLOG)
+            # Connections inherit it; asyncio sets it only for sockets made with their protocol by name. Without it the
+            # kernel holds small chunks back, and replayed timing is off by 40 ms.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return listener
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"cannot listen on {self._host} port {self._port}: {reason}") from error
+
+
+def _make_server(
+    application: ASGIApplication,
+    ready: Future[None],
+    *,
+    max_connections: int | None,
+    idle_s: float,
+    date_header: bool,
+) -> _Server:
+    """A uvicorn server that reports when it serves, and cuts its connections when it is told to exit.
+
+    Raises:
+        ModuleNotFoundError: uvicorn is not installed.
+    """
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Protocol(H11Protocol):
+        """Cuts connections that are too many, or bring no request: uvicorn waits for the rest of one for ever."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.app_state = {**self.app_state, TRANSPORT_STATE: transport}  # shown to the application, per connection
+            self._idle_since = self.loop.time()
+            self._idle = self.loop.call_later(idle_s, self._cut_idle)
+            if max_connections is not None and len(self.connections) > max_connections:
+                transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._idle.cancel()
+            super().connection_lost(exc)
+
+        def on_response_complete(self) -> None:
+            self._idle_since = self.loop.time()
+            super().on_response_complete()
+
+        def _cut_idle(self) -> None:
+            is_idle = getattr(self.cycle, "response_complete", True)  # of the newest request; None before the first
+            left_s = self._idle_since + idle_s - self.loop.time() if is_idle else idle_s
+            if left_s <= 0:
+                self.transport.abort()
+            else:
+                self._idle = self.loop.call_later(left_s, self._cut_idle)
+
+    class Server(uvicorn.Server):
+        """Stops within a moment; uvicorn's own looks ten times a second, plays each reply to its end, and sleeps."""
+
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            self._wakes: Callable[[], object] = lambda: None
+
+        def stop(self) -> None:
+            """Told by any thread."""
+            self.should_exit = True
+            with suppress(RuntimeError):  # it has ended by itself
+                self._wakes()
+
+        async def main_loop(self) -> None:
+            told = asyncio.Event()
+            self._wakes = partial(asyncio.get_running_loop().call_soon_threadsafe, told.set)
+            ticks = 0
+            while not await self.on_tick(ticks):
+                ticks += 1
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(told.wait(), _TICK_S)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            for listener in (*self.servers, *(sockets or ())):
+                listener.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE_S):
+                    # Also those that were accepted in the very moment of closing, which the loop still has to make.
+                    turns = 0
+                    while turns < _ACCEPTING_TURNS or self.server_state.connections or self.server_state.tasks:
+                        for connection in list(self.server_state.connections):
+                            connection.transport.abort()
+                        await asyncio.sleep(0)
+                        turns += 1
+
+    async def notify() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    config = uvicorn.Config(
+        application,
+        http=Protocol,  # on h11, the one that is always there: the same writes on every machine
+        ws="none",
+        lifespan="off",
+        log_config=None,  # logging is the caller's
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=date_header,
+        # So many are accepted in one go, before the first of them can be cut.
+        backlog=2048 if max_connections is None else _BOUNDED_BACKLOG,
+        callback_notify=notify,  # called for the first time when the sockets are served
+    )
+    return Server(config)
+
+
+def _serve(server: _Server, listener: socket.socket, ready: Future[None], name: str) -> None:
+    """The server's thread."""
+    try:
+        asyncio.run(server.serve(sockets=[listener]))
+    except BaseException as error:
+        if ready.done():
+            raise
+        ready.set_exception(error)
+    finally:
+        listener.close()
+        if not ready.done():
+            ready.set_exception(UsageError(f"the {name} ended before it had started"))

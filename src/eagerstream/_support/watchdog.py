@@ -1,0 +1,172 @@
+"""`watchdog`: a process that kills what this program has started, if the program ends without doing so itself.
+
+A program that is killed with SIGKILL runs no cleanup. One small process per program therefore waits at a socket whose
+other end only the program holds. The program tells it of each session that it starts, and of each that has ended. When
+the program ends, however it does, the system closes the socket. The watchdog then kills the sessions that are left.
+
+`PR_SET_PDEATHSIG` would not do. It comes when the *thread* that started a process ends, and both trio and anyio start
+processes from threads that end when they have been idle for 10 seconds. It also reaches no grandchildren, and exists
+on Linux only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from .sessions import is_alive, kill_group, kill_session
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.05
+_NO_SIGNAL: Final = getattr(socket, "MSG_NOSIGNAL", 0)
+"""The program may have given SIGPIPE back to the system, which would end it."""
+_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""The environment of the watchdog: an interpreter may need these, and it gets no secrets."""
+_NOT_STARTED: Final = "processes that outlive this program will not be killed: the watchdog could not start (%s)"
+_PROGRAM: Final = (
+    # The fork makes it nobody's child: the program need not wait for it, and sees no process that it did not start.
+    "import os; os.fork() and os._exit(0); "
+    "import sys; sys.path.append(sys.argv[1]); from eagerstream._support.watchdog import main; main()"
+)
+
+
+class Watchdog:
+    """The program's end of the socket. All methods may be called from any thread.
+
+    There is no watchdog on Windows, and none in a frozen program, which has no interpreter to start one with.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, float] = {}
+        self._socket: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._is_possible = sys.platform != "win32" and not getattr(sys, "frozen", False) and bool(sys.executable)
+        if sys.platform != "win32":
+            # A copy of the socket in a forked process would hide the end of the program.
+            os.register_at_fork(after_in_child=self._close)
+        atexit.register(self._close)
+
+    def watch(self, leader: int, *, grace_s: float = 0.0) -> None:
+        """Have a session killed if the program ends. The first call starts the watchdog, in about 10 ms.
+
+        A watchdog that is gone is replaced here. If none can be started, a warning is logged.
+
+        Args:
+            leader: The process that leads the session.
+            grace_s: Seconds that the leader has to end by itself. What is left of its session is killed then, too.
+        """
+        with self._lock:
+            self._sessions[leader] = grace_s
+            if self._is_possible and not self._tell(_watch(leader, grace_s)):
+                self._start()
+
+    def forget(self, leader: int) -> None:
+        """Stop watching a session: it has ended."""
+        with self._lock:
+            self._sessions.pop(leader, None)
+            self._tell(f"forget {leader}\n")
+
+    def end(self, leader: int) -> None:
+        """Have what is left of a session killed by the watchdog, and stop watching it. Returns at once."""
+        with self._lock:
+            self._sessions.pop(leader, None)
+            if not self._tell(f"end {leader}\n") and sys.platform != "win32":
+                kill_group(leader)
+
+    def _tell(self, text: str) -> bool:
+        """Send it; False if nobody is there, or nobody reads."""
+        if self._socket is None:
+            return False
+        data = text.encode()
+        try:
+            return self._socket.send(data, _NO_SIGNAL) == len(data)
+        except OSError:
+            return False
+
+    def _start(self) -> None:
+        ours = None
+        try:
+            ours, its = socket.socketpair()
+            with its:
+                process = subprocess.Popen(
+                    # The program's number is for those who look for its watchdog.
+                    [sys.executable, "-I", "-S", "-c", _PROGRAM, str(Path(__file__).parents[2]), str(os.getpid())],
+                    stdin=its.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env={name: os.environ[name] for name in _KEPT if name in os.environ},
+                    start_new_session=True,
+                )
+            threading.Thread(target=_check_start, args=(process,), name="eagerstream watchdog", daemon=True).start()
+        except (OSError, RuntimeError) as error:  # no descriptors, processes or threads left
+            if ours is not None:
+                ours.close()
+            _log.warning(_NOT_STARTED, error)
+            return
+        ours.setblocking(False)
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = ours
+        self._tell("".join(_watch(*session) for session in self._sessions.items()))
+
+    def _close(self) -> None:
+        self._lock = threading.Lock()  # another thread may have held it when the process was forked
+        self._sessions = {}
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+watchdog: Final = Watchdog()
+"""The watchdog of this program."""
+
+
+def _check_start(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the watchdog is nobody's child."""
+    code = process.wait()
+    if code:
+        _log.warning(_NOT_STARTED, f"exit code {code}")
+
+
+def main() -> None:
+    """Run the watchdog: read from standard input what to watch, until the program has ended, and kill what is left."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # meant for the program
+        signal.signal(number, signal.SIG_IGN)
+    sessions: dict[int, float] = {}
+    with suppress(OSError):
+        for line in sys.stdin:
+            verb, leader, *grace_s = line.split()
+            if verb == "watch":
+                sessions[int(leader)] = float(*grace_s)
+            else:
+                sessions.pop(int(leader), None)
+                if verb == "end":
+                    kill_session(int(leader))
+    _end(sessions)
+
+
+def _end(sessions: dict[int, float]) -> None:
+    """Kill each session when its leader has ended, or when its time is up."""
+    start_s = time.monotonic()
+    while sessions:
+        waited_s = time.monotonic() - start_s
+        for leader in [each for each, grace_s in sessions.items() if waited_s >= grace_s or not is_alive(each)]:
+            kill_session(leader)
+            del sessions[leader]
+        time.sleep(_LOOK_S)
+
+
+def _watch(leader: int, grace_s: float) -> str:
+    return f"watch {leader} {grace_s}\n"

@@ -1,0 +1,179 @@
+"""`Computer`: the `computer` tool in its three versions, for any computer that has a handler."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
+
+from ...errors import ToolError, UsageError
+from ...tools import Group, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
+from ...wire import betas_for
+from .actions import ACTIONS, checked
+from .handler import ComputerHandler
+
+ComputerVersion: TypeAlias = Literal["computer_toolset_20260801", "computer_20251124", "computer_20250124"]
+
+_TOOLSET: Final = "computer_toolset_20260801"
+_GROUP: Final = Group(
+    "computer", stop_on_error=True, skipped="Not executed: an earlier computer action in this turn failed."
+)
+_MAX_IMAGE_BYTES: Final = 5 * 1024 * 1024 * 3 // 4
+"""5 MB as base64: the smallest bound on one image among the platforms of the API."""
+_MAX_NOTE_CHARS: Final = 4096
+
+
+class Computer(Tool):
+    """Claude looks at a display and uses its mouse and keyboard.
+
+        async with ChromiumPage("https://shop.example/") as page:
+            async with eagerstream.run(client, tools=[Computer(page)], ...) as run:
+                ...
+
+    The actions of a turn run in order, and after one that failed none of the others. An action that the model wrote
+    runs as soon as its input is whole; with `start="message"` none runs before the reply has ended, and with `approve=`
+    none unseen. What a screen shows can steer what the model does next: give it no computer with more rights than the
+    task needs.
+
+    Args:
+        handler: The computer. What its class does not implement is not offered to the model, where the version can say
+            so, and answered with an error.
+        version: `"computer_toolset_20260801"` has a tool for each action, and needs no beta header. The others are one
+            tool named `computer` with an `action`, and bring the beta that they need. Only the later one has `zoom`.
+        configs: Of the toolset: `{"zoom": {"enabled": False}}`, by action.
+        options: See `ToolOptions`; of those that go into the definition, `cache_control` alone.
+
+    Raises:
+        UsageError: The handler is none, or has methods that cannot be called as those of `ComputerHandler`; there is no
+            such version or action, `configs` of a version that has none, or wrong options.
+
+    Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
+    """
+
+    def __init__(
+        self,
+        handler: ComputerHandler,
+        *,
+        version: ComputerVersion = _TOOLSET,
+        configs: Mapping[str, Mapping[str, bool]] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        if faults := _handler_faults(handler):
+            raise UsageError("; ".join(faults))
+        if version not in get_args(ComputerVersion):
+            raise UsageError(f"version must be one of {', '.join(get_args(ComputerVersion))}, not {version!r:.80}")
+        if configs and version != _TOOLSET:
+            raise UsageError(f"only {_TOOLSET} takes configs, not {version}")
+        if "definition" in options:
+            raise UsageError("a Computer makes its definition itself")
+        if unknown := sorted(set(configs or ()) - set(ACTIONS)):
+            raise UsageError(f"configs: there is no action {', '.join(unknown)}")
+        self._handler = handler
+        self._version: ComputerVersion = version
+        self._served = {
+            name
+            for name in ACTIONS
+            if (_implements(handler, name) and (configs or {}).get(name, {}).get("enabled", True) is True)
+            and not (name == "zoom" and version == "computer_20250124")
+        }
+        definition = self._toolset(configs or {}) if version == _TOOLSET else self._single_tool()
+        if (cache_control := options.pop("cache_control", None)) is not None:
+            definition["cache_control"] = cache_control
+        options.setdefault("group", _GROUP)
+        options["definition"] = definition
+        super().__init__(self._call, **options)
+
+    @property
+    def betas(self) -> tuple[str, ...]:
+        """The betas that a request with this tool needs. The toolset needs none."""
+        return tuple(betas_for([self.to_dict()]))
+
+    def _toolset(self, configs: Mapping[str, Mapping[str, bool]]) -> dict[str, Any]:
+        """All members are on unless it is said otherwise."""
+        merged: dict[str, Any] = {name: dict(config) for name, config in configs.items()}
+        for name in ACTIONS:
+            if name not in self._served:
+                merged[name] = {**merged.get(name, {}), "enabled": False}
+        return {"type": _TOOLSET, **({"configs": merged} if merged else {})}
+
+    def _single_tool(self) -> dict[str, Any]:
+        handler = self._handler
+        definition: dict[str, Any] = {
+            "type": self._version,
+            "name": "computer",
+            "display_width_px": handler.width,
+            "display_height_px": handler.height,
+        }
+        if handler.display_number is not None:
+            definition["display_number"] = handler.display_number
+        if "zoom" in self._served:
+            definition["enable_zoom"] = True
+        return definition
+
+    async def _call(self, input: dict[str, Any], call: ToolCall) -> ToolResponse:
+        fields = dict(input)
+        name = call.name if self.toolset else fields.pop("action", None)
+        if not isinstance(name, str) or name not in ACTIONS:
+            there_are = ", ".join(action for action in ACTIONS if action in self._served)
+            raise ToolError(
+                f"Error: there is no action {name!r:.60}; there are {there_are}.", code=ToolErrorCode.INVALID_PARAM
+            )
+        if name not in self._served:
+            raise ToolError(f"Error: the action {name} is not available here.", code=ToolErrorCode.NOT_FOUND)
+        arguments = checked(name, fields, width=self._handler.width, height=self._handler.height)
+        # A method of the handler, and nothing else: the name is one of the table's.
+        done: object = await getattr(self._handler, name)(**arguments)
+        if isinstance(done, bytes):
+            return _image(done)
+        if isinstance(done, tuple):
+            x, y = done
+            return ToolResponse.success(f"X={x},Y={y}")
+        said = ACTIONS[name].said.format(**fields)
+        return ToolResponse.success(f"{said}\n{done[:_MAX_NOTE_CHARS]}" if isinstance(done, str) and done else said)
+
+
+def _implements(handler: ComputerHandler, action: str) -> bool:
+    is_own = getattr(type(handler), action) is not getattr(ComputerHandler, action)
+    return is_own or action == "wait"  # which any computer can
+
+
+def _handler_faults(handler: object) -> list[str]:
+    """What would fail only once the model asks for it."""
+    if not isinstance(handler, ComputerHandler):
+        return [f"handler must be a ComputerHandler, not {handler!r:.80}"]
+    faults: list[str] = []
+    for name, action in ACTIONS.items():
+        method = getattr(type(handler), name)
+        is_async = inspect.iscoroutinefunction(inspect.unwrap(method))
+        if not (
+            is_async and _takes(method, action.required) and _takes(method, {**action.required, **action.optional})
+        ):
+            given = f"{type(handler).__name__}.{name}{_parameters(method)}"
+            faults.append(f"{given} must be: async def {name}{_parameters(getattr(ComputerHandler, name))}")
+    return faults
+
+
+def _takes(method: Callable[..., object], fields: Mapping[str, str]) -> bool:
+    """It can be called as `Computer` does: by the names of the parameters."""
+    try:
+        inspect.signature(method).bind(None, **dict.fromkeys(fields.values()))
+    except TypeError:
+        return False
+    return True
+
+
+def _parameters(method: Callable[..., object]) -> str:
+    """As they are written, without their types."""
+    signature = inspect.signature(method)
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+
+
+def _image(data: bytes) -> ToolResponse:
+    if len(data) > _MAX_IMAGE_BYTES:
+        raise ToolError(f"Error: the image has {len(data)} bytes, more than the API takes.")
+    try:
+        block = image_bytes(data)
+    except UsageError as error:
+        raise ToolError("Error: the computer gave no image.") from error
+    return ToolResponse.success("", content=[block])

@@ -1,0 +1,161 @@
+"""`Change`: new content for a file, written beside it, which takes its place where nobody else came first."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import NamedTuple
+
+from ...errors import ToolError
+from .._growing_file import MAX_FILE_BYTES, TAKING_PLACE, GrowingFile
+from .._paths import Parts
+from .shared import SharedFiles
+from .versions import Expected, Version
+
+
+class Written(NamedTuple):
+    """What a change did.
+
+    Attributes:
+        version: The file's, now.
+        replaced: What was there before; None where nothing was.
+        backup: Where that is kept, as the model calls it; None where it is not.
+    """
+
+    version: Version
+    replaced: Version | None
+    backup: str | None
+
+
+class Change:
+    """New content for a file. All of it blocks, and may be called from several threads.
+
+    It ends with `commit`, or with `discard`, after which nothing of it is left.
+
+    Args:
+        files: The folder.
+        parts: The file; where there is none, it is made, and the folders on the way with it.
+    """
+
+    def __init__(self, files: SharedFiles, parts: Parts) -> None:
+        self._files = files
+        self._parts = parts
+        self._file: GrowingFile | None = None
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._expected: Expected | None = None
+        self._replaced: Version | None = None
+        # Who is cancelled by asyncio's own means leaves its thread behind, and discards what is still being done.
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def begin(self) -> Version | None:
+        """Begin to write. Gives what stands in the file's place; None for nothing.
+
+        Raises:
+            OSError, ToolError: Nothing can be written there.
+        """
+        with self._going_on():
+            found = self._version_at(self._parts)
+            # A folder that is yet to be made is made at the end: nothing of a change that is given up may stay.
+            if not self._parts or self._version_at(self._parts[:-1]) is not None:
+                self._open()
+            return found
+
+    def write(self, content: bytes) -> None:
+        """Append.
+
+        Raises:
+            OSError, ToolError: There is no room for it.
+        """
+        with self._going_on():
+            if self._file is not None:
+                self._file.write(content)
+                return
+            self._held_bytes += len(content)
+            if self._held_bytes > MAX_FILE_BYTES:
+                shown = self._files.jail.shown(self._parts)
+                raise ToolError(f"Error: {shown} would be larger than {MAX_FILE_BYTES:,} bytes")
+            self._held.append(content)
+
+    def commit(self, expected: Expected) -> Written:
+        """The content is whole, and takes the place of what is expected there.
+
+        Raises:
+            Refused: Something else is there.
+            OSError, ToolError: It cannot. `discard` it, in either case.
+        """
+        with self._going_on(), TAKING_PLACE:
+            self._expected = expected
+            now = self._version_at(self._parts)
+            self._files.require_unchanged(self._parts, expected, now)
+            if self._file is None:
+                self._open().write(b"".join(self._held))
+            backup = self._back_up() if self._files.backups and now is not None else None
+            try:
+                assert self._file is not None
+                found = self._file.commit()
+            except BaseException:
+                if backup is not None:
+                    with suppress(OSError):  # what went wrong before is told
+                        self._files.jail.remove(backup)
+                raise
+            return Written(
+                Version.of(found), self._replaced, None if backup is None else self._files.jail.shown(backup)
+            )
+
+    def discard(self) -> None:
+        """Nothing of it is to stay, unless it was committed."""
+        with self._lock:
+            self._is_over = True
+            if self._file is not None:
+                self._file.discard()
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        with self._lock:
+            if self._is_over:
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            yield
+
+    def _open(self) -> GrowingFile:
+        self._file = self._files.jail.replace(self._parts, check=lambda found: self._check(found and Version.of(found)))
+        return self._file
+
+    def _check(self, now: Version | None) -> None:
+        assert self._expected is not None
+        self._files.require_unchanged(self._parts, self._expected, now)
+        self._replaced = now
+
+    def _version_at(self, parts: Parts) -> Version | None:
+        try:
+            return Version.of(self._files.jail.stat(parts))
+        except FileNotFoundError:
+            return None
+
+    def _back_up(self) -> Parts:
+        """Copy what is about to be replaced to `.backups` beside it."""
+        content, _ = self._files.jail.read(self._parts)
+        place, backup = self._new_backup()
+        try:
+            backup.write(content)
+            backup.commit()
+        finally:
+            backup.discard()
+        return place
+
+    def _new_backup(self) -> tuple[Parts, GrowingFile]:
+        *folder, name = self._parts
+        now = datetime.now().astimezone()
+        number = 0
+        while True:
+            ending = f".{number}.bak" if number else ".bak"
+            place = (*folder, ".backups", f"{name}.{now:%Y%m%d_%H%M%S}{ending}")
+            try:
+                return place, self._files.jail.create(place)
+            except FileExistsError:  # another one of the same second
+                number += 1

@@ -1,0 +1,161 @@
+"""`Edit` and `MultiEdit`: tools that replace pieces of a text file, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Unpack
+
+import anyio.to_thread
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
+from .._paths import Parts
+from .._tool_options import with_defaults
+from .change import Change, Written
+from .shared import Refused, SharedFiles
+from .texts import FileText, NoSingleMatch
+from .versions import Expected, Known, Version
+
+_MAX_EDITS: Final = 256
+
+
+class Replacement(TypedDict):
+    """One edit of several."""
+
+    old_string: Annotated[str, Field(min_length=1, description="As in Edit, in what the edits before it left.")]
+    new_string: Annotated[str, Field(description="What comes in its place.")]
+
+
+class Edit(Tool):
+    """Replace one piece of a file.
+
+    What is replaced must be there exactly once. Byte order mark, CRLF line ends and a missing last one survive. Where
+    the file changed since it was read, or since the version that the model names, nothing is written (`CONFLICT`). It
+    need not have been read: who knows a piece of it, which is there once, knows what he replaces.
+
+    A call that is cancelled ends first what it has begun.
+
+    Args:
+        files: The folder, shared with the other tools: `Files(root)`.
+        options: Any option of a tool: `approve`, say.
+    """
+
+    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
+        self._files = files
+        super().__init__(self._edit, **with_defaults(options, name="Edit", group=files.group))
+
+    async def _edit(
+        self,
+        path: str,
+        old_string: Annotated[str, Field(min_length=1)],
+        new_string: str,
+        file_mtime_ms: int | None = None,
+    ) -> ToolResponse:
+        """Replace a piece of a text file.
+
+        Args:
+            path: The file, relative to the root folder.
+            old_string: What is replaced, exactly as Read shows it. It must be in the file once: take in as many of the
+                lines around it as that needs.
+            new_string: What comes in its place.
+            file_mtime_ms: The file_mtime_ms of the version to edit, if it is not the one you read last. Nothing is
+                written if the file has changed since.
+        """
+        edits: list[Replacement] = [{"old_string": old_string, "new_string": new_string}]
+        return await _edit(self._files, path, edits, file_mtime_ms, is_single=True)
+
+
+class MultiEdit(Tool):
+    """Replace several pieces of a file, one after the other: each edit sees what those before it left.
+
+    Either all of them are made or none. Everything else is as for `Edit`.
+
+    Args:
+        files: The folder, shared with the other tools: `Files(root)`.
+        options: Any option of a tool: `approve`, say.
+    """
+
+    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
+        self._files = files
+        super().__init__(self._multi_edit, **with_defaults(options, name="MultiEdit", group=files.group))
+
+    async def _multi_edit(
+        self,
+        path: str,
+        edits: Annotated[list[Replacement], Field(min_length=1, max_length=_MAX_EDITS)],
+        file_mtime_ms: int | None = None,
+    ) -> ToolResponse:
+        """Replace several pieces of one text file, one after the other; all of them, or none if one cannot be made.
+
+        Args:
+            path: The file, relative to the root folder.
+            edits: In order; each finds its old_string in what the edits before it left.
+            file_mtime_ms: The file_mtime_ms of the version to edit, if it is not the one you read last. Nothing is
+                written if the file has changed since.
+        """
+        return await _edit(self._files, path, edits, file_mtime_ms, is_single=False)
+
+
+async def _edit(
+    files: SharedFiles, path: str, edits: Sequence[Replacement], told_ms: int | None, *, is_single: bool
+) -> ToolResponse:
+    parts = files.jail.parts(path)
+    known = files.known.get(parts)
+    try:
+        edited = await anyio.to_thread.run_sync(_edit_in_thread, files, parts, edits, known, told_ms)
+    except NoSingleMatch as wrong:
+        return _no_single_match(files, parts, wrong, is_single=is_single)
+    except (Refused, OSError) as error:
+        return files.answer_to(error, parts)
+    written, change = edited
+    files.known.was_written(parts, written.version, replaced=written.replaced)
+    said = files.words.edited if is_single else files.words.edited_often
+    data: dict[str, Any] = {
+        "modified": True,
+        "changed_bytes": change,
+        "size_bytes": written.version.size,
+        "file_mtime_ms": written.version.mtime_ms,
+        "backup_path": written.backup,
+    }
+    if not is_single:
+        data["num_edits"] = len(edits)
+    return ToolResponse.success(said.format(path=files.jail.shown(parts), count=len(edits), change=change), data)
+
+
+def _edit_in_thread(
+    files: SharedFiles, parts: Parts, edits: Sequence[Replacement], known: Known | None, told_ms: int | None
+) -> tuple[Written, int]:
+    """Gives what was written, and how many bytes the file has more."""
+    content, found = files.jail.read(parts)
+    version = Version.of(found)
+    files.require_unchanged(parts, Expected(version, known, told_ms), version)
+    try:
+        text = FileText.decode(content)
+    except ValueError:
+        said = files.words.not_text.format(path=files.jail.shown(parts))
+        raise files.refused(ToolErrorCode.BINARY_FILE, said, parts) from None
+    for index, edit in enumerate(edits):
+        try:
+            text = text.replacing(edit["old_string"], edit["new_string"])
+        except NoSingleMatch as wrong:
+            raise NoSingleMatch(wrong.count, index) from None
+    edited = text.encode()
+    change = Change(files, parts)
+    try:
+        change.begin()
+        change.write(edited)
+        written = change.commit(Expected(version))
+    finally:
+        change.discard()
+    return written, len(edited) - len(content)
+
+
+def _no_single_match(files: SharedFiles, parts: Parts, wrong: NoSingleMatch, *, is_single: bool) -> ToolResponse:
+    count, index = wrong.args
+    text = files.words.no_single_match.format(count=count)
+    context = {"matches": count}
+    if not is_single:
+        text = files.words.which_edit.format(index=index, what=text)
+        context["edit_index"] = index
+    return files.refused(ToolErrorCode.INVALID_PARAM, text, parts, context).response

@@ -1,0 +1,149 @@
+"""`Read`: a tool that shows a model the lines of a text file, or what is in a folder."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any, Final, Unpack
+
+import anyio.to_thread
+from pydantic import Field
+
+from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, text_block
+from .._jail import Entry
+from .._paths import Parts
+from .._tool_options import with_defaults
+from .shared import Refused, SharedFiles
+from .texts import MAX_PAGE_BYTES, FileText, Page, page_of
+from .versions import Version
+
+DEFAULT_LIMIT: Final = 2000
+_MAX_ENTRIES: Final = 10_000
+_MAX_OFFSET: Final = 1_000_000_000
+
+
+class Read(Tool):
+    """Read files and list folders.
+
+    A result holds at most 51,200 bytes of a file. One from which the end was cut is `PARTIAL`, and says how to go on;
+    fewer lines that were asked for are a success. What was read is remembered: `Write` and `Edit` then refuse to change
+    a file that somebody else has changed since.
+
+    Cancelling a call abandons it: nothing is remembered.
+
+    Args:
+        files: The folder, shared with the other tools: `Files(root)`.
+        options: Any option of a tool: another `name` or `description`, say.
+    """
+
+    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
+        self._files = files
+        super().__init__(self._read, **with_defaults(options, name="Read", group=files.group))
+
+    async def _read(
+        self,
+        path: str,
+        offset: Annotated[int, Field(ge=0, le=_MAX_OFFSET)] = 0,
+        limit: Annotated[int, Field(ge=1)] = DEFAULT_LIMIT,
+    ) -> ToolResponse:
+        """Read a text file, or list what is in a folder.
+
+        The content of a file follows its first line as it is, without line numbers. In a list, a name that ends with /
+        is a folder, one that ends with @ a symbolic link, which cannot be followed; others have their size in bytes.
+
+        Args:
+            path: The file or the folder, relative to the root folder, which is "." itself.
+            offset: Lines (or entries) to leave out in front.
+            limit: Lines (or entries) to show at most.
+        """
+        files = self._files
+        parts = files.jail.parts(path)
+        try:
+            version, response = await anyio.to_thread.run_sync(self._look, parts, offset, limit, abandon_on_cancel=True)
+        except (Refused, OSError) as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                files.known.forget(parts)  # who knows that it is gone may make it anew
+            return files.answer_to(error, parts)
+        if version is not None:
+            files.known.was_read(parts, version)
+        return response
+
+    def _look(self, parts: Parts, offset: int, limit: int) -> tuple[Version | None, ToolResponse]:
+        try:
+            content, found = self._files.jail.read(parts)
+        except IsADirectoryError:
+            return None, self._listing(parts, offset, limit)
+        version = Version.of(found)
+        return version, self._page(parts, content, version, offset, limit)
+
+    def _page(self, parts: Parts, content: bytes, version: Version, offset: int, limit: int) -> ToolResponse:
+        words, path = self._files.words, self._files.jail.shown(parts)
+        try:
+            file = FileText.decode(content)
+        except ValueError:
+            raise self._files.refused(ToolErrorCode.BINARY_FILE, words.not_text.format(path=path), parts) from None
+        total = file.total_lines
+        if 0 < offset >= total:
+            text = words.past_end.format(path=path, offset=offset)
+            raise self._files.refused(ToolErrorCode.INVALID_PARAM, text, parts, {"total_lines": total})
+        page = page_of(file.lines, offset, limit)
+        text = words.read.format(
+            path=path, lines=page.lines, total=total, offset=offset, size=version.size, mtime=version.mtime_ms
+        )
+        data = {
+            "content": page.content,
+            "lines": page.lines,
+            "total_lines": total,
+            "size": version.size,
+            "file_mtime_ms": version.mtime_ms,
+            "file_size_bytes": version.size,
+            "offset": offset,
+            "limit": limit,
+        }
+        return self._answer(text, data, page, offset, limit)
+
+    def _listing(self, parts: Parts, offset: int, limit: int) -> ToolResponse:
+        jail = self._files.jail
+        wanted = min(limit, _MAX_ENTRIES)
+        walk = jail.walk(parts, depth=1, max_entries=offset + wanted + 1)
+        entries = list(islice(walk, offset, None))
+        page = page_of((_line_of(entry) for entry in entries), 0, wanted)
+        path = jail.shown(parts)
+        data = {
+            "path": path,
+            "is_directory": True,
+            "entries": [_data_of(entry) for entry in entries[: page.lines]],
+            "offset": offset,
+            "limit": limit,
+        }
+        text = self._files.words.listed.format(path=path, count=page.lines, offset=offset)
+        return self._answer(text, data, page, offset, limit)
+
+    def _answer(self, text: str, data: dict[str, Any], page: Page, offset: int, limit: int) -> ToolResponse:
+        # A block of its own: no content of a file can pass for what the tool says.
+        content = [text_block(page.content)]
+        reasons = []
+        if page.is_cut:
+            reasons.append(self._files.words.long_line.format(line=offset, max=MAX_PAGE_BYTES))
+        is_as_asked = page.lines == limit != DEFAULT_LIMIT
+        if page.has_more and not is_as_asked:
+            reasons.append(self._files.words.more.format(next=offset + page.lines))
+        if reasons:
+            return ToolResponse.partial(text, data, reason=". ".join(reasons), content=content)
+        return ToolResponse.success(text, data, content=content)
+
+
+def _line_of(entry: Entry) -> str:
+    if entry.is_folder:
+        return f"{_name_of(entry)}/\n"
+    return f"{_name_of(entry)}@\n" if entry.is_link else f"{_name_of(entry)} {entry.size}\n"
+
+
+def _data_of(entry: Entry) -> dict[str, Any]:
+    kind = "directory" if entry.is_folder else "link" if entry.is_link else "file"
+    return {"name": _name_of(entry), "type": kind, "size": entry.size}
+
+
+def _name_of(entry: Entry) -> str:
+    """On one line, whatever the file is called."""
+    name = entry.parts[-1]
+    return name if name.isprintable() else ascii(name)

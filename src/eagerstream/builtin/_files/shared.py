@@ -1,0 +1,92 @@
+"""`SharedFiles`: what the file tools of one folder have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...tools import ToolErrorCode, ToolResponse
+from .._jail import Jail
+from .._language import Language, check_language
+from .._paths import Parts
+from .._tool_options import group_of
+from .versions import Expected, KnownFiles, Version
+from .words import WORDS
+
+
+class Refused(Exception):
+    """The answer to a call that cannot be done: `args` has the response."""
+
+    @property
+    def response(self) -> ToolResponse:
+        """What the model is told."""
+        response: ToolResponse = self.args[0]
+        return response
+
+
+class SharedFiles:
+    """A folder, what was read in it, and how changes to it are refused.
+
+    Args:
+        root: The folder.
+        require_read: A file that exists is replaced only where it was read before.
+        backups: Keep what a change replaces.
+        language: Of the results' texts.
+
+    Raises:
+        UsageError: There is no such folder, or no such language.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        require_read: bool = True,
+        backups: bool = False,
+        language: Language = "en",
+    ) -> None:
+        check_language(language)
+        self.jail: Final = Jail(root)
+        self.known: Final = KnownFiles()
+        self.words: Final = WORDS[language]
+        self.require_read: Final = require_read
+        self.backups: Final = backups
+        self.group: Final = group_of(self.jail.identity)
+
+    def refused(self, code: str, text: str, parts: Parts, context: Mapping[str, Any] | None = None) -> Refused:
+        """An error about a file."""
+        return Refused(ToolResponse.error(code, text, context={"path": self.jail.shown(parts), **(context or {})}))
+
+    def require_unchanged(self, parts: Parts, expected: Expected, now: Version | None) -> None:
+        """The file is what a change expects.
+
+        Raises:
+            Refused: It is not.
+        """
+        if expected.is_met_by(now):
+            return
+        current = None if now is None else now.mtime_ms
+        if now is None:
+            said = self.words.deleted
+        else:
+            said = self.words.changed if current != expected.mtime_ms else self.words.changed_alike
+        text = said.format(path=self.jail.shown(parts), current=current, known=expected.mtime_ms)
+        context = {"current_mtime_ms": current, "cached_mtime_ms": expected.mtime_ms}
+        raise self.refused(ToolErrorCode.CONFLICT, text, parts, context)
+
+    def answer_to(self, error: Refused | OSError, parts: Parts) -> ToolResponse:
+        """What the model is told of a failure: never a path of the host."""
+        if isinstance(error, Refused):
+            return error.response
+        words = self.words
+        answers: dict[type[OSError], tuple[str, str]] = {
+            FileNotFoundError: (ToolErrorCode.NOT_FOUND, words.not_found),
+            NotADirectoryError: (ToolErrorCode.NOT_FOUND, words.not_a_folder),
+            IsADirectoryError: (ToolErrorCode.IS_DIRECTORY, words.is_folder),
+            PermissionError: (ToolErrorCode.PERMISSION_DENIED, words.denied),
+            OSError: (ToolErrorCode.INTERNAL_ERROR, words.failed),
+        }
+        code, text = next(answers[kind] for kind in answers if isinstance(error, kind))
+        why = error.strerror or type(error).__name__
+        return self.refused(code, text.format(path=self.jail.shown(parts), why=why), parts).response

@@ -1,0 +1,111 @@
+"""`Write`: a tool that writes a file while the model is still writing its content."""
+
+from __future__ import annotations
+
+from typing import Final, Unpack
+
+import anyio
+import anyio.to_thread
+
+from ...errors import InputInterrupted
+from ...tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
+from ...wire import Outcome
+from .._tool_options import with_defaults
+from .change import Change
+from .shared import Refused, SharedFiles
+from .versions import Expected
+
+_BUFFER_CHARS: Final = 64 * 1024
+_NOT_TOLD: Final[Later[int | None]] = Later.of(None)
+
+
+class Write(Tool):
+    """Write whole files.
+
+    The content goes to a temporary file as it comes, and takes its place in one step once the input is whole and valid:
+    nothing of an input that is cut stays, and whoever reads the file sees the old content or the new one.
+
+    Where a file changed since it was read, or since the version that the model names, nothing is written (`CONFLICT`).
+    The content is written as it is: UTF-8, with the line ends that the model wrote.
+
+    A call that is cancelled before the exchange leaves nothing behind.
+
+    Args:
+        files: The folder, shared with the other tools: `Files(root)`.
+        options: Any option of a tool: `approve`, say.
+    """
+
+    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
+        self._files = files
+        super().__init__(self._write, **with_defaults(options, name="Write", group=files.group))
+
+    async def _write(
+        self,
+        path: str,
+        content: TextStream,
+        file_mtime_ms: Later[int | None] = _NOT_TOLD,
+        call: ToolCall | None = None,
+    ) -> ToolResponse:
+        """Write a whole file: make a new one, or replace one that you have read.
+
+        Folders that do not exist are made. To change a part of a file, edit it instead.
+
+        Args:
+            path: The file, relative to the root folder.
+            content: All of its text.
+            file_mtime_ms: The file_mtime_ms of the version to replace, if it is not the one you read last. Nothing is
+                written if the file has changed since.
+        """
+        files = self._files
+        parts = files.jail.parts(path)
+        known = files.known.get(parts)
+        is_early = call is not None and call.input.outcome is None
+        change = Change(files, parts)
+        try:
+            found = await anyio.to_thread.run_sync(change.begin)
+            await _fill(change, content)
+            told_ms = await file_mtime_ms
+            if call is not None and is_early:
+                await self._require_whole(call)
+            if files.require_read and found is not None and known is None and told_ms is None:
+                text = files.words.unread.format(path=files.jail.shown(parts))
+                raise files.refused(ToolErrorCode.CONFLICT, text, parts)
+            written = await anyio.to_thread.run_sync(change.commit, Expected(found, known, told_ms))
+        except InputInterrupted:
+            text = files.words.not_whole.format(path=files.jail.shown(parts))
+            return files.refused(ToolErrorCode.INVALID_FORMAT, text, parts).response
+        except (Refused, OSError) as error:
+            return files.answer_to(error, parts)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(change.discard)
+        version = written.version
+        files.known.was_written(parts, version, replaced=written.replaced)
+        data = {
+            "written": True,
+            "size_bytes": version.size,
+            "file_mtime_ms": version.mtime_ms,
+            "backup_path": written.backup,
+        }
+        return ToolResponse.success(files.words.wrote.format(path=files.jail.shown(parts), size=version.size), data)
+
+    async def _require_whole(self, call: ToolCall) -> None:
+        """The content has ended; what follows it may still show that the call must not count."""
+        await call.input.settled()
+        fault = await anyio.to_thread.run_sync(self.fault_of, call.input)
+        if call.input.outcome is not Outcome.VALID or call.rejected is not None or fault is not None:
+            raise InputInterrupted((), "the call is not valid")
+
+
+async def _fill(change: Change, content: TextStream) -> None:
+    """Write the content as it comes, not at every fragment: a step into a thread costs more than most of these."""
+    pieces: list[str] = []
+    chars = 0
+    async for piece in content:
+        pieces.append(piece)
+        chars += len(piece)
+        if chars >= _BUFFER_CHARS:
+            await anyio.to_thread.run_sync(change.write, "".join(pieces).encode())
+            pieces.clear()
+            chars = 0
+    await anyio.to_thread.run_sync(change.write, "".join(pieces).encode())

@@ -1,0 +1,141 @@
+"""How files and folders are shown to a model: numbered lines, parts of a file, listings."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ..errors import ToolError
+from ..tools import ToolErrorCode, ToolResponse
+from ._document import Document
+from ._jail import Entry, Jail
+from ._paths import Parts
+
+MAX_LINES: Final = 999_999
+"""A file with more is not shown: its numbers would not fit their column."""
+
+_NUMBER_WIDTH: Final = len(str(MAX_LINES))
+_MAX_LISTED: Final = 1_000
+_LISTED_DEPTH: Final = 2
+_SNIPPET_LINES: Final = 2
+"""Lines shown before and after one that has changed."""
+
+
+def numbered(lines: Iterable[str], *, first: int = 1) -> str:
+    """Lines behind their numbers, as `cat -n` shows them."""
+    return "\n".join(f"{number:{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
+
+
+def snippet(lines: Sequence[str], line: int) -> str:
+    """A line, counted from 0, with those around it."""
+    begin = max(0, line - _SNIPPET_LINES)
+    return numbered(lines[begin : line + _SNIPPET_LINES + 1], first=begin + 1)
+
+
+def _line_range(view_range: object, line_count: int) -> tuple[int, int]:
+    """The first and the last line that a `view_range` asks for, counted from 1; all where it is None.
+
+    Raises:
+        ToolError: It is no range, or one outside the file.
+    """
+    if view_range is None:
+        return 1, line_count
+    if (
+        not isinstance(view_range, list)
+        or len(view_range) != 2
+        or any(type(number) is not int for number in view_range)
+    ):
+        raise _invalid_range("It should be a list of two integers.")
+    first, last = view_range
+    if not 1 <= first <= max(1, line_count):
+        raise _invalid_range(
+            f"Its first element `{first}` should be within the range of lines of the file: [1, {line_count}]"
+        )
+    if last == -1:
+        return first, line_count
+    if last < first:
+        raise _invalid_range(f"Its second element `{last}` should be -1, or not smaller than its first `{first}`")
+    if last > line_count:
+        raise _invalid_range(
+            f"Its second element `{last}` should not be larger than the number of lines in the file: `{line_count}`"
+        )
+    return first, last
+
+
+def _invalid_range(reason: str) -> ToolError:
+    return ToolError(f"Error: Invalid `view_range` parameter. {reason}", code=ToolErrorCode.INVALID_PARAM)
+
+
+def shortened(text: str, *, first: int, max_characters: int | None) -> ToolResponse:
+    """Numbered lines that begin with number `first`, or as many of them as there is room for, which is then said."""
+    if max_characters is None or len(text) <= max_characters:
+        return ToolResponse.success(text)
+    kept = text[:max_characters]
+    if "\n" in kept:
+        kept = kept[: kept.rindex("\n")]
+    last = first + kept.count("\n")
+    last_asked = first + text.count("\n")
+    return ToolResponse.partial(
+        kept,
+        reason=f"Cut to {max_characters} characters: these are lines {first} to {last}, and {last_asked} is the last "
+        "that was asked for. Use view_range for the others.",
+    )
+
+
+def listing(jail: Jail, parts: Parts) -> ToolResponse:
+    """What is in a folder and in its folders, with sizes; hidden things and `node_modules` are left out.
+
+    Raises:
+        OSError, ToolError: It cannot be looked into.
+    """
+    header = (
+        f"Here're the files and directories up to {_LISTED_DEPTH} levels deep in {jail.shown(parts)}, "
+        "excluding hidden items and node_modules:"
+    )
+    size = jail.stat(parts).st_size
+    entries = list(jail.walk(parts, depth=_LISTED_DEPTH, max_entries=_MAX_LISTED + 1, skip=_is_left_out))
+    lines = [
+        header,
+        f"{human_size(size)}\t{jail.shown(parts)}",
+        *(_listed(jail, entry) for entry in entries[:_MAX_LISTED]),
+    ]
+    if len(entries) > _MAX_LISTED:
+        return ToolResponse.partial("\n".join(lines), reason=f"Only the first {_MAX_LISTED} are listed.")
+    return ToolResponse.success("\n".join(lines))
+
+
+def shown_lines(document: Document, view_range: object, *, shown: str) -> tuple[str, int]:
+    """The lines that a `view_range` asks for, numbered, and the number of the first.
+
+    Raises:
+        ToolError: It is no range, or one outside the file, or the file has more lines than can be shown.
+    """
+    if document.line_count > MAX_LINES:
+        raise ToolError(f"File {shown} exceeds maximum line limit of {MAX_LINES:,} lines.")
+    first, last = _line_range(view_range, document.line_count)
+    return numbered(document.lines()[first - 1 : last], first=first), first
+
+
+def _is_left_out(name: str) -> bool:
+    return name.startswith(".") or name == "node_modules"
+
+
+def _listed(jail: Jail, entry: Entry) -> str:
+    kind = "/" if entry.is_folder else " (symbolic link)" if entry.is_link else ""
+    return f"{human_size(entry.size)}\t{printable_name(jail.shown(entry.parts))}{kind}"
+
+
+def printable_name(name: str) -> str:
+    """A name on one line, and without bytes that are no text: it may have been chosen to look like several entries."""
+    return "".join(
+        char.encode("unicode_escape").decode() if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") else char
+        for char in name
+    )
+
+
+def human_size(size: int) -> str:
+    """Bytes in the largest unit of which there is one, with a decimal where it is not even: `512B`, `4K`, `1.5M`."""
+    unit = max(0, min((size.bit_length() - 1) // 10, 3))
+    amount = size / 1024**unit
+    return f"{amount:.0f}{'BKMG'[unit]}" if amount.is_integer() else f"{amount:.1f}{'BKMG'[unit]}"

@@ -1,0 +1,112 @@
+"""`BraveSearch`: the web, by way of the Brave Search API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from ...errors import UsageError
+from ...tools import ToolOptions
+from .._language import Language
+from .._time_limit import take_time_limit_s
+from .._tool_options import with_defaults
+from .http import get_json
+from .tool import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
+
+if TYPE_CHECKING:
+    import httpx
+
+_URL: Final = "https://api.search.brave.com/res/v1/web/search"
+_KINDS: Final = ("web", "news", "faq")
+_MAX_ITEMS: Final = 100
+"""Of a list in an answer; Brave gives 20 results of a kind, and 5 more excerpts of a page."""
+_MIN_NEWS_CHARS: Final = 5
+"""News say less than that where there is nothing but a headline."""
+_DESCRIPTION: Final = "Search the web. Gives titles, addresses and short excerpts of pages, not the pages themselves."
+
+
+class BraveSearch(SearchTool):
+    """Searches the web with Brave: pages, news, and questions with answers, in the order that Brave gives them.
+
+        run(client, tools=[BraveSearch()], ...)  # with the key in BRAVE_API_KEY
+
+    Pages themselves are not fetched. See https://api-dashboard.search.brave.com for the API and its keys.
+
+    Args:
+        api_key: Of the API; from the environment's `BRAVE_API_KEY` where it is None. It is shown nowhere.
+        client: Sends the requests, and stays open; each request has one of its own where it is None.
+        language: Of the words around the results.
+        options: See `ToolOptions`. `timeout_s`, 30 by default, is for a search with at most two more attempts after
+            HTTP 429, 5xx and lost connections.
+
+    Raises:
+        UsageError: There is no key, or it cannot be one; an option is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None = None,
+        client: httpx.AsyncClient | None = None,
+        language: Language = "en",
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        key = os.environ.get("BRAVE_API_KEY", "") if api_key is None else api_key
+        if not key:
+            raise UsageError("BraveSearch needs a key: api_key=..., or BRAVE_API_KEY in the environment")
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise UsageError("the key of BraveSearch holds a character that no key has")
+        self._headers = {"x-subscription-token": key}
+        self._client = client
+        self._limit_s = take_time_limit_s(options)
+        options = with_defaults(options, name="search_brave", description=_DESCRIPTION)
+        super().__init__(language=language, **options)
+
+    async def search(self, query: str, count: int) -> SearchPage:
+        """See `SearchTool.search`."""
+        found = await get_json(
+            _URL,
+            params={"q": query, "count": count},
+            headers=self._headers,
+            client=self._client,
+            timeout_s=self._limit_s,
+        )
+        asked: object = found.get("query")
+        has_more = isinstance(asked, Mapping) and asked.get("more_results_available") is True
+        return SearchPage(list(_results(found)), has_more=has_more)
+
+
+def _results(found: Mapping[str, Any]) -> Iterator[SearchResult]:
+    """The results of all kinds, in the order of `mixed.main`: `[{"type": "web", "index": 0, "all": False}, ...]`."""
+    lists = {kind: [_result(kind, item) for item in _items(found.get(kind), "results")] for kind in _KINDS}
+    order = _items(found.get("mixed"), "main") or [{"type": kind, "all": True} for kind in _KINDS]
+    seen: set[str] = set()
+    for place in order:
+        results = lists.get(str(place.get("type")), [])
+        if place.get("all") is not True:
+            index = place.get("index")
+            results = results[index : index + 1] if type(index) is int and index >= 0 else []
+        for result in results:
+            if result is not None and result.source not in seen:
+                seen.add(result.source)
+                yield result
+
+
+def _result(kind: str, item: Mapping[str, Any]) -> SearchResult | None:
+    url = item.get("url")
+    if not isinstance(url, str) or not is_web_address(url):
+        return None
+    extra = item.get("extra_snippets")
+    parts = [item.get("description"), *(extra[:_MAX_ITEMS] if isinstance(extra, list) else ())]
+    if kind == "faq":
+        parts = [item.get("question"), item.get("answer")]
+    content = "\n".join(text for text in map(plain_text, parts) if text)
+    if kind == "news" and len(content) < _MIN_NEWS_CHARS:
+        return None
+    return SearchResult(url, plain_text(item.get("title")), content)
+
+
+def _items(holder: object, name: str) -> list[Mapping[str, Any]]:
+    items = holder.get(name) if isinstance(holder, Mapping) else None
+    return [item for item in items[:_MAX_ITEMS] if isinstance(item, Mapping)] if isinstance(items, list) else []

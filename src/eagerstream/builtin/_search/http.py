@@ -1,0 +1,186 @@
+"""JSON from a search service: bounded in time and size, tried again a few times, and told in words without secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from functools import cache
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import anyio.to_thread
+
+from ..._support.unpacking import ACCEPT_ENCODING, TooManyBytesError, Unpacker, UnpackingError
+from ...errors import ToolError
+from ...tools import ToolErrorCode
+from ...transports import close_quietly, unwind
+
+if TYPE_CHECKING:
+    import httpx
+
+_ATTEMPTS: Final = 3
+_FIRST_PAUSE_S: Final = 0.5
+_MAX_BYTES: Final = 1024 * 1024
+"""Of an answer, as it comes and unpacked; twenty results are some 50 kB.
+
+It is read on the event loop: 4 MB take 0.2 s.
+"""
+
+
+async def get_json(
+    url: str,
+    *,
+    params: Mapping[str, str | int],
+    headers: Mapping[str, str],
+    client: httpx.AsyncClient | None,
+    timeout_s: float,
+) -> dict[str, Any]:
+    """The JSON object at a URL. No redirect is followed. Cancelling it closes the connection.
+
+    Nothing is logged here; httpx itself logs the whole URL, with the query, at the level INFO.
+
+    Args:
+        url: Of the service.
+        params: The query of the URL.
+        headers: They may hold a key, of which no error tells.
+        client: Stays open; None makes one for this request.
+        timeout_s: Seconds for all attempts together.
+
+    Raises:
+        ToolError: There is none; its text is for the model.
+    """
+    headers = {"accept": "application/json", "accept-encoding": ACCEPT_ENCODING, **headers}
+    failed: ToolError | None = None
+    with anyio.move_on_after(timeout_s) as scope:
+        async with _client(client, timeout_s) as used:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    return await _attempt(used, url, params, headers)
+                except _Again as again:
+                    failed = again.failed
+                    pause_s = _FIRST_PAUSE_S * 2**attempt if again.after_s is None else again.after_s
+                if attempt == _ATTEMPTS - 1 or anyio.current_time() + pause_s > scope.deadline:
+                    raise failed
+                await anyio.sleep(pause_s)
+    raise failed or ToolError(f"The search service did not answer within {timeout_s:g} seconds.", code="TIMEOUT")
+
+
+class _Again(Exception):
+    """Another attempt may help.
+
+    Attributes:
+        failed: What is told where there is none.
+        after_s: Seconds that the service asks to wait; None where it asks for nothing.
+    """
+
+    def __init__(self, failed: ToolError, after_s: float | None = None) -> None:
+        super().__init__()
+        self.failed = failed
+        self.after_s = after_s
+
+
+async def _attempt(
+    client: httpx.AsyncClient, url: str, params: Mapping[str, str | int], headers: Mapping[str, str]
+) -> dict[str, Any]:
+    import httpx
+
+    # What httpx raises is not chained: it holds the request, and with it the key.
+    try:
+        request = client.build_request("GET", url, params=dict(params), headers=dict(headers))
+        response = await client.send(request, stream=True, follow_redirects=False)
+        try:
+            _check_status(response)
+            body = await _body(response)
+        finally:
+            await close_quietly(response)
+    except httpx.TimeoutException:
+        raise _Again(ToolError("The search service did not answer in time.", code="TIMEOUT")) from None
+    except httpx.TransportError:
+        raise _Again(ToolError("The search service could not be reached.", code="NETWORK_ERROR")) from None
+    return _object_in(body)
+
+
+def _check_status(response: httpx.Response) -> None:
+    status = response.status_code
+    if status == 200:
+        return
+    if status == 429:
+        after_s = _retry_after_s(response.headers)
+        raise _Again(ToolError.rate_limited(after_s), after_s)
+    if status >= 500:
+        failed = ToolError(f"The search service failed (HTTP {status}).", code=ToolErrorCode.SERVICE_UNAVAILABLE)
+        raise _Again(failed, _retry_after_s(response.headers))
+    if status in (401, 403):
+        raise ToolError("The search service refused its key.", code=ToolErrorCode.PERMISSION_DENIED)
+    raise ToolError(f"The search service refused the request (HTTP {status}).", code=ToolErrorCode.API_ERROR)
+
+
+async def _body(response: httpx.Response) -> bytes:
+    """The body, unpacked here: httpx would unpack a whole chunk, whatever comes of it."""
+    is_read = response.is_stream_consumed  # by a hook of the client, which has unpacked it
+    chunks = response.aiter_bytes() if is_read else response.aiter_raw()
+    body = bytearray()
+    try:
+        coding = "" if is_read else response.headers.get("content-encoding", "")
+        unpacker = Unpacker(coding, max_bytes=_MAX_BYTES)
+        async for chunk in chunks:
+            for piece in unpacker.feed(chunk):
+                body += piece
+    except TooManyBytesError:
+        raise ToolError("The answer of the search service is too large.", code=ToolErrorCode.API_ERROR) from None
+    except UnpackingError:
+        raise _unreadable() from None
+    finally:
+        await unwind(chunks)
+    return bytes(body)
+
+
+def _object_in(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise _unreadable() from None
+    if not isinstance(value, dict):
+        raise _unreadable()
+    return value
+
+
+def _unreadable() -> ToolError:
+    return ToolError("The answer of the search service cannot be read.", code=ToolErrorCode.API_ERROR)
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    value = headers.get("retry-after", "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            # By the service's own clock: ours may be another.
+            seconds = (parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return max(0.0, seconds) if seconds < float("inf") else None
+
+
+@asynccontextmanager
+async def _client(given: httpx.AsyncClient | None, timeout_s: float) -> AsyncIterator[httpx.AsyncClient]:
+    if given is not None:
+        yield given
+        return
+    import httpx
+
+    # For one request: a client that stays open belongs to one event loop, and somebody would have to close it.
+    certificates = await anyio.to_thread.run_sync(_certificates)
+    async with httpx.AsyncClient(verify=certificates, timeout=timeout_s) as client:
+        yield client
+
+
+@cache
+def _certificates() -> SSLContext:
+    """Loading them takes a tenth of a second."""
+    import httpx
+
+    return httpx.create_ssl_context()

@@ -1,0 +1,154 @@
+"""`SearchTool`: what all tools that search have in common; subclass it for a search of your own."""
+
+from __future__ import annotations
+
+import html
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Final, Unpack
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from ...tools import Tool, ToolCall, ToolOptions, ToolResponse
+from ...wire import Block, encodable
+from .._language import Language, check_language
+from .._truncation import truncate_results
+
+MAX_COUNT: Final = 20
+"""Results that a model can ask for at once; the services that are built in give no more."""
+
+_MAX_SOURCE_CHARS: Final = 2_000
+_MAX_TITLE_CHARS: Final = 300
+_MAX_CONTENT_CHARS: Final = 5_000
+_TAG: Final = re.compile(r"<[^<>]*+>")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One thing that was found.
+
+    Attributes:
+        source: Where it is: a URL, or a name that a person would know it by.
+        title: What it is called.
+        content: What it says, as plain text; the title stands for it where there is none.
+    """
+
+    source: str
+    title: str
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """The first things that were found.
+
+    Attributes:
+        results: Best first.
+        total: How many there are in all; None where the service does not count them.
+        has_more: There are more than these.
+    """
+
+    results: Sequence[SearchResult]
+    total: int | None = None
+    has_more: bool = False
+
+
+class SearchTool(Tool, ABC):
+    """A tool that searches, and whose results the model can cite.
+
+        class Manual(SearchTool):
+            async def search(self, query: str, count: int) -> list[SearchResult]:
+                return [SearchResult("manual#7", "Oil", "Change it once a year.")]
+
+        run(client, tools=[Manual(name="search_manual", description="Search the manual.")], ...)
+
+    Each result is a `search_result` block with citations on; a call from code that the API runs, which takes no such
+    blocks, is answered with the same as text. The data of a response is
+    `{"results": [{"source", "title", "content"}], "total": int | None, "truncated": bool}`. It is a `PARTIAL` where
+    there is more than was asked for.
+
+    Args:
+        language: Of the words around the results.
+        options: See `ToolOptions`.
+
+    Raises:
+        UsageError: There is no such language; an option is wrong.
+    """
+
+    def __init__(self, *, language: Language = "en", **options: Unpack[ToolOptions]) -> None:
+        check_language(language)
+        self._language = language
+        super().__init__(self._answer, **options)
+
+    @abstractmethod
+    async def search(self, query: str, count: int) -> Sequence[SearchResult] | SearchPage:
+        """What is found for a query: at most `count` results are shown, of any number.
+
+        Raises:
+            ToolError: There is no answer; its text is for the model.
+        """
+
+    async def _answer(
+        self,
+        call: ToolCall,
+        query: Annotated[str, Field(description="What to look for", min_length=1, max_length=400)],
+        count: Annotated[int, Field(description="How many results are wanted", ge=1, le=MAX_COUNT)] = 5,
+    ) -> ToolResponse:
+        found = await self.search(query, count)
+        page = found if isinstance(found, SearchPage) else SearchPage(found)
+        results = [asdict(_bounded(result)) for result in page.results]
+        response = truncate_results(results, count, total=page.total, has_more=page.has_more, language=self._language)
+        shown = response.data["results"]
+        if _takes_blocks(call):
+            response.content = [_block(result) for result in shown]
+        elif shown:
+            response.text += "\n" + _as_text(shown)
+        return response
+
+
+def plain_text(markup: object) -> str:
+    """A text of a service without its HTML; empty where it is none."""
+    if not isinstance(markup, str):
+        return ""
+    return " ".join(html.unescape(_TAG.sub("", markup[: 4 * _MAX_CONTENT_CHARS])).split())
+
+
+def is_web_address(url: object) -> bool:
+    """A URL that a person could open: nothing else is worth citing, and some do harm when clicked."""
+    try:
+        return isinstance(url, str) and urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        return False
+
+
+def _bounded(result: SearchResult) -> SearchResult:
+    title = str(encodable(result.title))[:_MAX_TITLE_CHARS] or result.source[:_MAX_TITLE_CHARS]
+    content = str(encodable(result.content))[:_MAX_CONTENT_CHARS].strip() or title
+    return SearchResult(str(encodable(result.source))[:_MAX_SOURCE_CHARS], title, content)
+
+
+def _takes_blocks(call: ToolCall | None) -> bool:
+    caller: Any = call.block.get("caller") if call is not None else None
+    return not isinstance(caller, dict) or caller.get("type", "direct") == "direct"
+
+
+def _block(result: dict[str, str]) -> Block:
+    return {
+        "type": "search_result",
+        "source": result["source"],
+        "title": result["title"],
+        "content": [{"type": "text", "text": result["content"]}],
+        "citations": {"enabled": True},
+    }
+
+
+def _as_text(results: Sequence[dict[str, str]]) -> str:
+    items = (
+        f'<item index="{index}">\n<source>{html.escape(result["source"])}</source>\n'
+        f"<page_content>\n{html.escape(result['content'], quote=False)}\n</page_content>\n</item>"
+        for index, result in enumerate(results, start=1)
+    )
+    return "\n".join(["<search_results>", *items, "</search_results>"])

@@ -1,0 +1,154 @@
+"""`EditorCommands`: what the commands of a text editor do, whichever tool they come from."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ...errors import ToolError, UsageError
+from ...tools import ToolErrorCode, ToolResponse
+from .._document import Document
+from .._fields import integer_field, text_field, unknown_command
+from .._jail import Jail
+from .._lines import listing, shortened, shown_lines
+from .._paths import Parts
+from .._text_files import TextFiles, in_words
+from .undo import UndoHistory
+
+NO_MATCH: Final = "Error: No match found for replacement. Please check your text and try again."
+MANY_MATCHES: Final = (
+    "Error: Found {count} matches for replacement text. Please provide more context to make a unique match."
+)
+REPLACED: Final = "Successfully replaced text at exactly one location."
+
+
+class EditorCommands:
+    """The commands `view`, `create`, `str_replace`, `insert`, and `undo_edit` on request. All of it blocks.
+
+    Args:
+        jail: Where the files are.
+        max_characters: More of a file is not shown at once; None for no bound.
+        with_undo: There is a command `undo_edit`.
+
+    Raises:
+        UsageError: `max_characters` is not a positive number.
+    """
+
+    def __init__(self, jail: Jail, *, max_characters: int | None = None, with_undo: bool = False) -> None:
+        if max_characters is not None and (type(max_characters) is not int or max_characters < 1):
+            raise UsageError(f"max_characters must be a number from 1, not {max_characters!r}")
+        self._jail = jail
+        self._files = TextFiles(jail)
+        self._max_characters = max_characters
+        self._history = UndoHistory() if with_undo else None
+        self._commands: dict[str, Callable[[Parts, Mapping[str, Any]], ToolResponse]] = {
+            "view": self._view,
+            "create": self._create,
+            "str_replace": self._str_replace,
+            "insert": self._insert,
+        }
+        if with_undo:
+            self._commands["undo_edit"] = self._undo_edit
+
+    def run(self, input: Mapping[str, Any]) -> ToolResponse:
+        """Do what an input says; it may be any object.
+
+        Raises:
+            ToolError: It cannot be done, in words for the model.
+        """
+        name = text_field(input, "command")
+        command = self._commands.get(name)
+        if command is None:
+            raise unknown_command(name, tuple(self._commands))
+        return command(self._jail.parts(text_field(input, "path")), input)
+
+    def _view(self, parts: Parts, input: Mapping[str, Any]) -> ToolResponse:
+        shown = self._jail.shown(parts)
+        view_range = input.get("view_range")
+        with in_words(shown, doing="read"):
+            if stat.S_ISDIR(self._jail.stat(parts).st_mode):
+                if view_range is not None:
+                    said = "Error: The `view_range` parameter is not allowed when `path` points to a directory."
+                    raise ToolError(said, code=ToolErrorCode.INVALID_PARAM)
+                return listing(self._jail, parts)
+            document = self._files.document(parts)
+        text, first = shown_lines(document, view_range, shown=shown)
+        if not text:
+            return ToolResponse.success(f"The file {shown} is empty.")
+        return shortened(text, first=first, max_characters=self._max_characters)
+
+    def _create(self, parts: Parts, input: Mapping[str, Any]) -> ToolResponse:
+        shown = self._jail.shown(parts)
+        content = text_field(input, "file_text").encode()
+        with in_words(shown, missing=f"Error: {shown} cannot be created: a file stands in its way"):
+            before = self._files.put(parts, content)
+        self._remember(parts, before, content)
+        return ToolResponse.success(created(shown, replaced=before is not None))
+
+    def _str_replace(self, parts: Parts, input: Mapping[str, Any]) -> ToolResponse:
+        old = text_field(input, "old_str")
+        new = text_field(input, "new_str", default="")
+        if not old:
+            raise ToolError("Error: `old_str` must not be empty", code=ToolErrorCode.INVALID_PARAM)
+
+        def change(document: Document) -> Document:
+            sought = document.plain(old)
+            count = document.count(sought)
+            if count == 0:
+                raise ToolError(NO_MATCH, code=ToolErrorCode.NOT_FOUND)
+            if count > 1:
+                raise ToolError(MANY_MATCHES.format(count=count), code=ToolErrorCode.CONFLICT)
+            at = document.text.index(sought)
+            return document.replaced(at, at + len(sought), new)
+
+        with in_words(self._jail.shown(parts)):
+            edit = self._files.edit(parts, change)
+        self._remember(parts, edit.before, edit.after)
+        return ToolResponse.success(REPLACED)
+
+    def _insert(self, parts: Parts, input: Mapping[str, Any]) -> ToolResponse:
+        line = integer_field(input, "insert_line")
+        new = text_field(input, "insert_text", "new_str")
+
+        def change(document: Document) -> Document:
+            if not 0 <= line <= document.line_count:
+                raise wrong_line(line, document)
+            return document.inserted(line, new)
+
+        shown = self._jail.shown(parts)
+        with in_words(shown):
+            edit = self._files.edit(parts, change)
+        self._remember(parts, edit.before, edit.after)
+        return ToolResponse.success(f"Successfully inserted text after line {line} of {shown}.")
+
+    def _undo_edit(self, parts: Parts, _: Mapping[str, Any]) -> ToolResponse:
+        shown = self._jail.shown(parts)
+        edit = self._history.last(parts) if self._history else None
+        if self._history is None or edit is None:
+            raise ToolError(f"Error: No edit history found for {shown}.", code=ToolErrorCode.NOT_FOUND)
+        with in_words(shown):
+            if edit.before is None:
+                self._files.remove(parts, is_fit=edit.left)
+            else:
+                self._files.put(parts, edit.before, is_fit=edit.left)
+        self._history.forget(edit)
+        return ToolResponse.success(f"Last edit to {shown} undone successfully.")
+
+    def _remember(self, parts: Parts, before: bytes | None, after: bytes) -> None:
+        if self._history is not None:
+            self._history.remember(parts, before, after)
+
+
+def created(shown: str, *, replaced: bool) -> str:
+    """What is said of a file that was created."""
+    return f"File {'replaced' if replaced else 'created'} successfully at: {shown}"
+
+
+def wrong_line(line: int, document: Document) -> ToolError:
+    """What is said of a line after which nothing can be inserted."""
+    return ToolError(
+        f"Error: Invalid `insert_line` parameter: {line}. "
+        f"It should be within the range of lines of the file: [0, {document.line_count}]",
+        code=ToolErrorCode.INVALID_PARAM,
+    )

@@ -1,0 +1,258 @@
+"""`EagerTextEditor`: a text editor of our own, whose new files grow on disk while the model writes them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Final, Literal, Unpack
+
+import anyio
+from anyio.to_thread import run_sync
+from pydantic import Field
+
+from ...errors import InputInterrupted, ToolError
+from ...tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
+from ...wire import Outcome
+from .._growing_file import GrowingFile
+from .._jail import Jail
+from .._paths import Parts
+from .._text_files import in_words
+from .._tool_options import group_of, with_defaults
+from .commands import EditorCommands, created
+
+_REPORT_S: Final = 0.1
+"""Progress is told at most so often."""
+
+_NO_TEXT: Final = TextStream.of("")
+_NO_STR: Final[Later[str | None]] = Later.of(None)
+_NO_LINE: Final[Later[int | None]] = Later.of(None)
+_NO_RANGE: Final[Later[list[int] | None]] = Later.of(None)
+
+
+class EagerTextEditor(Tool):
+    """Lets the model view, create and edit the text files of a folder; new files grow while they are written.
+
+        run(client, tools=[EagerTextEditor("project", root_name="/repo")], ...)
+
+    The commands of `TextEditor`, by a schema of our own: only the inputs of such tools stream eagerly. A new file
+    stands in its place from the first character, and grows there, for everybody to see; a file that is there is
+    replaced at once when the input is whole and valid. Until then nothing is settled: where the input is cut or
+    invalid, or the call is rejected or cancelled, nothing stays of what was written, folders included. The other
+    commands begin when their input is whole. Progress is `{"path": str, "lines": int, "characters": int}`: how much of
+    a file has been written.
+
+    Args:
+        root: The folder; it must exist.
+        max_characters: More of a file is not shown at once; None for no bound.
+        root_name: What the model calls the folder, for example `"/repo"`; without, paths are relative, or begin with
+            the folder's own path.
+        keep_partial: A new file whose input was cut or turned invalid stays as far as it came, and the model is told
+            how far that is; also where the call is cancelled. A file that was to be replaced stays as it was, and where
+            all of the cut input came at once, nothing had begun and there is no file.
+        options: See `ToolOptions`; the name is `text_editor` by default.
+
+    Raises:
+        UsageError: There is no such folder, or an option does not fit.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        max_characters: int | None = None,
+        root_name: str | None = None,
+        keep_partial: bool = False,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        self._jail = Jail(root, name=root_name)
+        self._commands = EditorCommands(self._jail, max_characters=max_characters)
+        self._keep_partial = keep_partial
+        options = with_defaults(options, name="text_editor", group=group_of(self._jail.identity))
+        super().__init__(self._edit, **options)
+
+    async def _edit(
+        self,
+        command: Annotated[Literal["view", "create", "str_replace", "insert"], "What to do."],
+        path: Annotated[str, "The file, or for view also a folder."],
+        *,
+        call: ToolCall | None,
+        file_text: Annotated[TextStream, "For create, required: the whole content of the file."] = _NO_TEXT,
+        view_range: Annotated[
+            Later[Annotated[list[int], Field(min_length=2, max_length=2)] | None],
+            "For view of a file: the first and the last line to show, counted from 1; -1 for the end of the file.",
+        ] = _NO_RANGE,
+        old_str: Annotated[
+            Later[str | None], "For str_replace, required: the text to replace, which must be in the file exactly once."
+        ] = _NO_STR,
+        new_str: Annotated[
+            Later[str | None], "For str_replace: the new text; without, the old one is removed."
+        ] = _NO_STR,
+        insert_line: Annotated[
+            Later[int | None], "For insert, required: the line to insert after; 0 for the beginning of the file."
+        ] = _NO_LINE,
+        insert_text: Annotated[Later[str | None], "For insert, required: the lines to insert."] = _NO_STR,
+    ) -> ToolResponse:
+        """View, create and edit text files.
+
+        create makes a file, or replaces the whole of one that is there; str_replace and insert change a part of one.
+        """
+        if command == "create":
+            return await self._create(path, file_text, call)
+        try:
+            await self._require_whole(call)
+        except InputInterrupted:
+            raise ToolError("Nothing was changed.", code=ToolErrorCode.INVALID_FORMAT) from None
+        given = {
+            "command": command,
+            "path": path,
+            "view_range": await view_range,
+            "old_str": await old_str,
+            "new_str": await new_str,
+            "insert_line": await insert_line,
+            "insert_text": await insert_text,
+        }
+        return await run_sync(self._commands.run, given)
+
+    async def _create(self, path: str, text: TextStream, call: ToolCall | None) -> ToolResponse:
+        parts = self._jail.parts(path)
+        writing = _Writing(self._jail, parts, call)
+        try:
+            await run_sync(writing.begin)
+            try:
+                async for piece in text:
+                    await writing.write(piece)
+                await self._require_whole(call)
+                if not writing.characters and not _is_given(text, call):
+                    raise ToolError("Error: `file_text` is missing", code=ToolErrorCode.INVALID_PARAM)
+            except InputInterrupted:
+                return await run_sync(self._end_cut, writing, call)
+            await run_sync(writing.commit)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True), suppress(ToolError):
+                await run_sync(self._end_cut, writing, call)
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run_sync(writing.discard)
+        writing.report()
+        return ToolResponse.success(created(writing.shown, replaced=writing.replaces))
+
+    def _end_cut(self, writing: _Writing, call: ToolCall | None) -> ToolResponse:
+        """The text will never be whole: keep what there is of it where that is wanted, and say what was done.
+
+        Raises:
+            ToolError: Nothing was kept.
+        """
+        is_rejected = call is not None and call.rejected is not None
+        if writing.replaces:
+            raise ToolError(f"{writing.shown} is as it was before.", code=ToolErrorCode.INVALID_FORMAT)
+        if not self._keep_partial or is_rejected:
+            raise ToolError(f"Nothing was kept of {writing.shown}.", code=ToolErrorCode.INVALID_FORMAT)
+        writing.commit()
+        kept = f"{writing.lines} lines, {writing.characters} characters"
+        return ToolResponse.partial("", reason=f"{writing.shown} was kept as far as it came: {kept}.")
+
+    async def _require_whole(self, call: ToolCall | None) -> None:
+        """Wait until the whole input has come: what changes files must not rest on one that is cut, or wrong.
+
+        Raises:
+            InputInterrupted: It is not usable.
+            ToolError: It does not fit the schema.
+        """
+        if call is None:
+            return
+        await call.input.settled()
+        if call.input.outcome is not Outcome.VALID or call.rejected is not None:
+            raise InputInterrupted((), call.rejected or str(call.input.error or "the input was cut off"))
+        fault = await run_sync(self.fault_of, call.input)
+        if fault is not None:
+            raise ToolError(fault, code=ToolErrorCode.INVALID_PARAM)
+
+
+class _Writing:
+    """A file on its way to the disk, and how far it is."""
+
+    def __init__(self, jail: Jail, parts: Parts, call: ToolCall | None) -> None:
+        self._jail = jail
+        self._parts = parts
+        self._call = call
+        self._file: GrowingFile | None = None
+        # Who is cancelled by asyncio's own means leaves its thread behind, and ends what is still being done.
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._reported_s = float("-inf")
+        self._ends_line = True
+        self._line_ends = 0
+        self.shown = jail.shown(parts)
+        self.replaces = False
+        self.characters = 0
+
+    @property
+    def lines(self) -> int:
+        """Lines so far, one that is being written included."""
+        return self._line_ends + (not self._ends_line)
+
+    def begin(self) -> None:
+        """Open it: in its place where that is free, beside it where not."""
+        with self._going_on():
+            try:
+                self._file = self._jail.create(self._parts)
+            except FileExistsError:
+                self._file = self._jail.replace(self._parts)
+                self.replaces = True
+
+    async def write(self, piece: str) -> None:
+        """Append; it is on the disk when this returns."""
+        await run_sync(self._append, piece)
+        self.characters += len(piece)
+        self._line_ends += piece.count("\n")
+        self._ends_line = piece.endswith("\n")
+        if anyio.current_time() >= self._reported_s + _REPORT_S:
+            self.report()
+
+    def report(self) -> None:
+        """Tell how far it is."""
+        self._reported_s = anyio.current_time()
+        if self._call is not None:
+            self._call.report({"path": self.shown, "lines": self.lines, "characters": self.characters})
+
+    def commit(self) -> None:
+        """It stays."""
+        with self._going_on():
+            self._opened.commit()
+            self._is_over = True
+
+    def discard(self) -> None:
+        """It does not stay, unless it was committed."""
+        with self._lock, suppress(OSError):  # why it came to this is told, and is worth more
+            self._is_over = True
+            if self._file is not None:
+                self._file.discard()
+
+    def _append(self, piece: str) -> None:
+        with self._going_on():
+            self._opened.write(piece.encode())
+
+    @property
+    def _opened(self) -> GrowingFile:
+        if self._file is None:  # cancelled before it began
+            raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+        return self._file
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        missing = f"Error: {self.shown} cannot be created: a file stands in its way"
+        with in_words(self.shown, missing=missing), self._lock:
+            if self._is_over:
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            yield
+
+
+def _is_given(text: TextStream, call: ToolCall | None) -> bool:
+    """The model wrote a text, if an empty one; an input that ended without one does not mean an empty file."""
+    if call is None or call.input.value is None:
+        return text is not _NO_TEXT
+    return "file_text" in call.input.value

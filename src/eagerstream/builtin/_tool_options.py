@@ -1,0 +1,33 @@
+"""Options that builtin tools take from their users, and what they add to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack, cast
+
+from ..errors import UsageError
+from ..tools import IN_DEFINITION, ToolOptions
+
+
+def with_definition(definition: Mapping[str, Any], options: ToolOptions) -> ToolOptions:
+    """The options with this definition, which takes those that belong into it.
+
+    Raises:
+        UsageError: The options have a definition of their own.
+    """
+    if "definition" in options:
+        raise UsageError(f"the definition of {definition['name']} is given by its type")
+    inside = {name: value for name, value in options.items() if name in IN_DEFINITION and value is not None}
+    others = {name: value for name, value in options.items() if name not in IN_DEFINITION}
+    return cast("ToolOptions", {**others, "definition": {**definition, **inside}})
+
+
+def with_defaults(options: ToolOptions, **defaults: Unpack[ToolOptions]) -> ToolOptions:
+    """The options, and the defaults of those that are missing, or None."""
+    given = {name: value for name, value in options.items() if value is not None or name not in defaults}
+    return cast("ToolOptions", {**defaults, **given})
+
+
+def group_of(jail_identity: str) -> str:
+    """The group of all tools on one folder: they run one at a time, in call order."""
+    return f"files {jail_identity}"

@@ -1,0 +1,162 @@
+"""Results and outputs that are too long for a model: cut, and told to be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, Final, Literal, TypedDict, get_args
+
+from ..errors import UsageError
+from ..tools import ToolResponse
+from ..wire import encodable
+from ._language import Language, check_language
+
+Direction = Literal["head", "tail", "head_tail"]
+"""Which end of an output is kept."""
+
+_FOUND: Final = {"en": "Search finished ({count} results)", "zh": "搜索完成({count} 条结果)"}
+_FOUND_MORE: Final = {"en": "Search finished (first {count} results)", "zh": "搜索完成(前 {count} 条结果)"}
+_TOO_MANY: Final = {"en": "too many results, cut to {count}", "zh": "结果过多,已截断到 {count} 条"}
+_OMITTED: Final = {"en": "...(middle left out)...", "zh": "...(中间省略)..."}
+
+
+def truncate_results(
+    results: Sequence[Any],
+    limit: int,
+    *,
+    total: int | None = None,
+    has_more: bool = False,
+    language: Language = "en",
+) -> ToolResponse:
+    """The first `limit` results: a success where these are all, otherwise a `PARTIAL` that says so.
+
+    Args:
+        results: What was found; anything that has a JSON form.
+        limit: How many are kept at most.
+        total: How many there are in all, where a service counted them; otherwise as many as are given.
+        has_more: There are more than are given, and nobody counted them: then `total` is None.
+        language: Of the text and the reason.
+
+    Returns:
+        Its data is `{"results": list, "total": int | None, "truncated": bool}`.
+
+    Raises:
+        UsageError: `limit` is less than 1, or there is no such language.
+    """
+    _check_positive(limit=limit)
+    check_language(language)
+    shown = list(results[:limit])
+    if total is None and not has_more:
+        total = len(results)
+    truncated = has_more or len(results) > limit or (total is not None and total > len(shown))
+    data = {"results": shown, "total": total, "truncated": truncated}
+    if not truncated:
+        return ToolResponse.success(_FOUND[language].format(count=len(shown)), data)
+    reason = _TOO_MANY[language].format(count=len(shown))
+    return ToolResponse.partial(_FOUND_MORE[language].format(count=len(shown)), data, reason=reason)
+
+
+class TruncationStats(TypedDict):
+    """What was cut; bytes are those of UTF-8."""
+
+    direction: Direction
+    original_lines: int
+    original_bytes: int
+    kept_lines: int
+    kept_bytes: int
+    time_ms: int
+
+
+class TruncatedOutput(TypedDict):
+    """What `truncate_output` gives; `full_output_path` is None, as nothing is written."""
+
+    truncated: bool
+    preview: str
+    full_output_path: None
+    stats: TruncationStats
+
+
+def truncate_output(
+    text: str,
+    max_lines: int = 2000,
+    max_bytes: int = 51_200,
+    direction: Direction = "head",
+    *,
+    language: Language = "en",
+) -> TruncatedOutput:
+    """The beginning, the end, or both ends of a text, within both bounds.
+
+    Args:
+        text: The whole output. Half surrogates, which UTF-8 does not have, are replaced.
+        max_lines: Lines of the text that are kept.
+        max_bytes: Of the preview in UTF-8, with the line that stands for the middle; a line may be cut to fit.
+        direction: Which end is kept; with `"head_tail"` a line of its own tells that the middle is missing.
+        language: Of that line.
+
+    Raises:
+        UsageError: A bound is less than 1, or there is no such direction or language.
+    """
+    _check_positive(max_lines=max_lines, max_bytes=max_bytes)
+    check_language(language)
+    if direction not in get_args(Direction):
+        raise UsageError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r:.80}")
+    started_s = perf_counter()
+    text = str(encodable(text))
+    lines = text.splitlines(keepends=True)
+    original_bytes = len(text.encode())
+    preview, kept_lines = text, len(lines)
+    truncated = len(lines) > max_lines or original_bytes > max_bytes
+    if truncated:
+        match direction:
+            case "head":
+                preview = _first_bytes("".join(lines[:max_lines]), max_bytes)
+                kept_lines = _count_lines(preview)
+            case "tail":
+                preview = _last_bytes("".join(lines[-max_lines:]), max_bytes)
+                kept_lines = _count_lines(preview)
+            case "head_tail":
+                preview, kept_lines = _both_ends(text, lines, max_lines, max_bytes, _OMITTED[language])
+    stats = TruncationStats(
+        direction=direction,
+        original_lines=len(lines),
+        original_bytes=original_bytes,
+        kept_lines=kept_lines,
+        kept_bytes=len(preview.encode()),
+        time_ms=round((perf_counter() - started_s) * 1000),
+    )
+    return TruncatedOutput(truncated=truncated, preview=preview, full_output_path=None, stats=stats)
+
+
+def _both_ends(text: str, lines: list[str], max_lines: int, max_bytes: int, omitted: str) -> tuple[str, int]:
+    """Both ends around `omitted`, and how many lines they have."""
+    room = max_bytes - len(f"\n{omitted}\n".encode())
+    if room < 2:  # not even a character of each end
+        preview = _first_bytes("".join(lines[:max_lines]), max_bytes)
+        return preview, _count_lines(preview)
+    if len(lines) > max_lines:
+        first, last = "".join(lines[: (max_lines + 1) // 2]), "".join(lines[len(lines) - max_lines // 2 :])
+    else:  # few lines, but long ones
+        first, last = text[: (len(text) + 1) // 2], text[(len(text) + 1) // 2 :]
+    head = _first_bytes(first, (room + 1) // 2).rstrip("\n")
+    tail = _last_bytes(last, room // 2)
+    kept_lines = min(_count_lines(head) + _count_lines(tail), len(lines))  # a line may be cut in two
+    return f"{head}\n{omitted}\n{tail}", kept_lines
+
+
+def _first_bytes(text: str, max_bytes: int) -> str:
+    # No character has less than one byte: the rest need not be encoded. Half a character at the end is left out.
+    return text[:max_bytes].encode()[:max_bytes].decode(errors="ignore")
+
+
+def _last_bytes(text: str, max_bytes: int) -> str:
+    return text[-max_bytes:].encode()[-max_bytes:].decode(errors="ignore")
+
+
+def _count_lines(text: str) -> int:
+    return len(text.splitlines())
+
+
+def _check_positive(**bounds: int) -> None:
+    for name, bound in bounds.items():
+        if bound < 1:
+            raise UsageError(f"{name} must be at least 1, not {bound}")

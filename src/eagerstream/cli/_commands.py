@@ -1,0 +1,231 @@
+"""The commands behind `eagerstream`; needs the extra `cli`."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import anyio
+import typer
+from rich.console import Console
+
+from ..errors import UsageError
+from ..latency._command import bench_app
+from ..recordings import Recording
+from ..wire import EagerSupport
+
+if TYPE_CHECKING:
+    from ..progress import Record
+
+_PAUSE_S: Final = 5.0  # between two runs of a demo that goes on until Ctrl-C
+
+app = typer.Typer(
+    help="Watch a tool's input grow, then run the tool.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(bench_app, name="bench")
+
+
+@app.command()
+def demo(
+    *,
+    live: Annotated[bool, typer.Option("--live", help="Talk to the API, with ANTHROPIC_API_KEY.")] = False,
+    model: Annotated[str, typer.Option(help="The model for --live.")] = "claude-sonnet-4-6",
+    svg: Annotated[Path | None, typer.Option(help="Also save a picture there.", dir_okay=False)] = None,
+) -> None:
+    """Play the main job: a poem is written into a tool's input while other tools run.
+
+    Without --live nothing leaves this machine: the replies come from a server in this process, and their timing is
+    simulated.
+    """
+    from ._demo.play import play
+
+    if live and not os.environ.get("ANTHROPIC_API_KEY"):
+        raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
+    if svg is not None and not svg.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {svg.parent} to save a picture in")
+    anyio.run(lambda: play(Console(), live=live, model=model, svg=svg))
+
+
+@app.command()
+def serve(
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(help="Recordings (.jsonl) or bodies (.sse); several answer one turn of a conversation each."),
+    ],
+    *,
+    host: Annotated[str, typer.Option(help="Where to listen; anybody who reaches it can connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 8765,
+    speed: Annotated[float, typer.Option(help="Play so many times as fast.")] = 1.0,
+    tokens_per_second: Annotated[float, typer.Option(help="For bodies: how fast the model writes.")] = 80.0,
+    first_byte_s: Annotated[float, typer.Option(help="For bodies: seconds before the first event.")] = 0.5,
+    jitter: Annotated[float, typer.Option(help="For bodies: how unevenly tokens come, 0 to 1.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="For bodies: decides jitter and cuts.")] = 0,
+    cut: Annotated[
+        str, typer.Option(help='For bodies: "event", "random", bytes per chunk, or offsets like 10,200.')
+    ] = "event",
+    fault_rate: Annotated[float, typer.Option(help="How many replies fail, 0 to 1: breaks, errors, garbage.")] = 0.0,
+    fault_seed: Annotated[int, typer.Option(help="Decides which replies fail, and how.")] = 0,
+    eager: Annotated[
+        EagerSupport, typer.Option(help="Which ways to ask for eager input streaming are taken; others get HTTP 400.")
+    ] = "any",
+) -> None:
+    """Play recordings as a Messages API on this machine, until Ctrl-C.
+
+    Point any client of the API at the first URL; it answers without looking at the key. At the others it speaks the
+    dialect of a platform, for the client that the anthropic package has for it, and wants credentials of any value.
+    """
+    from ..testing import Faults, Platform, ReplayServer, Scenario, Timing, retime
+
+    match cut:
+        case "event" | "random":
+            timing = Timing(cut=cut)
+        case _ if re.fullmatch(r"[0-9]{1,9}", cut):
+            timing = Timing(cut=int(cut))
+        case _ if re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})+", cut):
+            timing = Timing(cut=[int(offset) for offset in cut.split(",")])
+        case _:
+            raise UsageError(f'--cut must be "event", "random", a number of bytes or offsets like 10,200, not {cut!r}')
+    timing = replace(timing, tokens_per_second=tokens_per_second, first_byte_s=first_byte_s, jitter=jitter, seed=seed)
+    loaded = [Recording.load(path) for path in recordings]
+    timed = [retime(recording, timing) if not recording.duration_s else recording for recording in loaded]
+    scenario = Scenario.of(timed[0]) if len(timed) == 1 else Scenario(*timed)
+    faults = Faults.random(fault_seed, fault_rate) if fault_rate else None
+    server = ReplayServer(scenario, host=host, port=port, speed=speed, faults=faults, eager=eager)
+
+    def tell(server: ReplayServer) -> None:
+        typer.echo(f"serving {len(timed)} recording(s) at {server.base_url}")
+        for platform in Platform:
+            typer.echo(f"  {platform:<14} {server.url_of(platform)}")
+
+    server.run(on_start=tell)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def record(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="What to run, with its arguments: -- python agent.py", show_default=False)
+    ] = None,
+    *,
+    proxy: Annotated[bool, typer.Option("--proxy", help="Run no command: record any client, until Ctrl-C.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder for the recordings.", file_okay=False)] = Path("recordings"),
+    redact_contents: Annotated[
+        bool, typer.Option("--redact-contents", help="Mask what the model wrote, too: as many bytes of filler.")
+    ] = False,
+    keep_secrets: Annotated[
+        bool, typer.Option("--keep-secrets", help="Keep keys, tokens and the like that are in replies.")
+    ] = False,
+    upstream: Annotated[
+        str | None,
+        typer.Option(help="Where requests go; else where ANTHROPIC_BASE_URL points, else the API.", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; anybody who reaches it can connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 0,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name, with or without a port, under which clients ask for the proxy."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="The origin of a page that may use the proxy: https://app.example")
+    ] = None,
+) -> None:
+    """Record the replies of the API to a command's requests, or to any client's, with the times of their chunks.
+
+    They go through a proxy on this machine, which changes nothing. What was recorded is played by `eagerstream serve`.
+    If the upstream's URL has a password, the address that is printed has a token in it: use all of it, and do not share
+    it.
+    """
+    from ..capture import RecordingFolder, RecordingProxy
+    from ..capture._command import BASE_URL, Report, default_upstream, run_recorded, run_until_told
+
+    if proxy == bool(command):
+        raise UsageError("record takes a command (record -- python agent.py), or --proxy to record any client")
+    report = Report(lambda line: typer.echo(line, err=True))
+    folder = RecordingFolder(out, keep_secrets=keep_secrets, redact_contents=redact_contents, on_saved=report.take)
+    recording = RecordingProxy(
+        upstream or default_upstream(os.environ),
+        folder,
+        host=host,
+        port=port,
+        hosts=allow_host or (),
+        origins=allow_origin or (),
+    )
+
+    def tell(recording: RecordingProxy) -> None:
+        typer.echo(f"recording what goes to {recording.upstream.host} in {out}; point clients here:")
+        typer.echo(f"{BASE_URL}={recording.base_url}")
+
+    if command:
+        code = run_recorded(command, recording)
+        report.close(folder)
+        raise typer.Exit(code)
+    run_until_told(recording, tell)
+    report.close(folder)
+
+
+@app.command()
+def watch(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Saved runs (.jsonl).", dir_okay=False)] = None,
+    *,
+    demo: Annotated[bool, typer.Option("--demo", help="Play a conversation with a call that waits for you.")] = False,
+    speed: Annotated[float | None, typer.Option(help="Replay the runs live, so many times as fast.")] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; elsewhere than on loopback it is not encrypted.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 0,
+) -> None:
+    """Show runs on a web page, until Ctrl-C.
+
+    Open the URL that is printed: it has the token that the page asks for. A program shows its own runs with
+    `eagerstream.progress.web.serve(hub)`.
+    """
+    from ..progress import load_records
+    from ..testing._timing import check_speed
+
+    if not runs and not demo:
+        raise UsageError("watch needs saved runs to show, or --demo")
+    if speed is not None:
+        check_speed(speed)
+    saved = [load_records(path) for path in runs or ()]
+    try:
+        anyio.run(lambda: _watch(saved, demo=demo, speed=speed, host=host, port=port))
+    except KeyboardInterrupt:
+        pass  # the ordinary way to end it
+
+
+async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, host: str, port: int) -> None:
+    from ..progress import Hub, RunLog, replay
+    from ..progress.web import serve
+    from ._demo.watched import play_watched
+
+    hub = Hub(max_runs=max(100, len(saved)))
+    timed: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    for records in saved:
+        first = records[0]
+        assert first["type"] == "run_start"  # or it would not have been loaded
+        run, copies = first["run"], 1
+        while run in {log.id for log in hub.logs}:  # the same run twice, or a copy of it that somebody has changed
+            copies += 1
+            run = f"{first['run']}-{copies}"
+        log = RunLog(run, name=first["name"])
+        hub.add(log)
+        if speed is None:
+            await replay(records, log, speed=math.inf)  # whoever reads the URL finds the whole run there
+        else:
+            timed.append(partial(replay, records, log, speed=speed))
+    async with serve(hub, host=host, port=port) as server, anyio.create_task_group() as tasks:
+        typer.echo(f"open {server.url}")
+        for start_replay in timed:
+            tasks.start_soon(start_replay)
+        while demo:
+            await play_watched(hub)
+            await anyio.sleep(_PAUSE_S)
+        await anyio.sleep_forever()

@@ -1,0 +1,174 @@
+"""`eagerstream demo`: the poem, eager on the screen and buffered beside it, and a table of what came when."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import anyio
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..._support.files import replacing
+from ..._support.wording import visible
+from ...loop import run
+from ...progress import CallView, Hub, RunLog, RunView
+from ...progress._frame import Frame, RunState
+from ...progress.terminal import terminal_progress
+from ...testing import ReplayServer
+from ...testing.demos import poem
+
+_PICTURE_BYTES: Final = 900
+"""Bytes of the poem written when the picture is taken: the quick tools are done by then, the poem is not."""
+
+
+class _Side(Enum):
+    EAGER = "eager"
+    BUFFERED = "buffered"
+
+
+async def play(console: Console, *, live: bool, model: str, svg: Path | None) -> None:
+    """Play the demo to its end; leaving early (Ctrl-C) closes connections and servers.
+
+    Args:
+        console: Where to show it; where it is no terminal, plain lines are printed.
+        live: Talk to the API, with `ANTHROPIC_API_KEY`, instead of the embedded server.
+        model: The model to ask.
+        svg: Also save a picture of it there.
+
+    Raises:
+        APIError: The live API refused the request, or could not be reached.
+    """
+    where = f"the live API, {model}" if live else f"the embedded server; timing simulated, {poem.SPEED:g} times as fast"
+    title = f"eager input streaming on {where}"
+    console.print(Text(title, style="bold"))
+    converse = partial(_converse, live=live, model=model)
+    eager, buffered = Hub(), Hub()
+    with TemporaryDirectory() as folder, TemporaryDirectory() as other_folder:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(converse, _Side.BUFFERED, other_folder, buffered)
+            async with terminal_progress(eager, console=console):
+                await converse(_Side.EAGER, folder, eager)
+    table = partial(_table, _calls(eager), _calls(buffered), simulated=not live)
+    console.print()
+    console.print(table(width=console.width))
+    if svg is not None:
+        _save_picture(svg, eager.logs[0], table(width=_PICTURE_WIDTH), title)
+        console.print(Text(f"saved {svg}"))
+
+
+async def _converse(side: _Side, folder: str, hub: Hub, *, live: bool, model: str) -> None:
+    """One run of the demo's conversation, observed by the hub; `folder` gets the file."""
+    eager = side is _Side.EAGER
+    async with _client(eager=eager, live=live) as client:
+        running = run(client, tools=poem.tools(Path(folder), eager=eager), max_turns=10, **poem.request(model=model))
+        hub.observe(running)
+        async with running:
+            await running.finish()
+
+
+@asynccontextmanager
+async def _client(*, eager: bool, live: bool) -> AsyncIterator[Any]:
+    """The real client of the anthropic package, for the API or for a server of its own in this process."""
+    from anthropic import AsyncAnthropic
+
+    if live:
+        async with AsyncAnthropic() as client:
+            yield client
+    else:
+        async with (
+            ReplayServer(poem.scenario(eager=eager)) as server,
+            AsyncAnthropic(api_key="simulated", base_url=server.base_url) as client,
+        ):
+            yield client
+
+
+def _calls(hub: Hub) -> list[CallView]:
+    view = RunView()
+    for record in hub.logs[0].records():
+        view.feed(record)
+    return view.calls
+
+
+def _save_picture(path: Path, log: RunLog, table: Table, title: str) -> None:
+    """An SVG of the run on its way, and the table."""
+    view = RunView()
+    for record in log.records():
+        call = view.feed(record)
+        if call is not None and call.bytes > _PICTURE_BYTES:
+            break
+    console = Console(
+        record=True, width=_PICTURE_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
+    console.print(Frame(lambda: [RunState(view, view.at_s)]))
+    console.print(Text("\n...\n", style="dim"))
+    console.print(table)
+    with replacing(path, private=False) as file:  # a picture is to be shown to others
+        file.write(console.export_svg(title=title, code_format=_SVG_FORMAT).encode())
+
+
+def _table(eager: list[CallView], buffered: list[CallView], *, simulated: bool, width: int) -> Table:
+    """What came when, for each call of both runs; calls are paired by their order. The main part where it is narrow."""
+    caption = "seconds since the request" + ("; timing simulated" if simulated else "")
+    is_narrow = width < _TABLE_WIDTH
+    table = Table(title="eager beside buffered", caption=caption, pad_edge=not is_narrow)
+    table.box = box.SIMPLE_HEAD if is_narrow else box.HEAVY_HEAD
+    table.add_column("input", no_wrap=True)
+    table.add_column("streamed", no_wrap=True)
+    columns = {name: time_of for name, time_of in _COLUMNS.items() if not is_narrow or name in _NARROW_COLUMNS}
+    for name in columns:
+        table.add_column(name, justify="right", min_width=5)
+    for place in range(max(len(eager), len(buffered))):
+        for side, calls, style in (("eager", eager, "green"), ("buffered", buffered, "yellow")):
+            if place < len(calls):
+                times = [time_of(calls[place]) for time_of in columns.values()]
+                shown = ["-" if time_s is None else f"{time_s:.2f}" for time_s in times]
+                table.add_row(Text(visible(calls[place].name)), side, *shown, style=style)
+        table.add_section()
+    return table
+
+
+_COLUMNS: Final[dict[str, Callable[[CallView], float | None]]] = {
+    "first fragment": lambda call: call.first_fragment_s,
+    "first item": lambda call: call.first_item_s,
+    "first field": lambda call: call.first_field_s,
+    "block end": lambda call: call.input_stop_s,
+    "tool start": lambda call: call.tool_start_s,
+}
+_NARROW_COLUMNS: Final = ("first item", "block end")
+_TABLE_WIDTH: Final = 76
+_PICTURE_WIDTH: Final = 104
+
+
+# As rich draws it, without the web font: a picture in a README should not fetch anything.
+_SVG_FORMAT: Final = """\
+<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; \
+font-size: {char_height}px; line-height: {line_height}px; }}
+.{unique_id}-title {{ font-size: 18px; font-weight: bold; font-family: sans-serif; }}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
+</clipPath>
+{lines}
+</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""

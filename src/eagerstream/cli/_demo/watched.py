@@ -1,0 +1,77 @@
+"""`eagerstream watch --demo`: the poem once more, for those who watch, with a call that waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import anyio
+
+from ...loop import RunResult, run
+from ...progress import Hub
+from ...recordings import Recording
+from ...testing import ReplayServer, Scenario, Timing, reply, retime, text, thinking, tool_use
+from ...testing.demos import poem
+from ...tools import Tool
+
+NAME: Final = "A poem for the harbour"
+_STEP_S: Final = 0.5
+
+
+def _scenario() -> Scenario:
+    """Three turns: the demo's calls, a call that a person decides about, and a closing word that knows the decision."""
+    first = reply(
+        thinking("A poem in a file, and the weather. The quick questions first, then the long text."),
+        text("I'll look at the sea and write it down."),
+        tool_use("get_weather", {"city": "Lisbon"}),
+        tool_use("get_tide", {"harbour": "Lisbon"}),
+        tool_use("make_file", {"filename": "poem.txt", "lines_of_text": poem.POEM}),
+    )
+    second = reply(
+        text("The poem is written. I would like to hang it up at the harbour."),
+        tool_use("publish", {"filename": "poem.txt", "place": "the harbour's notice board", "until": "2027-03-01"}),
+    )
+
+    def third(request: Mapping[str, Any]) -> Recording:
+        was_refused = request["messages"][-1]["content"][0].get("is_error", False)
+        done = (
+            "I left it in poem.txt and told nobody." if was_refused else "It hangs at the harbour now, for all to read."
+        )
+        return retime(reply(text(f"{done} It is 17 degrees in Lisbon, and the tide is rising.")), _timing(0.4, 40))
+
+    return Scenario(retime(first, _timing(0.8, 60)), retime(second, _timing(0.5, 40)), third)
+
+
+def _timing(first_byte_s: float, tokens_per_second: float) -> Timing:
+    return Timing(first_byte_s=first_byte_s, tokens_per_second=tokens_per_second, jitter=0.6, seed=7)
+
+
+async def play_watched(hub: Hub) -> RunResult:
+    """One run of the conversation on the embedded server, observed by `hub`, to its end; as anything is cancelled."""
+    from anthropic import AsyncAnthropic
+
+    async def publish(filename: str, place: str, until: str) -> AsyncIterator[Any]:
+        """Hang up a file where everybody sees it.
+
+        Args:
+            filename: What to hang up.
+            place: Where.
+            until: The last day of it.
+        """
+        for done, what in enumerate(("printing", "walking there", "hanging it up")):
+            yield {"step": what, "done": done, "of": 3}
+            await anyio.sleep(_STEP_S)
+        yield f"{filename} hangs at {place} until {until}"
+
+    with TemporaryDirectory() as folder:
+        tools = [*poem.tools(Path(folder), eager=True), Tool(publish, eager=True, approve=hub.approve)]
+        async with (
+            ReplayServer(_scenario()) as server,
+            AsyncAnthropic(api_key="simulated", base_url=server.base_url) as client,
+            run(client, tools=tools, max_turns=10, **poem.request(model="simulated")) as running,
+        ):
+            hub.observe(running, name=NAME)
+            await running.finish()
+    return running.result

@@ -1,0 +1,63 @@
+"""Clients for older programs: the default model, and a client that is made when it is first needed."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any, Final
+
+from ._sync import SyncLoop
+
+DEFAULT_MODEL: Final = "claude-sonnet-4-6"
+_MODEL_VARIABLE: Final = "ANTHROPIC_MODEL"
+
+
+def default_model() -> str:
+    """Return the model that `ANTHROPIC_MODEL` names, or a current one."""
+    return os.environ.get(_MODEL_VARIABLE) or DEFAULT_MODEL
+
+
+class KeptClient:
+    """The client of an object with synchronous and asynchronous calls.
+
+    A connection belongs to one event loop. All synchronous calls share a loop, and therefore one client. Each
+    asynchronous call gets a client of its own.
+
+    Attributes:
+        client: The client of synchronous calls; `None` until one needs it.
+    """
+
+    def __init__(self) -> None:
+        self.client: Any = None
+        self._loop: SyncLoop | None = None
+
+    def opened(self, given: Any, make: Callable[[], Any]) -> AbstractAsyncContextManager[Any]:
+        """Return a client for one call, as a context manager.
+
+        Args:
+            given: The client of the caller, which stays open. `None` if there is none.
+            make: Makes a client if none was given.
+        """
+        loop = SyncLoop.current()
+        if given is not None:
+            if loop is not None:
+                loop.close_at_exit(given)
+            return nullcontext(given)
+        if loop is None:
+            return _closing(make())
+        if self.client is None or self._loop is not loop:
+            client = make()
+            self.client, self._loop = client, loop
+            loop.close_at_exit(client)
+            weakref.finalize(self, loop.close_soon, client).atexit = False
+        return nullcontext(self.client)
+
+
+@asynccontextmanager
+async def _closing(client: Any) -> AsyncIterator[Any]:
+    try:
+        yield client
+    finally:
+        await client.close()

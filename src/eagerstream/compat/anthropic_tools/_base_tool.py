@@ -1,0 +1,142 @@
+"""`BaseTool`: a tool as a class with a `use_tool`, and its parameters as a list."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Unpack
+
+from ...tools import Tool, ToolCall, ToolOptions, tool
+from .._answering import answering
+from .._sync import run_plain
+
+_JSON_TYPES: Final = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+}
+
+
+class BaseTool(ABC):
+    """A tool of anthropic-tools: derive from it, and define `use_tool`, as a `def` or an `async def`.
+
+    Args:
+        name: The tool's name.
+        description: What the model reads of it.
+        parameters: For each a dict of `"name"`, `"type"` (`str`, `int`, `float`, `bool`, `list` or `dict`) and
+            `"description"`, all texts. Optional, and new here: `"required"` (True by default), `"default"` (a parameter
+            that has one is not required), `"enum"`, `"items"` (the schema of a list's items).
+
+    Raises:
+        ValueError: A parameter is none of these, or two have one name.
+        TypeError: The class defines no `use_tool`.
+    """
+
+    def __init__(self, name: str, description: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        self.name = name
+        self.description = description
+        self.parameters = parameters
+        for parameter in parameters:
+            _check_parameter(parameter)
+        names = [parameter["name"] for parameter in parameters]
+        if repeated := sorted({each for each in names if names.count(each) > 1}):
+            raise ValueError(f"The tool {name} has more than one parameter {', '.join(repeated)}.")
+
+    @abstractmethod
+    def use_tool(self, *args: Any, **kwargs: Any) -> Any:
+        """Do what the tool is for; its arguments come by name."""
+
+    async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
+        """Call `use_tool`: an `async def` here; a `def` in a thread, in `ToolUser.use_tools` in that of its caller.
+
+        Cancelling it cancels an `async def`; a `def` runs on in its thread, and what it returns is dropped.
+
+        Raises:
+            Exception: Whatever `use_tool` raises.
+        """
+        if inspect.iscoroutinefunction(self.use_tool):
+            return await self.use_tool(**arguments)
+        # Wrapped: trio takes no awaitable from a thread.
+        (returned,) = await run_plain(lambda: (self.use_tool(**arguments),))
+        return await returned if inspect.isawaitable(returned) else returned
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """The definition as the Messages API takes it.
+
+        A class that says more of its tools, by a `format_tool_for_claude` of its own, has that text as the description.
+        """
+        says_more = type(self).format_tool_for_claude is not BaseTool.format_tool_for_claude
+        description = self.format_tool_for_claude() if says_more else self.description
+        required = [parameter["name"] for parameter in self.parameters if is_required(parameter)]
+        properties = {parameter["name"]: _schema_of(parameter) for parameter in self.parameters}
+        schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        return {"name": self.name, "description": description, "input_schema": schema}
+
+    def to_tool(self, **options: Unpack[ToolOptions]) -> Tool:
+        """The same as a tool for `eagerstream.run` and `eagerstream.stream`.
+
+        Args:
+            options: As of `eagerstream.tool`, without what belongs into the definition.
+        """
+
+        async def use(arguments: dict[str, Any], call: ToolCall) -> Any:
+            with answering(call):
+                return await self.ause_tool(arguments)
+
+        given: ToolOptions = {**options, "definition": self.to_anthropic()}
+        return tool(use, **given)
+
+    def format_tool_for_claude(self) -> str:
+        """The description in the XML of the old prompts. It is sent only where a class defines it anew."""
+        return described_in_xml(self.name, self.description, self.parameters)
+
+
+def described_in_xml(name: str, description: str, parameters: Sequence[Mapping[str, Any]]) -> str:
+    """The description of a tool in the XML of the old prompts."""
+    listed = "\n".join(
+        f"<parameter>\n<name>{parameter['name']}</name>\n<type>{parameter['type']}</type>\n"
+        f"<description>{parameter['description']}</description>\n</parameter>"
+        for parameter in parameters
+    )
+    return (
+        f"<tool_description>\n<tool_name>{name}</tool_name>\n<description>\n{description}\n"
+        f"</description>\n<parameters>\n{listed}\n</parameters>\n</tool_description>"
+    )
+
+
+def is_required(parameter: Mapping[str, Any]) -> bool:
+    """The model has to give this parameter."""
+    return bool(parameter.get("required", "default" not in parameter))
+
+
+def check_names(parameters: Sequence[Mapping[str, Any]], *names: str) -> None:
+    """The parameters are those of the method that gets them.
+
+    Raises:
+        ValueError: They are others.
+    """
+    given = [parameter["name"] for parameter in parameters]
+    if sorted(given) != sorted(names):
+        raise ValueError(f"The parameters must be {', '.join(names)}, not {', '.join(given) or 'none'}.")
+
+
+def _check_parameter(parameter: object) -> None:
+    if not isinstance(parameter, Mapping):
+        raise ValueError(f"A parameter must be a dict, not {type(parameter).__name__}.")
+    for key in ("name", "type", "description"):
+        if not isinstance(parameter.get(key), str):
+            raise ValueError(f"A parameter needs a {key!r}, which is a text: {dict(parameter)!r:.200}")
+    if parameter["type"] not in _JSON_TYPES:
+        types = ", ".join(_JSON_TYPES)
+        raise ValueError(
+            f"The type of the parameter {parameter['name']} must be one of {types}, not {parameter['type']!r}."
+        )
+
+
+def _schema_of(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": _JSON_TYPES[parameter["type"]], "description": parameter["description"]}
+    return schema | {key: parameter[key] for key in ("default", "enum", "items") if key in parameter}

@@ -1,0 +1,252 @@
+"""Conversations of anthropic-tools as histories of the Messages API, and back."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ...tools import as_mapping, content_of, text_block, to_json, tool_result, validate_history
+from ...wire import Block, Message, copy_json
+from ._messages import check_messages
+
+TOOL_USE_IDS: Final = "_tool_use_ids"
+"""The key under which a `tool_inputs` message from here keeps the API's ids of its calls, which the format has not."""
+
+_NO_RESULT: Final = "No result was given for this call."
+
+
+def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -> list[Message]:
+    """A conversation in the old format as a history that the Messages API takes.
+
+    Each message becomes one, except that an assistant's without a word is left out, which the API would refuse. Results
+    are matched with calls by the tool's name, and among calls of one tool by order; a call without one is answered with
+    an error that says so. A `tool_error` answers all calls before it. Results that are not text are sent as JSON,
+    content blocks and bytes of images as such, anything else as its `str`. An output may say `"is_error": True`.
+
+    Args:
+        messages: See `check_messages`.
+        strict: An output that no call asked for is an error; otherwise it is left out, with a warning.
+
+    Raises:
+        ValueError: The messages are not in the format, calls are left without an answer, results have no calls before
+            them, or have no form as text, or the API would refuse the history for another reason.
+    """
+    check_messages(messages)
+    history: list[Message] = []
+    ids = _Ids()
+    waiting: list[Block] = []  # calls that are still to be answered
+    for place, message in enumerate(messages):
+        role, content = message["role"], message.get("content", "")
+        if (role == "tool_outputs") != bool(waiting):
+            raise ValueError(
+                f"messages[{place - 1}] calls tools, and no tool_outputs follow."
+                if waiting
+                else f"messages[{place}] has tool_outputs, and no tool_inputs before it."
+            )
+        match role:
+            case "tool_inputs":
+                waiting = _calls_of(message, place, ids)
+                history.append({"role": "assistant", "content": [*_texts(content), *waiting]})
+            case "tool_outputs":
+                history.append({"role": "user", "content": _results_of(message, place, waiting, strict=strict)})
+                waiting = []
+            case "assistant" if not content.strip():
+                pass
+            case _:
+                history.append({"role": role, "content": content})
+    if waiting:
+        raise ValueError("The last message calls tools, and no tool_outputs follow.")
+    if faults := validate_history(history):
+        raise ValueError("; ".join(map(str, faults)))
+    return history
+
+
+def from_history(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A history of the Messages API as a conversation in the old format; the two share nothing.
+
+    What that format has no place for is lost: thinking and calls that the API ran itself, and where text stood among
+    calls. Results of which some are errors are marked, `"is_error": True`; where all are the same error, that is the
+    `tool_error`. The ids of calls are kept in a key of their own, where they are not those that `to_history` gives.
+
+    Raises:
+        ValueError: A user's message has more than text and results, a result belongs to no call, or something is no
+            history.
+    """
+    messages: list[dict[str, Any]] = []
+    names: dict[object, str] = {}
+    for message in history:
+        blocks = _blocks_of(message)
+        match message.get("role"):
+            case "assistant":
+                messages.append(inputs_message(blocks, len(messages)))
+                names |= {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
+            case "user":
+                results = [block for block in blocks if block["type"] == "tool_result"]
+                texts = [block["text"] for block in blocks if block["type"] == "text"]
+                if len(results) + len(texts) < len(blocks):
+                    raise ValueError("A user's message has content that is neither text nor the result of a tool.")
+                if results:
+                    messages.append(outputs_message(results, names))
+                if texts or not results:
+                    messages.append({"role": "user", "content": "\n\n".join(texts)})
+            case role:
+                raise ValueError(f"The format has no messages of the role {role!r:.80}.")
+    return messages
+
+
+def inputs_message(blocks: Sequence[Block], place: int) -> dict[str, Any]:
+    """The `tool_inputs` message that a reply with calls is, or the `assistant` message that one without is.
+
+    Args:
+        blocks: The content of the reply.
+        place: Of the message in its conversation.
+    """
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    calls = [block for block in blocks if block["type"] == "tool_use"]
+    if not calls:
+        return {"role": "assistant", "content": text}
+    inputs = [{"tool_name": call["name"], "tool_arguments": copy_json(dict(call["input"]))} for call in calls]
+    ids = [call["id"] for call in calls]
+    made_up = [_id_of(place, number) for number in range(len(calls))]
+    kept = {} if ids == made_up else {TOOL_USE_IDS: ids}
+    return {"role": "tool_inputs", "content": text, "tool_inputs": inputs, **kept}
+
+
+def outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> dict[str, Any]:
+    """The `tool_outputs` message that results are.
+
+    Args:
+        results: `tool_result` blocks.
+        names: The tool of each call, by its id.
+
+    Raises:
+        ValueError: A result belongs to no call.
+    """
+    if any(block.get("tool_use_id") not in names for block in results):
+        raise ValueError("A result belongs to no call before it.")
+    errors = {_words_of(block) for block in results if block.get("is_error")}
+    if len(errors) == 1 and all(block.get("is_error") for block in results):
+        return {"role": "tool_outputs", "tool_outputs": None, "tool_error": errors.pop()}
+    outputs: list[dict[str, Any]] = []
+    for block in results:
+        marked = {"is_error": True} if block.get("is_error") else {}
+        outputs.append({"tool_name": names[block["tool_use_id"]], "tool_result": _value_of(block), **marked})
+    return {"role": "tool_outputs", "tool_outputs": outputs, "tool_error": None}
+
+
+def result_content(result: Any) -> str | list[Block]:
+    """Return what a tool returned as the content of a result: JSON, or the `str` of an object that defines one.
+
+    Raises:
+        TypeError: It has neither. A `repr` with an address in it would tell the model nothing.
+        Exception: Whatever its `str` raises.
+    """
+    if isinstance(result, list | tuple) and not result:
+        return "[]"  # no rows, say: to the core, it is a list without blocks
+    try:
+        return content_of(result)
+    except TypeError:
+        defined: object = type(result).__str__
+        if defined is object.__str__:
+            raise
+        return str(result)
+
+
+class _Ids:
+    """Ids of calls, each used once: the API takes none a second time."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def take(self, kept: object, made_up: str) -> str:
+        id = kept if isinstance(kept, str) and kept and kept not in self._used else made_up
+        while id in self._used:
+            id += "_"
+        self._used.add(id)
+        return id
+
+
+def _id_of(place: int, number: int) -> str:
+    return f"toolu_compat_{place}_{number}"
+
+
+def _calls_of(message: Mapping[str, Any], place: int, ids: _Ids) -> list[Block]:
+    inputs, kept = message["tool_inputs"], message.get(TOOL_USE_IDS)
+    if not isinstance(kept, list) or len(kept) != len(inputs):
+        kept = [None] * len(inputs)
+    calls: list[Block] = []
+    for number, (each, id) in enumerate(zip(inputs, kept, strict=True)):
+        try:
+            arguments = to_json(each["tool_arguments"])
+        except TypeError as error:
+            raise ValueError(f"messages[{place}]: the arguments of call {number} have no JSON form.") from error
+        id = ids.take(id, _id_of(place, number))
+        calls.append({"type": "tool_use", "id": id, "name": each["tool_name"], "input": arguments})
+    return calls
+
+
+def _results_of(message: Mapping[str, Any], place: int, calls: Sequence[Block], *, strict: bool) -> list[Block]:
+    if (error := message.get("tool_error")) is not None:
+        return [tool_result(call["id"], error if error.strip() else "Error", is_error=True) for call in calls]
+    if not message["tool_outputs"]:
+        raise ValueError(f"messages[{place}] has no tool_outputs, and {len(calls)} calls wait for them.")
+    waiting: dict[str, list[str]] = {}
+    for call in reversed(calls):
+        waiting.setdefault(call["name"], []).append(call["id"])
+    results: list[Block] = []
+    for output in message["tool_outputs"]:
+        ids = waiting.get(output["tool_name"])
+        if ids:
+            is_error = output.get("is_error") is True
+            try:
+                content = result_content(output["tool_result"])
+            except Exception as error:
+                raise ValueError(f"messages[{place}]: a result of {output['tool_name']:.80} cannot be sent.") from error
+            results.append(tool_result(ids.pop(), content or ("Error" if is_error else ""), is_error=is_error))
+            continue
+        told = f"messages[{place}] has an output of {output['tool_name']!r:.80} that no call asked for."
+        if strict:
+            raise ValueError(told)
+        warnings.warn(f"{told} It is left out.", stacklevel=3)
+    left = {id for ids in waiting.values() for id in ids}
+    return [*results, *(tool_result(call["id"], _NO_RESULT, is_error=True) for call in calls if call["id"] in left)]
+
+
+def _texts(content: str) -> list[Block]:
+    return [text_block(content)] if content.strip() else []
+
+
+def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [text_block(content)]
+    blocks = [as_mapping(block) for block in content or ()]
+    if not all(map(is_block, blocks)):
+        raise ValueError("A message has content that is no block of the API's.")
+    return blocks
+
+
+def is_block(block: object) -> bool:
+    """It has what its kind must have: a text, or whom a call is for."""
+    if not isinstance(block, Mapping):
+        return False
+    match block.get("type"):
+        case "text":
+            return isinstance(block.get("text"), str)
+        case "tool_use":
+            named = all(isinstance(block.get(name), str) and block[name] for name in ("id", "name"))
+            return named and isinstance(block.get("input"), Mapping)
+        case kind:
+            return isinstance(kind, str)
+
+
+def _words_of(result: Block) -> str:
+    """What an error says, which is text only."""
+    content = _value_of(result)
+    return content if isinstance(content, str) else "\n".join(str(block.get("text")) for block in content)
+
+
+def _value_of(result: Block) -> Any:
+    """The content of a result: its text, or its blocks."""
+    return copy_json(result.get("content") or "")

@@ -1,0 +1,287 @@
+"""`ToolUser`: Claude with tools, in the message format of anthropic-tools, on this library's loop."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias
+
+from ..._support.redaction import without_middle
+from ...loop import Run, RunStatus, ToolStop, TurnStop, run
+from ...streaming import GrowingInput, stream
+from ...wire import InputStop, Message, MessageStart, MessageStop, ToolInput
+from .._clients import KeptClient
+from .._sync import SyncLoop, run_plain, run_sync
+from ._arguments import CallCheck, Validate
+from ._base_tool import BaseTool
+from ._batches import BatchExecutor
+from ._clients import make_client, model_named
+from ._history import from_history, inputs_message, is_block, to_history
+
+_log = logging.getLogger("eagerstream.compat.anthropic_tools")
+
+ExecutionMode: TypeAlias = Literal["manual", "automatic"]
+
+_USUAL_ENDS: Final = ("end_turn", "stop_sequence", "tool_use")
+_CALLS_COUNT: Final = (*_USUAL_ENDS, "pause_turn", "max_tokens")
+"""Stop reasons of replies whose calls mean what they say."""
+_MAX_LOGGED_CHARS: Final = 10_000
+
+
+class ToolUser:
+    """Claude with tools: `use_tools`, or `ause_tools` where an event loop runs.
+
+    The package's own warning holds for this one: what a model writes may be malicious. Look at arguments before they
+    do harm, in the tool or by `validate`.
+
+    Args:
+        tools: Any number of them, each with a name of its own.
+        temperature: Is kept as an attribute and never sent, as of old; see `use_tools`.
+        max_retries: How often in a row automatic mode lets the model try again after a turn in which every call failed.
+        first_party: The API itself; False for Bedrock, whose credentials and region come from the environment.
+        model: `"default"` is the one that the environment names as `ANTHROPIC_MODEL`, else one of today. Bedrock has no
+            default. Retired ones are told of, and still sent.
+        client: Anything that `eagerstream.run` takes: an async client of the anthropic package, say. Where it is None,
+            one is made when it is first needed, and only then a key has to be there: one for all synchronous calls,
+            and one for each asynchronous one.
+        validate: Called with the tool's name and its arguments before they are handed out or run; gives what is wrong
+            with them, for the model, or None. What it raises is what is wrong, too.
+        on_message: Called with each message of automatic mode, and with what manual mode returns; a `def` or an
+            `async def`.
+        raise_tool_exceptions: What a tool raises ends `use_tools`, as of old, instead of being told to the model. Other
+            calls of the turn are cancelled.
+        strict: An output that no call asked for is a ValueError, not a warning.
+
+    Raises:
+        ValueError: Bedrock without a model, or `max_retries` is no count.
+
+    Attributes:
+        tools, temperature, max_retries, first_party, client, validate, on_message, raise_tool_exceptions, strict: As
+            given; what they are changed to holds for the next call.
+        model: The model's id.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[BaseTool],
+        temperature: float = 0,
+        max_retries: int = 3,
+        first_party: bool = True,
+        model: str = "default",
+        *,
+        client: Any = None,
+        validate: Validate | None = None,
+        on_message: Callable[[dict[str, Any]], object] | None = None,
+        raise_tool_exceptions: bool = False,
+        strict: bool = False,
+    ) -> None:
+        if type(max_retries) is not int or max_retries < 0:
+            raise ValueError(f"max_retries must be a whole number, at least 0, not {max_retries!r}")
+        self.tools = tools
+        self.temperature = temperature
+        self.max_retries = max_retries
+        self.first_party = first_party
+        self.model = model_named(model, first_party=first_party, stacklevel=3)
+        self.client = client
+        self.validate = validate
+        self.on_message = on_message
+        self.raise_tool_exceptions = raise_tool_exceptions
+        self.strict = strict
+        self._kept = KeptClient()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy has, here or in another process: all but the client of synchronous calls."""
+        return {**self.__dict__, "_kept": KeptClient()}
+
+    def use_tools(
+        self,
+        messages: list[dict[str, Any]],
+        verbose: float = 0,
+        execution_mode: ExecutionMode = "manual",
+        max_tokens_to_sample: int = 2000,
+        temperature: float | None = None,
+    ) -> dict[str, Any]:
+        """The next message of a conversation.
+
+        `"manual"` asks the model once. Of a reply without calls comes `{"role": "assistant", "content": str}`; else
+        `{"role": "tool_inputs", "content": str, "tool_inputs": [{"tool_name", "tool_arguments"}, ...]}`, checked: there
+        are such tools, and they take such arguments. Where they do not, the message has also `"status": "ERROR"` and
+        `"error_message"`, which is what to answer as `tool_error`, and no call should run.
+
+        `"automatic"` runs the calls and goes on until a reply has none, which it returns as above. The calls of a reply
+        begin when it has ended. If one of them is faulty none runs, and all are answered with what is wrong with the
+        first one that is. What a tool raises is told to the model; the other calls keep their results. A reply that
+        breaks off is sent for again, twice in a row at most.
+
+        A reply that did not end by itself says so: `"stop_reason"` is then in the message, `"max_tokens"` (the text is
+        cut), `"refusal"` (without content), or another of the API. A call that was cut by `max_tokens` is a faulty one.
+
+        Plain tools (and `validate`, and `on_message`) run in this thread, one after another; what is over the time
+        limit of `Limits` is answered so, and still waited for in the end. Threads may call this at the same time.
+        Ctrl-C ends the conversation, its connection, and whichever tool runs.
+
+        Args:
+            messages: The conversation, see `check_messages`; it is left as it is.
+            verbose: 0.5 logs the messages (level INFO, arguments and results included), 1 the tools, too (DEBUG).
+            execution_mode: `"manual"` or `"automatic"`.
+            max_tokens_to_sample: The API's `max_tokens`, for each request.
+            temperature: Sent where it is given; some models take none.
+
+        Raises:
+            ValueError: The mode or the messages are not valid; the model could not be brought to a valid call within
+                `max_retries`.
+            UsageError: An event loop runs in this thread; two tools share a name, or the API would not take one;
+                `validate` gave neither a text nor None.
+            APIError, ProtocolError, LimitError: See `eagerstream.run`. The key, too, is looked for only now.
+        """
+        request = self._request(messages, execution_mode, max_tokens_to_sample, temperature)
+        use = partial(self._use, request, execution_mode, verbose)
+        return run_sync("use_tools", "ause_tools", use)
+
+    async def ause_tools(
+        self,
+        messages: list[dict[str, Any]],
+        verbose: float = 0,
+        execution_mode: ExecutionMode = "manual",
+        max_tokens_to_sample: int = 2000,
+        temperature: float | None = None,
+    ) -> dict[str, Any]:
+        """As `use_tools`, for callers with an event loop: plain tools run in worker threads, beside one another.
+
+        Cancelling it closes the connection and cancels the tools; a `def` that runs goes on in its thread.
+        """
+        request = self._request(messages, execution_mode, max_tokens_to_sample, temperature)
+        return await self._use(request, execution_mode, verbose)
+
+    def _request(self, messages: object, mode: object, max_tokens: int, temperature: float | None) -> dict[str, Any]:
+        if mode not in ("manual", "automatic"):
+            raise ValueError(
+                f"Error: execution_mode must be either 'manual' or 'automatic'. Provided Value: {mode!s:.80}"
+            )
+        history = to_history(messages if isinstance(messages, list) else [], strict=self.strict)
+        given = {} if temperature is None else {"temperature": temperature}
+        return {"model": self.model, "max_tokens": max_tokens, "messages": history, **given}
+
+    async def _use(self, request: dict[str, Any], mode: ExecutionMode, verbose: float) -> dict[str, Any]:
+        check = CallCheck(self.tools, self.validate)
+        request["tools"] = list(check.runnable.values())
+        if verbose >= 1:
+            _log.debug("tools: %s", _shown([tool.to_dict() for tool in request["tools"]]))
+        if verbose > 0:
+            _log.info("messages: %s", _shown(from_history(request["messages"])))
+        async with self._kept.opened(self.client, partial(make_client, first_party=self.first_party)) as client:
+            if mode == "manual":
+                return await self._ask(client, request, check, verbose)
+            return await self._converse(client, request, check, verbose)
+
+    # --- manual -------------------------------------------------------------------------------------------------------
+
+    async def _ask(self, client: Any, request: Mapping[str, Any], check: CallCheck, verbose: float) -> dict[str, Any]:
+        async with stream(client, **request) as reply:
+            await reply.finish()
+        inputs = sorted(reply.inputs.values(), key=lambda input: input.index)
+        calls = [input for input in inputs if input.kind == "tool_use"]
+        message = message_of(reply.message, len(request["messages"]))
+        if message["role"] == "tool_inputs":
+            fault = await _looked_at(check, calls)
+            if fault is None:
+                for each in message["tool_inputs"]:
+                    each["tool_arguments"] = check.arguments_of(each["tool_name"], each["tool_arguments"])
+            else:
+                message |= {"status": "ERROR", "error_message": fault}
+        await self._tell([message], verbose)
+        return message
+
+    # --- automatic ----------------------------------------------------------------------------------------------------
+
+    async def _converse(
+        self, client: Any, request: Mapping[str, Any], check: CallCheck, verbose: float
+    ) -> dict[str, Any]:
+        executor = BatchExecutor(check)
+        told = len(request["messages"])
+        raised: BaseException | None = None
+        async with run(
+            client,
+            executor=executor,
+            max_consecutive_tool_errors=self.max_retries + 1,
+            on_truncated="report",
+            **request,
+        ) as conversation:
+            inputs: list[GrowingInput] = []
+            async for event in conversation:
+                match event:
+                    case MessageStart():
+                        inputs.clear()
+                    case InputStop(input=input) if input.kind == "tool_use":
+                        inputs.append(input)
+                    case MessageStop():
+                        executor.judge(inputs, await _looked_at(check, inputs))
+                    case ToolStop(call=call) if self.raise_tool_exceptions and call.ran and call.error is not None:
+                        raised = call.error
+                        break
+                    case TurnStop():
+                        told = await self._tell_rest(conversation, told, verbose)
+                    case _:
+                        pass
+        if raised is not None:
+            raise raised
+        result = conversation.result
+        if result.status is RunStatus.LIMIT:
+            raise ValueError("Hit maximum number of retries attempting to use tools.")
+        assert result.message is not None  # the run has ended by itself
+        return message_of({**result.message, "content": _without_calls(result.message)}, 0)
+
+    async def _tell_rest(self, conversation: Run, told: int, verbose: float) -> int:
+        """Show what has joined the history since `told` messages of it were shown."""
+        history = conversation.result.messages
+        if verbose > 0 or self.on_message is not None:
+            await self._tell(from_history(history[told:]), verbose)
+        return len(history)
+
+    async def _tell(self, messages: Sequence[dict[str, Any]], verbose: float) -> None:
+        for message in messages:
+            if verbose > 0:
+                _log.info("message: %s", _shown(message))
+            if self.on_message is not None:
+                await _in_place(partial(self.on_message, message))
+
+
+def message_of(reply: Message, place: int) -> dict[str, Any]:
+    """A reply in the old format: `tool_inputs` where it calls tools, else `assistant`.
+
+    Args:
+        reply: The assistant message.
+        place: Of the message in its conversation.
+    """
+    reason = reply.get("stop_reason")
+    if reason == "refusal":
+        return {"role": "assistant", "content": "", "stop_reason": reason}
+    content = reply["content"] if reason in _CALLS_COUNT else _without_calls(reply)
+    message = inputs_message([block for block in content if is_block(block)], place)
+    if reason not in _USUAL_ENDS and message["role"] == "assistant":
+        message["stop_reason"] = reason
+    return message
+
+
+def _without_calls(reply: Message) -> list[Any]:
+    return [block for block in reply["content"] if block.get("type") != "tool_use"]
+
+
+async def _looked_at(check: CallCheck, inputs: Sequence[ToolInput]) -> str | None:
+    """What is wrong with the first faulty call of a reply. In a thread: a large input takes its time."""
+    if not inputs:
+        return None
+    return await run_plain(partial(check.first_fault, inputs))
+
+
+async def _in_place(function: Callable[[], object]) -> None:
+    """Call a function where the caller of `use_tools` or `ause_tools` is; what is to be awaited is."""
+    returned = function() if SyncLoop.current() is None else await run_plain(function)
+    if inspect.isawaitable(returned):
+        await returned
+
+
+def _shown(value: object) -> str:
+    return without_middle(repr(value), _MAX_LOGGED_CHARS)

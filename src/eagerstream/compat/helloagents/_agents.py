@@ -1,0 +1,145 @@
+"""`ReActAgent` and `SimpleAgent`: agents with the constructors of HelloAgents."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from contextvars import copy_context
+from typing import Any, ClassVar
+
+import anyio
+
+from ...errors import UsageError
+from .._sync import SyncLoop, in_event_loop
+from ._agent import Agent
+from ._config import Config
+from ._events import StreamEvent, StreamEventType
+from ._llm import HelloAgentsLLM
+from ._registry import ToolRegistry
+from ._tool import Tool
+
+
+class ReActAgent(Agent):
+    """An agent that uses tools until it has an answer.
+
+    Claude reasons and stops by itself, so the tools `Thought` and `Finish` of HelloAgents do not exist here. Each run
+    is a conversation of its own.
+
+    Args:
+        max_steps: Maximum number of responses in a run.
+    """
+
+    sends_history: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        name: str,
+        llm: HelloAgentsLLM,
+        tool_registry: ToolRegistry | None = None,
+        system_prompt: str | None = None,
+        config: Config | None = None,
+        max_steps: int = 5,
+    ) -> None:
+        super().__init__(name, llm, system_prompt, config, tool_registry)
+        self.tool_registry = tool_registry if tool_registry is not None else self._made_registry()
+        self.max_steps = max_steps
+
+    @property
+    def max_turns(self) -> int:
+        """Maximum number of responses in a run: `max_steps`."""
+        return self.max_steps
+
+
+class SimpleAgent(Agent):
+    """An agent for conversations, with tools if it has any.
+
+    Args:
+        enable_tool_calling: Whether the model gets the tools.
+        max_tool_iterations: Maximum number of responses with calls in a run. One more response may answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        llm: HelloAgentsLLM,
+        system_prompt: str | None = None,
+        config: Config | None = None,
+        tool_registry: ToolRegistry | None = None,
+        enable_tool_calling: bool = True,
+        max_tool_iterations: int = 3,
+    ) -> None:
+        super().__init__(name, llm, system_prompt, config, tool_registry)
+        self.enable_tool_calling = enable_tool_calling and tool_registry is not None
+        self.max_tool_iterations = max_tool_iterations
+
+    @property
+    def max_turns(self) -> int:
+        """Maximum number of responses in a run."""
+        return self.max_tool_iterations + 1
+
+    def add_tool(self, tool: Tool, auto_expand: bool = True) -> None:
+        """Register a tool. The first one of an agent without a registry also enables tools."""
+        self.enable_tool_calling = self.enable_tool_calling or self.tool_registry is None
+        super().add_tool(tool, auto_expand)
+
+    def remove_tool(self, tool_name: str) -> bool:
+        """Remove a tool, and return whether there was one."""
+        known = tool_name in self.list_tools()
+        if known and self.tool_registry is not None:
+            self.tool_registry.unregister(tool_name)
+        return known
+
+    def list_tools(self) -> list[str]:
+        """Return the names of all tools."""
+        return [] if self.tool_registry is None else self.tool_registry.list_tools()
+
+    def has_tools(self) -> bool:
+        """Return whether the model gets tools."""
+        return self.enable_tool_calling and self.tool_registry is not None
+
+    def stream_run(self, input_text: str, **kwargs: Any) -> Iterator[str]:
+        """Run the agent, and yield the text of its responses piece by piece.
+
+        A response that breaks off raises, because its pieces cannot be taken back. Closing the iterator early cancels
+        the run.
+
+        Raises:
+            UsageError: An event loop runs in this thread: use `arun_stream`.
+        """
+        if in_event_loop():
+            raise UsageError("stream_run would block the running event loop: use arun_stream(...)")
+        events: queue.SimpleQueue[StreamEvent | None] = queue.SimpleQueue()
+        is_closed = threading.Event()
+
+        loop, scopes = SyncLoop.shared(), list[anyio.CancelScope]()
+
+        async def produce() -> None:
+            with anyio.CancelScope() as scope:
+                scopes.append(scope)
+                if is_closed.is_set():  # pragma: no cover - Ctrl-C before the run began
+                    return
+                async with aclosing(self.arun_stream(input_text, **{"on_interrupt": "raise", **kwargs})) as stream:
+                    async for event in stream:
+                        events.put(event)
+
+        def cancel() -> None:
+            for scope in scopes:
+                scope.cancel()
+
+        with ThreadPoolExecutor(1, "eagerstream stream_run") as thread:
+            running = thread.submit(copy_context().run, loop.call, produce)
+            running.add_done_callback(lambda _: events.put(None))
+            try:
+                while (event := events.get()) is not None:
+                    if event.type is StreamEventType.LLM_CHUNK:
+                        yield str(event.data["chunk"])
+            finally:
+                is_closed.set()
+                loop.call_soon(cancel)
+            running.result()
+
+    def _tools(self) -> list[Any]:
+        return super()._tools() if self.has_tools() else []

@@ -1,0 +1,200 @@
+"""How an input becomes the arguments of a function, by its signature."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final, get_type_hints
+
+import docstring_parser
+
+from ...errors import UsageError
+from ...tools import InputError, InputFaults, Parameters, annotated
+from ._coercion import ALL, coerced, kinds_of
+
+INPUT: Final = "input"
+"""The key of a value that was given without a name."""
+
+
+class Binding:
+    """How an input becomes the arguments of a function.
+
+    A dict is bound by name, any other value is the first argument (of `*args`, too), and a text may be either of them
+    as JSON. Values that nearly fit their annotations are converted (`"2"` to 2, `"[1]"` to a list); then they are
+    checked, as those of this library's own tools are. A parameter that has no annotation, or one that no JSON can be
+    checked against, gets its value as it is.
+
+    Args:
+        function: Anything that can be called.
+
+    Raises:
+        UsageError: Its parameters do not go together.
+
+    Attributes:
+        schema: The JSON schema of the input.
+        defaults: Of the parameters that have one.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        signature = _signature(function)
+        every = signature.parameters.values() if signature else ()
+        named = [each for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        self._is_variadic = any(each.kind is each.VAR_POSITIONAL for each in list(every)[:1])
+        self._takes_any_name = any(each.kind is each.VAR_KEYWORD for each in every)
+        self._is_opaque = signature is None or bool(every and not named and not self._takes_any_name)
+        self._parameters = {each.name: each for each in named}
+        self.defaults = {each.name: each.default for each in named if each.default is not each.empty}
+        described = _descriptions(function)
+        hints = _hints(function)
+        typed = [each for each in named if _is_usable(each, hints)]
+        self._check = Parameters(_with_signature(typed, hints), described)
+        if self._check.faults:
+            raise UsageError(f"a function cannot be a tool: {'; '.join(self._check.faults)}")
+        self._kinds = self._kinds_of_typed()
+        self.schema = self._schema(described)
+
+    def _kinds_of_typed(self) -> dict[str, list[str]]:
+        """By parameter, the types that its value may have; only of those that are checked."""
+        definitions: Mapping[str, Any] = self._check.schema.get("$defs", {})
+        properties: Mapping[str, Any] = self._check.schema["properties"]
+        return {name: kinds_of(schema, definitions) for name, schema in properties.items()}
+
+    def _schema(self, described: Mapping[str, str]) -> dict[str, Any]:
+        """What is checked by its annotations; of the rest, any value fits."""
+        is_single = len(self._parameters) == 1 and not self._kinds and not self._takes_any_name
+        if self._is_opaque or is_single:
+            value = {"type": "string", "description": " ".join(described.values()) or "输入文本"}
+            return {
+                "type": "object",
+                "properties": {INPUT: value},
+                "required": [] if self.defaults else [INPUT],
+                "additionalProperties": False,
+            }
+        known = dict(self._check.schema)
+        unknown = {name: {"description": text} for name, text in described.items()}
+        return known | {
+            "properties": {name: known["properties"].get(name, unknown.get(name, {})) for name in self._parameters},
+            "required": [name for name in self._parameters if name not in self.defaults],
+            "additionalProperties": self._takes_any_name,
+        }
+
+    def bound(self, given: object) -> Callable[[], Any]:
+        """The function with its arguments from an input.
+
+        Raises:
+            InputError: The input does not fit; every fault in one message.
+        """
+        if self._is_opaque:
+            is_named = isinstance(given, dict) and list(given) == [INPUT]
+            return partial(self._function, given[INPUT] if is_named and isinstance(given, dict) else given)
+        given = self._object_in(given) if isinstance(given, str) else given
+        if self._is_variadic and not isinstance(given, Mapping):
+            return partial(self._function, given)
+        arguments = self._checked(self._by_name(given))
+        positional: list[Any] = []
+        for name, parameter in self._parameters.items():
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                positional.append(arguments.pop(name) if name in arguments else self.defaults[name])
+        return partial(self._function, *positional, **arguments)
+
+    def _by_name(self, given: object) -> dict[str, Any]:
+        """The values of an input by the names of parameters."""
+        first = next(iter(self._parameters), None)
+        if isinstance(given, Mapping):
+            is_single = len(self._parameters) == 1 and not self._takes_any_name
+            if not given or not is_single or first in given:
+                return dict(given)
+            if list(given) == [INPUT]:
+                given = given[INPUT]
+            elif "object" not in self._kinds.get(first or "", ["object"]):
+                return dict(given)
+        if first is None and given in ("", None):
+            return {}
+        return {first or INPUT: given}
+
+    def _object_in(self, text: str) -> object:
+        """The object that a text is as JSON, where it has names of parameters; else the text."""
+        found: object = None
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+        if not isinstance(found, dict):
+            return text
+        if len(self._parameters) != 1 or self._takes_any_name:
+            return found
+        (name,) = self._parameters
+        return found if name in found or list(found) == [INPUT] or (not found and self.defaults) else text
+
+    def _checked(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The arguments for these values: converted, and checked as far as their annotations say how."""
+        as_they_are = {
+            name: value
+            for name, value in values.items()
+            if name not in self._kinds and (name in self._parameters or self._takes_any_name)
+        }
+        looked_at = {
+            name: coerced(value, self._kinds.get(name, ()), ALL)
+            for name, value in values.items()
+            if name not in as_they_are
+        }
+        faults = InputFaults()
+        faults.missing = [name for name in self._parameters if name not in {*self._kinds, *as_they_are, *self.defaults}]
+        told = [str(faults)] if faults else []
+        try:
+            checked = self._check.check(looked_at)
+        except InputError as error:
+            told.append(str(error).removeprefix("Error: ") if told else str(error))
+        except (TypeError, ValueError, RecursionError) as error:  # no JSON
+            told.append(f"Error: {error}")
+        else:
+            if not told:
+                return self._check.with_field_defaults(checked) | as_they_are
+        raise InputError("; ".join(told))
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # some that are written in C have none
+        return None
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations that can be resolved: one that cannot does not take the others with it."""
+    hints: dict[str, Any] = {}
+    with suppress(Exception):  # annotations are code
+        bearer = annotated(inspect.unwrap(function))
+        for name, hint in dict(bearer.__annotations__).items():
+            with suppress(Exception):
+                alone: Any = SimpleNamespace(__annotations__={name: hint})
+                hints |= get_type_hints(alone, bearer.__globals__, include_extras=True)
+    return hints
+
+
+def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
+    """By parameter, what the docstring says of it."""
+    bearer = function.func if isinstance(function, partial) else function
+    docstring = docstring_parser.parse(inspect.getdoc(bearer) or "")
+    return {each.arg_name: " ".join(each.description.split()) for each in docstring.params if each.description}
+
+
+def _is_usable(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
+    """It has an annotation that a JSON value can be checked against."""
+    if hints.get(parameter.name, Any) in (Any, object):
+        return False
+    return not Parameters(_with_signature([parameter], hints), {}).faults
+
+
+def _with_signature(parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> Callable[..., Any]:
+    """A function that has these parameters, each to be given by name, and nothing else."""
+
+    def shown() -> None: ...
+
+    parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters]
+    vars(shown)["__signature__"] = inspect.Signature(parameters)
+    shown.__annotations__ = {each.name: hints[each.name] for each in parameters}
+    return shown

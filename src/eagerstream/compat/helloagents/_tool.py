@@ -1,0 +1,220 @@
+"""`Tool`: a tool as a class with a `run`, and its parameters as a list."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from ...tools import Group, ToolErrorCode, ToolResponse, invoke
+from .._answering import answered_call
+from .._deprecation import deprecated
+from ._answers import AsyncToolInLoopError, Stopwatch, as_tool_response, failure, finished
+
+Answer: TypeAlias = ToolResponse | str
+"""What `run` gives: a response; a text is the older protocol."""
+
+ACTION: Final = "_tool_action"
+"""The attribute of a method that `@tool_action` has marked: what makes a tool of it."""
+
+_FAILED: Final = "工具执行时发生未处理的异常"
+
+_JSON_TYPES: Final[Mapping[str, str]] = {
+    **{name: name for name in ("string", "integer", "number", "boolean", "array", "object")},
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+}
+"""Types of JSON schema by what older programs write for them."""
+
+
+@dataclass
+class ToolParameter:
+    """A parameter of a tool.
+
+    Attributes:
+        name: The key of the input.
+        type: A type of JSON schema: `string`, `integer`, `number`, `boolean`, `array`, `object`.
+        description: What the model reads of it.
+        required: The model has to give it.
+        default: Of one that need not be given.
+        json_schema: More than the type says: the items of an array, an `enum`. It goes before the type.
+    """
+
+    name: str
+    type: str
+    description: str
+    required: bool = True
+    default: Any = None
+    json_schema: Mapping[str, Any] | None = None
+
+    def to_schema(self) -> dict[str, Any]:
+        """Its JSON schema. A type that JSON schema does not know is left out: any value fits."""
+        schema: dict[str, Any] = {"type": _JSON_TYPES.get(self.type.lower()), "description": self.description}
+        if self.default is not None and _is_json(self.default):
+            schema["default"] = self.default
+        return {key: value for key, value in schema.items() if key == "default" or value} | deepcopy(self._more())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data; `json_schema` only where there is one."""
+        return {name: value for name, value in vars(self).items() if name != "json_schema" or value is not None}
+
+    def to_openai_schema(self) -> dict[str, Any]:
+        """Its JSON schema for OpenAI's function calling, with the default in the description."""
+        told = "" if self.default is None else f" (默认: {self.default})"
+        schema: dict[str, Any] = {"type": self.type, "description": f"{self.description}{told}"}
+        if self.type == "array":
+            schema["items"] = {"type": "string"}
+        return schema | deepcopy(self._more())
+
+    def _more(self) -> dict[str, Any]:
+        return dict(self.json_schema or {})
+
+
+class Tool(ABC):
+    """A tool of HelloAgents: derive from it, and define `run` and `get_parameters`.
+
+    Args:
+        name: The tool's name.
+        description: What the model reads of it.
+        expandable: Its methods that are marked with `@tool_action` are tools of their own.
+
+    Attributes:
+        expandable: As given; False of a class that does not call this constructor.
+        group: In the loop, tools that name the same group run one at a time, in call order; see `ToolOptions`.
+    """
+
+    group: str | Group | None = None
+    expandable: bool = False
+
+    def __init__(self, name: str, description: str, expandable: bool = False) -> None:
+        self.name = name
+        self.description = description
+        self.expandable = expandable
+
+    def __repr__(self) -> str:
+        return f"Tool(name={self.name})"
+
+    @abstractmethod
+    def run(self, parameters: dict[str, Any]) -> Answer | Awaitable[Answer]:
+        """Do what the tool is for; it may be an `async def`.
+
+        A text instead of a response is the older protocol, and is taken too.
+        """
+
+    @abstractmethod
+    def get_parameters(self) -> list[ToolParameter]:
+        """What it takes."""
+
+    async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
+        """`run`, in a thread where it is a plain `def`; override it where the tool can be asynchronous.
+
+        Cancelling it cancels an `async def`, and leaves a thread to itself: it runs on, and what it returns is dropped.
+        """
+        return self._response_of(await invoke(partial(self.run, parameters), answered_call()))
+
+    def run_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
+        """`run`, with the time it took and its input in the response; an exception becomes an error response.
+
+        An asynchronous `run` is awaited on the event loop of all synchronous calls.
+
+        Returns:
+            The response with `stats["time_ms"]` (`stats["wall_ms"]`, where the tool has set that itself) and
+            `context["params_input"]` and `["tool_name"]`. The code of an exception that stands for no other is
+            `INTERNAL_ERROR`.
+
+        Raises:
+            UsageError: `run` is asynchronous, and this is inside an event loop: await `arun_with_timing`.
+        """
+        watch = Stopwatch()
+        try:
+            response = self._response_of(finished(self.run(parameters), self.name))
+        except AsyncToolInLoopError:
+            raise
+        except Exception as error:
+            response = failure(error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
+        return watch.stamped(response, self._context(parameters))
+
+    async def arun_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
+        """`run_with_timing` by way of `arun`; cancelling it does what that says."""
+        watch = Stopwatch()
+        try:
+            response = self._response_of(await self.arun(parameters))
+        except Exception as error:
+            response = failure(error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
+        return watch.stamped(response, self._context(parameters))
+
+    def get_expanded_tools(self) -> list[Tool] | None:
+        """The tools that its marked methods are, by name; None where it is not expandable, or none is marked."""
+        if not self.expandable:
+            return None
+        kind = type(self)
+        marks = {name: getattr(inspect.getattr_static(kind, name), ACTION, None) for name in sorted(dir(kind))}
+        tools: list[Tool] = [mark.tool_of(self, getattr(self, name)) for name, mark in marks.items() if mark]
+        return tools or None
+
+    def validate_parameters(self, parameters: Mapping[str, Any]) -> bool:
+        """All that are required are there."""
+        return all(parameter.name in parameters for parameter in self.get_parameters() if parameter.required)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: `name`, `description` and `parameters`."""
+        parameters = [parameter.to_dict() for parameter in self.get_parameters()]
+        return {"name": self.name, "description": self.description, "parameters": parameters}
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """The definition as the Messages API takes it: `name`, `description` and `input_schema`."""
+        parameters = self.get_parameters()
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": {
+                "type": "object",
+                "properties": {parameter.name: parameter.to_schema() for parameter in parameters},
+                "required": [parameter.name for parameter in parameters if parameter.required],
+            },
+        }
+
+    def to_openai_schema(self) -> dict[str, Any]:
+        """The definition for OpenAI's function calling: defaults are told in the descriptions.
+
+        Arrays of which nothing more is said are of texts.
+        """
+        parameters = self.get_parameters()
+        schema = {
+            "type": "object",
+            "properties": {parameter.name: parameter.to_openai_schema() for parameter in parameters},
+            "required": [parameter.name for parameter in parameters if parameter.required],
+        }
+        return openai_form({"name": self.name, "description": self.description, "input_schema": schema})
+
+    def _context(self, given: Any) -> dict[str, Any]:
+        return {"params_input": given, "tool_name": self.name}
+
+    def _response_of(self, answer: object) -> ToolResponse:
+        if not isinstance(answer, ToolResponse):
+            old = f"{type(self).__name__}.run returning {type(answer).__name__}"
+            deprecated(old, "return a ToolResponse, which says how the call went", stacklevel=3)
+        return as_tool_response(answer)
+
+
+def openai_form(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition of the Messages API as one of OpenAI's function calling."""
+    named = {name: definition[name] for name in ("name", "description")}
+    return {"type": "function", "function": {**named, "parameters": definition["input_schema"]}}
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True

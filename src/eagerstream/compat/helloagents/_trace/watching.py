@@ -1,0 +1,186 @@
+"""`RunWatcher`: the events of a run, as a trace of HelloAgents tells of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from ....loop import Restarted, Run, RunEvent, TurnStart, TurnStop
+from ....streaming import FeedEnd, GrowingInput
+from ....wire import InputDelta, InputStart, InputStop, Message, MessageStart, MessageStop
+from .._tool_calls import CallPairs, call_data, question_of, response_of_call, text_of, total_tokens
+
+_FIRST_SAMPLE_CHARS: Final = 64
+
+_logger = logging.getLogger(__name__)
+
+
+class Log(Protocol):
+    """Takes an event, and returns at once."""
+
+    def __call__(self, event: str, payload: Mapping[str, Any], step: int | None = None) -> object:
+        """See `TraceLogger.log_soon`."""
+        ...
+
+
+class RunWatcher:
+    """An observer that logs what it sees. A step is a turn.
+
+    - `session_start{agent_name, agent_type, config}`, `message_written{role, content}`: the question.
+    - `model_output{content, tool_calls, usage{total_tokens, cost, ...}, stop_reason}`: a reply, whole or not.
+    - `tool_input_start{tool_name, tool_call_id}`, `tool_input_delta{..., chars}` and `tool_input_stop{..., chars,
+      outcome}`: an input while it is written. A delta is logged whenever its input is twice as long as at the last one.
+      It tells no text, as nobody can judge whether a piece of one is a piece of a secret; all of it is in its call.
+    - `tool_call{tool_name, tool_call_id, args}` and `tool_result{tool_name, tool_call_id, result, ...}`, once for each
+      call: `result` is the text, beside it is what `ToolResponse.to_dict` gives, and `is_error` says what the model was
+      told: a tool may answer well that had begun on an input that was then cut off.
+    - `error{error_type, message}`: a reply broke off, or the run failed. `restarted{reason, delay_s}`: what came of the
+      turn is void.
+    - `session_end{duration, total_steps, final_answer, status}`, in seconds; `success`, `timeout` where the turns did
+      not suffice, any other value of `RunStatus` as it is.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        log: Log,
+        *,
+        agent_name: str,
+        agent_type: str,
+        config: Mapping[str, Any] | None,
+        cost: Callable[[Mapping[str, Any]], float] | None,
+    ) -> None:
+        self._run = run
+        self._log = log
+        self._cost = cost
+        self._start_s = time.monotonic()
+        self._step: int | None = run.turn or None
+        self._pairs = CallPairs()
+        self._samples: dict[GrowingInput, _Sample] = {}
+        self._has_reply = False  # of this turn, in the log
+        known = {"model": run.model} if config is None else config
+        log("session_start", {"agent_name": agent_name, "agent_type": agent_type, "config": known})
+        content = question_of(run.result.messages)
+        if content:
+            log("message_written", {"role": "user", "content": content})
+
+    def take(self, events: Sequence[RunEvent]) -> None:
+        """See `Observer.take`."""
+        for event in events:
+            self._take(event)
+
+    def end(self, end: FeedEnd) -> None:
+        """See `Observer.end`."""
+        result = self._run.result
+        if end.error is not None:
+            self._log("error", {"error_type": end.error["type"], "message": end.error["text"]}, self._step)
+        self._log(
+            "session_end",
+            {
+                "duration": time.monotonic() - self._start_s,
+                "total_steps": self._step or 0,
+                "final_answer": text_of((result.message or {}).get("content", "")),
+                "status": _STATUS.get(end.status, end.status),
+                **({"violations": end.violations} if end.violations else {}),
+            },
+        )
+
+    def _take(self, event: RunEvent) -> None:
+        match event:
+            case InputDelta(input=input, fragment=fragment):
+                self._grow(input, len(fragment))
+            case TurnStart(turn=turn):
+                self._step = turn
+                self._has_reply = False
+            case MessageStop(message=message):
+                self._reply(message)
+            case TurnStop(message=message, error=error):
+                if not self._has_reply and message.get("content"):
+                    self._reply(message)
+                if error is not None:
+                    self._log("error", {"error_type": type(error).__name__, "message": str(error)}, self._step)
+            case Restarted(reason=reason, error=error, delay_s=delay_s):
+                if error is not None:
+                    self._log("error", {"error_type": type(error).__name__, "message": str(error)}, self._step)
+                self._void(reason, delay_s)
+            case MessageStart(restarted=True):
+                self._void("message", 0.0)
+            case InputStart(input=input):
+                self._started(input)
+            case InputStop(input=input):
+                sample = self._samples.pop(input, None) or self._started(input)
+                outcome = input.outcome.value if input.outcome else None
+                self._log("tool_input_stop", {**_names(input), "chars": sample.chars, "outcome": outcome}, self._step)
+                self._samples.pop(input, None)
+            case _:
+                pass
+        for what, call in self._pairs.take(event):
+            if what == "call":
+                self._log("tool_call", call_data(call), call.turn)
+            else:
+                response = response_of_call(call)
+                said = response.to_dict()
+                # What is short comes first: of a long payload the end is left out.
+                first: dict[str, Any] = {name: said[name] for name in ("status", "error", "stats") if name in said}
+                told: dict[str, Any] = {"tool_name": call.name, "tool_call_id": call.id, "is_error": call.is_error}
+                self._log("tool_result", {**told, **first, "result": response.text, **said}, call.turn)
+
+    def _reply(self, message: Message) -> None:
+        self._has_reply = True
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else []
+        usage = message.get("usage")
+        usage = dict(usage) if isinstance(usage, Mapping) else {}
+        self._log(
+            "model_output",
+            {
+                "content": text_of(content),
+                "tool_calls": sum(block.get("type") == "tool_use" for block in blocks),
+                "usage": {**usage, "total_tokens": total_tokens(usage), "cost": self._cost_of(usage)},
+                "stop_reason": message.get("stop_reason"),
+            },
+            self._step,
+        )
+
+    def _cost_of(self, usage: Mapping[str, Any]) -> float:
+        try:
+            return 0.0 if self._cost is None else self._cost(usage)
+        except Exception as error:  # the rest of the run is to be traced all the same
+            _logger.warning("the cost of a reply is not known (%s)", type(error).__name__)
+            return 0.0
+
+    def _void(self, reason: str, delay_s: float) -> None:
+        self._samples.clear()
+        self._has_reply = False
+        self._log("restarted", {"reason": reason, "delay_s": delay_s}, self._step)
+
+    def _started(self, input: GrowingInput) -> _Sample:
+        sample = self._samples[input] = _Sample()
+        self._log("tool_input_start", _names(input), self._step)
+        return sample
+
+    def _grow(self, input: GrowingInput, chars: int) -> None:
+        sample = self._samples.get(input) or self._started(input)
+        sample.chars += chars
+        if sample.chars >= sample.next_chars:
+            sample.next_chars = 2 * sample.chars
+            self._log("tool_input_delta", {**_names(input), "chars": sample.chars}, self._step)
+
+
+class _Sample:
+    """How far an input has come, and when to tell of it next."""
+
+    __slots__ = ("chars", "next_chars")
+
+    def __init__(self) -> None:
+        self.chars = 0
+        self.next_chars = _FIRST_SAMPLE_CHARS
+
+
+def _names(input: GrowingInput) -> dict[str, str]:
+    return {"tool_name": input.name, "tool_call_id": input.id}
+
+
+_STATUS: Final = {"completed": "success", "limit": "timeout"}

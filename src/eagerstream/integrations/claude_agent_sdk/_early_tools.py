@@ -1,0 +1,288 @@
+"""`EarlyTools`: eagerstream's tools in the Claude Agent SDK, begun inside their inputs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectSendStream
+from claude_agent_sdk import ClaudeAgentOptions, McpSdkServerConfig, ResultMessage, StreamEvent
+from mcp.server import Server
+from mcp.types import CallToolResult, ListToolsResult, Tool as McpTool
+
+from ...errors import LimitError, ProtocolError, UsageError
+from ...limits import DEFAULT_LIMITS, Limits
+from ...loop import EarlyCalls, callable_tools
+from ...tools import CircuitBreaker, Executor, ForeignTool, ToolCall, as_tool
+from ..tool_call_chunks import ToolCallChunks
+from ._content import result_of
+
+_log = logging.getLogger(__name__)
+
+_TOOL_USE_ID: Final = "claudecode/toolUseId"
+"""Where Claude Code tells an MCP server which call of the model's it makes."""
+
+_MAX_WAITING: Final = 100_000
+"""Messages that are kept for a reader who is slow; with more, reading waits for them."""
+
+
+_MAX_CALLED: Final = 10_000
+"""Ids that are remembered, so that a call that has been made does not begin because its input is read late."""
+
+
+def _tell_nobody(*_: object) -> None: ...
+
+
+def _names(rule: str, tool: str) -> bool:
+    """A rule is about a tool of an MCP server's: by its name, by its server's, or by a pattern."""
+    pattern = rule.partition("(")[0].strip()
+    return fnmatchcase(tool, pattern) or tool.startswith(f"{pattern}__")
+
+
+class _Replies:
+    """The replies of one agent, one after the other: what of them is for tools that begin inside their inputs."""
+
+    def __init__(self, calls: EarlyCalls, prefix: str, over: anyio.Event) -> None:
+        self.calls = calls
+        self.over = over
+        self._prefix = prefix
+        self._indexes: set[int] = set()
+        self._is_broken = False
+
+    def feed(self, event: Mapping[str, Any], called: dict[str, None]) -> None:
+        match event:
+            case {"type": "message_start"}:
+                self._indexes.clear()
+                self._is_broken = False
+            case {"type": "content_block_start", "index": index, "content_block": {"type": "tool_use"} as block}:
+                name = str(block.get("name")).removeprefix(self._prefix)
+                if block.get("name") == name or name not in self.calls.tools.names or block.get("id") in called:
+                    return
+                self._indexes.add(index)
+                called[str(block.get("id"))] = None
+                event = {**event, "content_block": {**block, "name": name}}
+            case {"index": index} if index not in self._indexes:
+                return
+            case _:
+                pass
+        if self._is_broken:
+            return
+        try:
+            self.calls.feed(event)
+        except (LimitError, ProtocolError) as error:
+            _log.warning("nothing more of this reply begins early: %s", error)
+            self._is_broken = True
+            # Void: a tool that reads an input which nobody feeds any more would wait for ever.
+            self.calls.feed({"type": "message_start", "message": {"role": "assistant", "content": []}})
+
+
+class EarlyTools:
+    """An MCP server in this process with eagerstream's tools, for the options of the Claude Agent SDK.
+
+    Tools with streaming parameters begin while their input is being written, and Claude Code's own call of the tool
+    joins the one that has begun. All others begin when Claude Code calls them: at the end of their input.
+
+    What has begun cannot be forbidden any more. So a tool begins inside its input only where the options allow it
+    outright (`options` sees to that), and where they have no `PreToolUse` hook. Rules and hooks in settings files are
+    not seen: load none (`setting_sources=[]`), or give the tool an `approve` of its own. A call whose input was
+    rewritten on the way runs anew.
+
+    It is entered around all queries that use it; leaving it cancels the tools that still run. It works on asyncio and
+    on trio, as the SDK does.
+
+    Args:
+        tools: As for `eagerstream.run`; Claude calls them `mcp__{name}__{tool}`.
+        name: Of the server.
+        executor, max_concurrency, circuit_breaker, limits: As for `run`.
+        on_start, on_progress, on_stop: As for `EarlyCalls`.
+
+    Raises:
+        UsageError: As `run`.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[ForeignTool | Mapping[str, Any]],
+        *,
+        name: str = "eagerstream",
+        executor: Executor | None = None,
+        max_concurrency: int = 16,
+        circuit_breaker: CircuitBreaker | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        on_start: Callable[[ToolCall], object] = _tell_nobody,
+        on_progress: Callable[[ToolCall, Any], object] = _tell_nobody,
+        on_stop: Callable[[ToolCall], object] = _tell_nobody,
+    ) -> None:
+        self.name = name
+        _, self._executor = callable_tools(
+            tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
+        )
+        self._tools = [found for tool in tools if (found := as_tool(tool, runs_elsewhere=True)) is not None]
+        self._options: dict[str, Any] = {"limits": limits, "on_start": on_start, "on_progress": on_progress}
+        self._options["on_stop"] = on_stop
+        self._begins: list[Any] | None = None  # the tools that may begin inside their input; None before any options
+        self._replies: dict[tuple[int, str, str | None], _Replies] = {}  # by who follows, session and parent
+        self._followers = 0
+        self._called: dict[str, None] = {}  # ids that have begun, or that Claude Code has called; the newest is last
+        self._tasks: TaskGroup | None = None
+
+    @property
+    def allowed_tools(self) -> list[str]:
+        """The tools' names as the options have them."""
+        return [f"mcp__{self.name}__{tool.name}" for tool in self._tools]
+
+    def options(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
+        """The options with these tools, allowed, with partial messages, and inputs that come as they are written.
+
+        Raises:
+            UsageError: They name a file of MCP servers, to which none can be added.
+        """
+        if not isinstance(options.mcp_servers, dict):
+            raise UsageError("options that name a file of MCP servers cannot be given another one")
+        allowed = [*options.allowed_tools, *(name for name in self.allowed_tools if name not in options.allowed_tools)]
+        may_begin = not (options.hooks or {}).get("PreToolUse") and options.permission_mode != "plan"
+        # Nothing tells whose options a reply is under: what one of them forbids does not begin for any.
+        self._begins = [
+            tool
+            for tool, name in zip(self._tools, self.allowed_tools, strict=True)
+            if may_begin
+            and tool.is_streaming
+            and tool.approve is None
+            and not any(_names(rule, name) for rule in options.disallowed_tools)
+            and (self._begins is None or tool in self._begins)
+        ]
+        return replace(
+            options,
+            mcp_servers={**options.mcp_servers, self.name: self.server()},
+            allowed_tools=allowed,
+            include_partial_messages=True,
+            env={"CLAUDE_CODE_ENABLE_FINE_GRAINED_TOOL_STREAMING": "1", **options.env},
+        )
+
+    def server(self) -> McpSdkServerConfig:
+        """The MCP server, for options made by hand."""
+        server: Server[Any] = Server(self.name, on_list_tools=self._list, on_call_tool=self._call)
+        return McpSdkServerConfig(type="sdk", name=self.name, instance=server)
+
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise UsageError("these tools have been entered before")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            return await self._tasks.__aexit__(kind, error, traceback)
+        # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
+        await self._tasks.__aexit__(None, None, None)
+        return False
+
+    async def follow(self, messages: AsyncIterable[Any]) -> AsyncIterator[Any]:
+        """The same messages, read as they come: a tool does not wait for who takes them from here.
+
+        Leaving it early ends the inputs that were still written.
+
+        Raises:
+            UsageError: The tools were not entered.
+        """
+        if self._tasks is None:
+            raise UsageError("enter the tools first: async with EarlyTools(...) as early")
+        send, receive = anyio.create_memory_object_stream[Any](_MAX_WAITING)
+        scope = anyio.CancelScope()
+        failed: list[Exception] = []
+        self._followers += 1
+        self._tasks.start_soon(self._read, self._followers, messages, send, scope, failed)
+        try:
+            async for message in receive:
+                yield message
+            if failed:
+                raise failed[0]
+        finally:
+            scope.cancel()
+            receive.close()
+
+    async def _read(
+        self,
+        follower: int,
+        messages: AsyncIterable[Any],
+        send: MemoryObjectSendStream[Any],
+        scope: anyio.CancelScope,
+        failed: list[Exception],
+    ) -> None:
+        try:
+            with scope, send:
+                async for message in messages:
+                    await self._take(follower, message)
+                    await send.send(message)
+        except Exception as error:
+            failed.append(error)
+        finally:
+            self._end(lambda key: key[0] == follower)
+            if (aclose := getattr(messages, "aclose", None)) is not None:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(10):
+                    await aclose()
+
+    async def _take(self, follower: int, message: object) -> None:
+        assert self._tasks is not None
+        match message:
+            case StreamEvent(session_id=session, parent_tool_use_id=parent, event=event) if self._begins:
+                key = follower, session, parent
+                replies = self._replies.get(key)
+                if replies is None:
+                    replies = self._replies[key] = await self._tasks.start(self._serve)
+                replies.feed(event, self._called)
+                while len(self._called) > _MAX_CALLED:
+                    del self._called[next(iter(self._called))]
+            case ResultMessage(session_id=session):
+                self._end(lambda key: key[:2] == (follower, session))
+            case _:
+                pass
+
+    def _end(self, is_over: Callable[[tuple[int, str, str | None]], bool]) -> None:
+        for key in list(filter(is_over, self._replies)):
+            self._replies.pop(key).over.set()
+
+    async def _serve(self, *, task_status: Any) -> None:
+        over = anyio.Event()
+        async with EarlyCalls(self._begins or (), executor=self._executor, **self._options) as calls:
+            task_status.started(_Replies(calls, f"mcp__{self.name}__", over))
+            await over.wait()
+
+    async def _list(self, _context: Any, _params: Any) -> ListToolsResult:
+        listed = [(tool.name, tool.description, tool.input_schema) for tool in self._tools]
+        return ListToolsResult(
+            tools=[
+                McpTool.model_validate({"name": name, "description": description, "inputSchema": schema})
+                for name, description, schema in listed
+            ]
+        )
+
+    async def _call(self, _context: Any, params: Any) -> CallToolResult:
+        id: str | None = (params.meta or {}).get(_TOOL_USE_ID)
+        arguments = params.arguments or {}
+        begun = [replies.calls.get(id) for replies in self._replies.values()] if id else []
+        call = next((call for call in begun if call is not None), None)
+        if id:
+            self._called[id] = None
+        if call is not None:
+            await call.answered.wait()
+            if call.input.value == arguments:
+                return result_of(call)
+        async with EarlyCalls(self._tools, executor=self._executor, **self._options) as calls:
+            chunks = ToolCallChunks(calls.feed)
+            chunks.piece(id=id, name=params.name, arguments=json.dumps(arguments))
+            chunks.end("tool_use")
+            [call] = await calls.finish()
+        return result_of(call)

@@ -1,0 +1,188 @@
+"""Our tools as LangChain's, and LangChain's as ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Literal, Unpack
+from uuid import uuid4
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
+from langchain_core.utils.function_calling import convert_to_openai_function
+from pydantic import BaseModel, Field
+from pydantic.fields import FieldInfo
+
+from ...errors import ToolError, UsageError
+from ...limits import DEFAULT_LIMITS, Limits
+from ...loop import EarlyCalls
+from ...tools import IN_DEFINITION, ForeignTool, Tool, ToolCall, ToolOptions, ToolResponse, as_tool
+from ...wire import EAGER_FIELD
+from ..tool_call_chunks import ToolCallChunks
+from ._messages import artifact_of, content_of, response_of_message
+from ._telling import Telling
+
+VERBATIM: Final = "provider_tool_definition"
+"""The extra of a tool that ChatAnthropic sends as it is; other chat models make their own of name and schema."""
+
+
+class EagerTool(BaseTool):
+    """A tool of LangChain's that runs one of ours; see `as_langchain_tool`.
+
+    Attributes:
+        tool: The tool that it runs.
+        limits: Bounds on its calls.
+    """
+
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+    handle_tool_error: bool | str | Callable[[ToolException], str | Sequence[str | dict[str, Any]]] | None = True
+    tool: Tool = Field(exclude=True, repr=False)
+    limits: Limits = Field(default=DEFAULT_LIMITS, exclude=True, repr=False)
+
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if isinstance(tool_input, str):  # LangChain refuses it, in words of its own
+            return super()._to_args_and_kwargs(tool_input, tool_call_id)
+        return (), {"arguments": tool_input, "tool_call_id": tool_call_id}
+
+    async def _arun(self, *, arguments: dict[str, Any], tool_call_id: str | None) -> tuple[Any, dict[str, Any] | None]:
+        told = Telling()
+        async with EarlyCalls([self.tool], limits=self.limits, on_progress=told.progress) as calls:
+            pieces = ToolCallChunks(calls.feed)
+            pieces.piece(id=tool_call_id or f"call_{uuid4().hex}", name=self.tool.name, arguments=arguments)
+            pieces.end("tool_use")
+            (call,) = await calls.finish()
+        if call.is_error:
+            raise ToolException(content_of(call)) from call.error
+        return content_of(call), artifact_of(call)
+
+    def _run(self, *, arguments: dict[str, Any], tool_call_id: str | None) -> tuple[Any, dict[str, Any] | None]:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._arun(arguments=arguments, tool_call_id=tool_call_id))
+        raise UsageError(f"{self.name}: invoke() would block the event loop that runs here: use ainvoke()")
+
+
+def as_langchain_tool(tool: ForeignTool, *, limits: Limits = DEFAULT_LIMITS, **options: Any) -> EagerTool:
+    """A tool of ours as one of LangChain's, for `bind_tools`, `ToolNode` and agents.
+
+    ChatAnthropic sends its definition as it is, `eager_input_streaming` included; other chat models get name,
+    description and schema. A call runs as in `eagerstream.run`: the input is checked, `approve`, `guard`, groups and
+    time limits hold, and a parameter of the type `ToolCall` gets the call, with LangChain's id. What it tells of its
+    progress goes to LangGraph's `stream_mode="custom"`. The message's `artifact` is the data of its response.
+
+    `invoke` runs it on an event loop of its own, in a thread without one; with one, `UsageError`.
+
+    Args:
+        tool: The tool, or one of another library that `eagerstream.run` takes.
+        limits: Bounds on its calls.
+        options: Fields of `BaseTool`. By default `handle_tool_error=True`: an error result is a message with
+            `status="error"`; with False, a `ToolException`.
+
+    Raises:
+        UsageError: It cannot be run, or is a toolset, whose members' calls LangChain does not tell as such.
+    """
+    ours = as_tool(tool)
+    if ours is None or ours.toolset is not None:
+        raise UsageError(f"{getattr(tool, 'name', 'this')} cannot be a tool of LangChain's: it is no single function")
+    schema = {"type": "object", "properties": {}, **ours.input_schema}
+    extras = {VERBATIM: ours.to_dict(), **(options.pop("extras", None) or {})}
+    fields: dict[str, Any] = {"description": ours.description} | options
+    return EagerTool(tool=ours, limits=limits, name=ours.name, args_schema=schema, extras=extras, **fields)
+
+
+def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
+    """A tool of LangChain's as one of ours, for `eagerstream.run`, `EarlyCalls` and `Conversation`.
+
+    It runs by `ainvoke`, with the id of the call, so that LangChain's callbacks see it; the artifact of its message is
+    the data of its response. `ToolException` answers the model in its own words.
+
+    Args:
+        tool: The tool. What it wants of a graph, only `EarlyToolsNode` and LangGraph's `ToolNode` have.
+        options: As for `eagerstream.tool`, but for what belongs into the definition: that is made of the tool, its
+            `extras` included.
+
+    Raises:
+        UsageError: It wants arguments that are neither the model's nor the id of the call, or its schema cannot be
+            used.
+    """
+    if isinstance(tool, EagerTool):
+        return tool.tool
+    if wanted := _wanted(tool):
+        raise UsageError(f"{tool.name} wants {', '.join(wanted)} of a graph: give it to EarlyToolsNode")
+
+    async def run(arguments: dict[str, Any], call: ToolCall) -> ToolResponse:
+        check_asyncio()
+        try:
+            return _answer(tool, await tool.ainvoke(_tool_call(call, arguments)))
+        except ToolException as error:
+            raise ToolError(str(error)) from error
+
+    return converted(tool, run, **options)
+
+
+def converted(
+    tool: BaseTool,
+    run: Callable[[dict[str, Any], ToolCall], Awaitable[ToolResponse]],
+    **options: Any,
+) -> Tool:
+    """A tool with the definition of one of LangChain's.
+
+    Raises:
+        UsageError: Its schema cannot be used.
+    """
+    extras = tool.extras or {}
+    if VERBATIM in extras:
+        return Tool(run, definition=extras[VERBATIM], **options)
+    function = convert_to_openai_function(tool)
+    definition = {"name": tool.name, "description": tool.description, "input_schema": function["parameters"]}
+    definition |= {name: extras[name] for name in (EAGER_FIELD, *IN_DEFINITION) if name in extras}
+    if EAGER_FIELD in extras:
+        options.setdefault("eager", extras[EAGER_FIELD])
+    return Tool(run, definition=definition, **options)
+
+
+def check_asyncio() -> None:
+    """Refuse another event loop in words that say why.
+
+    Raises:
+        UsageError: The event loop is not asyncio's.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise UsageError("LangChain runs its tools on asyncio alone") from None
+
+
+def _tool_call(call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_call", "id": call.id, "name": call.name, "args": arguments}
+
+
+def _answer(tool: BaseTool, returned: object) -> ToolResponse:
+    """What `ainvoke` gave for a tool call."""
+    if not isinstance(returned, ToolMessage):
+        what = type(returned).__name__
+        raise UsageError(f"{tool.name} returned {what}, which only a graph can carry out: give it to EarlyToolsNode")
+    response = response_of_message(returned)
+    if returned.status == "error":
+        raise ToolError(response.text, content=response.content)
+    return response
+
+
+def _wanted(tool: BaseTool) -> list[str]:
+    """Arguments that neither the model nor the id of a call can give it."""
+    full = _fields(tool.get_input_schema())
+    asked = _fields(tool.tool_call_schema)
+    unasked = {name: field for name, field in full.items() if name not in asked}
+    needs = [name for name, field in unasked.items() if field.is_required() and not _gets_id(field)]
+    return sorted({*needs, *(getattr(tool, "_injected_args_keys", frozenset()) - full.keys())})
+
+
+def _fields(schema: Any) -> dict[str, FieldInfo]:
+    return schema.model_fields if isinstance(schema, type) and issubclass(schema, BaseModel) else {}
+
+
+def _gets_id(field: FieldInfo) -> bool:
+    return any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in field.metadata)

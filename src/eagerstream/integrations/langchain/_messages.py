@@ -1,0 +1,199 @@
+"""Our answers as LangChain's messages, and theirs as ours; and what a reply must look like to be sent back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call
+from langgraph.types import Command
+
+from ...tools import ToolCall, ToolResponse
+from ...wire import Block, Outcome
+
+_STANDARD_CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call")
+"""Calls in content of LangChain's standard form (`output_version="v1"`)."""
+
+_CALLS: Final = ("tool_use", *_STANDARD_CALLS)
+
+
+def tool_message(call: ToolCall) -> ToolMessage:
+    """The answer to a call: its `artifact` is the response's data, as plain JSON, so that checkpoints can hold it."""
+    return ToolMessage(
+        content=content_of(call),
+        tool_call_id=call.id,
+        name=call.name,
+        status="error" if call.is_error else "success",
+        artifact=artifact_of(call),
+    )
+
+
+def content_of(call: ToolCall) -> str | list[str | dict[str, Any]]:
+    """What the model is told."""
+    content: str | list[str | dict[str, Any]] = (call.result or {}).get("content", "")
+    return content
+
+
+def artifact_of(call: ToolCall) -> dict[str, Any] | None:
+    """The data of the response as plain JSON; None where there is none, or nothing that the text does not say."""
+    data = (call.to_dict()["response"] or {}).get("data")
+    return None if data == {"output": content_of(call)} else data or None
+
+
+def response_of_message(message: ToolMessage) -> ToolResponse:
+    """What a tool of LangChain's answered; its artifact becomes the data (`{"artifact": ...}` where it is no dict)."""
+    artifact = message.artifact
+    data = artifact if isinstance(artifact, dict) else {} if artifact is None else {"artifact": artifact}
+    if isinstance(message.content, str):
+        return ToolResponse.success(message.content, data)
+    return ToolResponse.success("", data, content=[_api_block(dict(block)) for block in message.content_blocks])
+
+
+def _api_block(block: Mapping[str, Any]) -> Block:
+    """A block of LangChain's standard form in the API's."""
+    match block:
+        case {"type": "non_standard", "value": {"type": _} as value}:
+            return dict(value)
+        case {"type": "text", "text": text}:
+            return {"type": "text", "text": text}
+        case {"type": "image" | "file" as kind, "base64": data, "mime_type": media_type}:
+            source = {"type": "base64", "media_type": media_type, "data": data}
+            return {"type": "image" if kind == "image" else "document", "source": source}
+        case {"type": "image" | "file" as kind, "url": url}:
+            return {"type": "image" if kind == "image" else "document", "source": {"type": "url", "url": url}}
+        case _:
+            return {"type": "text", "text": json.dumps(block, ensure_ascii=False, default=str)}
+
+
+def identified(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
+    """The reply with an id for each call: of a server that gives none, those under which the calls were run."""
+    known = {call["id"] for call in (*message.tool_calls, *message.invalid_tool_calls)}
+    given = [call for call in calls if call.id not in known]
+    if not given:
+        return message
+
+    def named(told: Sequence[Any]) -> list[Any]:
+        return [told_call if told_call["id"] else {**told_call, "id": take(told_call["name"])} for told_call in told]
+
+    def take(name: str | None) -> str | None:
+        found = next((call for call in given if call.name == name), None)
+        if found is None:
+            return None
+        given.remove(found)
+        return found.id
+
+    update = {"tool_calls": named(message.tool_calls), "invalid_tool_calls": named(message.invalid_tool_calls)}
+    return message.model_copy(update=update)
+
+
+def handed_over(command: Command[Any], answers: Sequence[BaseMessage], messages_key: str) -> Command[Any]:
+    """A command for the parent graph, whose update answers a call of this reply, with the reply before the answer.
+
+    The tool made it of a state that does not have the reply yet, and the state of this graph ends with it.
+
+    Args:
+        command: What a tool returned.
+        answers: The reply, and the answers to its other calls.
+        messages_key: Where the states have the messages.
+    """
+    reply, *_ = answers
+    update = command.update
+    if command.graph != Command.PARENT or not isinstance(reply, AIMessage) or not isinstance(update, Mapping):
+        return command
+    told = update.get(messages_key)
+    ids = {call["id"] for call in reply.tool_calls}
+    if not isinstance(told, list) or any(_calls_of(message) & ids for message in told):
+        return command
+    place = next((place for place, message in enumerate(told) if _answered_by(message) in ids), None)
+    if place is None:
+        return command
+    return replace(command, update={**update, messages_key: [*told[:place], *answers, *told[place:]]})
+
+
+def _calls_of(message: object) -> set[str | None]:
+    return {call["id"] for call in message.tool_calls} if isinstance(message, AIMessage) else set()
+
+
+def _answered_by(message: object) -> str | None:
+    return message.tool_call_id if isinstance(message, ToolMessage) else None
+
+
+def sendable(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
+    """The reply with each call as it turned out to be.
+
+    LangChain mends JSON that is not whole, and takes a call that was cut off for a good one. Calls whose input cannot
+    be used are `invalid_tool_calls` here, and echoed as `{"INVALID_JSON": raw}` where the content has their blocks.
+    """
+    unusable = {call.id: call for call in calls if call.input.outcome is not Outcome.VALID}
+    if not unusable:
+        return message
+    invalid = [
+        invalid_tool_call(name=call.name, args=call.input.raw, id=call.id, error=str(call.input.error))
+        for call in unusable.values()
+    ]
+    content = message.content
+    if not isinstance(content, str):
+        content = [
+            _echoed(block, unusable[block["id"]]) if isinstance(block, dict) and block.get("id") in unusable else block
+            for block in content
+        ]
+    kept = [call for call in message.tool_calls if call["id"] not in unusable]
+    return message.model_copy(update={"content": content, "tool_calls": kept, "invalid_tool_calls": invalid})
+
+
+def _echoed(block: Mapping[str, Any], call: ToolCall) -> dict[str, Any]:
+    if block.get("type") in _STANDARD_CALLS:
+        kept = {name: value for name, value in block.items() if name not in ("error", "index")}
+        return {**kept, "type": "tool_call", "name": call.name, "args": _said(call)}
+    return {**{name: value for name, value in block.items() if name != "partial_json"}, "input": call.input.wrapped}
+
+
+def _said(call: ToolCall) -> Mapping[str, Any]:
+    return call.input.value if call.input.value is not None else call.input.wrapped
+
+
+def cut(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
+    """What is left of a reply that broke off: these calls, what was said before the last of them, and nothing else."""
+    ids = {call.id for call in calls}
+    content = message.content
+    if not isinstance(content, str):
+        last = max((place for place, block in enumerate(content) if _id_of(block) in ids), default=-1)
+        by_id = {call.id: call for call in calls}
+        # In standard content the pieces become a call only where the reply comes to its end.
+        content = [
+            _echoed(block, by_id[block["id"]])
+            if isinstance(block, dict) and block.get("type") == "tool_call_chunk" and block.get("id") in by_id
+            else block
+            for block in content[: last + 1]
+        ]
+        content = [block for block in content if _kind_of(block) not in _CALLS or _id_of(block) in ids]
+    return message.model_copy(
+        update={
+            "content": content,
+            "tool_calls": [call for call in message.tool_calls if call["id"] in ids],
+            "invalid_tool_calls": [call for call in message.invalid_tool_calls if call["id"] in ids],
+        }
+    )
+
+
+def _id_of(block: str | dict[str, Any]) -> Any:
+    return block.get("id") if isinstance(block, dict) else None
+
+
+def _kind_of(block: str | dict[str, Any]) -> Any:
+    return block.get("type") if isinstance(block, dict) else None
+
+
+def messages_of(state: Any, messages_key: str) -> list[BaseMessage]:
+    """The messages in the state of a graph: a list of them, or what has them under a key or as an attribute.
+
+    Raises:
+        KeyError, AttributeError: It has none.
+    """
+    if isinstance(state, list):
+        return state
+    messages = state[messages_key] if isinstance(state, Mapping) else getattr(state, messages_key)
+    return list(messages)

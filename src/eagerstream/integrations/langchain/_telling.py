@@ -1,0 +1,84 @@
+"""`Telling`: what happens to calls, for those who read a graph with `stream_mode="custom"`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
+
+from ...streaming import GrowingInput
+from ...tools import ToolCall
+from ...wire import InputDelta, InputEvent, InputStart, InputStop, copy_json
+
+_SHARE: Final = 64
+"""A partial input is told again when it has grown by so small a share: all that is told of an input is then at most so
+many times as long as the input itself, however short its fragments are."""
+
+
+class Telling:
+    """Writes dicts to the stream writer of the graph under way; where there is none, nothing.
+
+    ========================  ==========================================================================
+    `type`                    besides `tool_call_id` and `name`
+    ========================  ==========================================================================
+    `tool_input`              `input`: what has come of the arguments; `outcome`: None as long as they are
+                              written, then `"valid"`, `"invalid"` or `"incomplete"`
+    `tool_start`              the tool is called
+    `tool_progress`           `progress`: what the tool tells
+    `tool_stop`               `is_error`: how it was answered
+    ========================  ==========================================================================
+
+    Args:
+        left: Tools of which nothing is told but their inputs: others run them.
+    """
+
+    def __init__(self, *, left: Collection[str] = ()) -> None:
+        self._left = left
+        self._write = _stream_writer()
+        self._told_chars: dict[GrowingInput, int] = {}
+
+    def inputs(self, events: Iterable[InputEvent[GrowingInput]]) -> None:
+        """Tell what has come of inputs."""
+        for event in events:
+            match event:
+                case InputStart(input=input):
+                    self._input(input)
+                case InputDelta(input=input) if input.chars * _SHARE >= self._told_chars[input] * (_SHARE + 1):
+                    self._input(input)
+                case InputStop(input=input):
+                    self._input(input)
+                case _:
+                    pass
+
+    def start(self, call: ToolCall) -> None:
+        """A tool is called."""
+        if call.name not in self._left:
+            self._tell("tool_start", call)
+
+    def progress(self, call: ToolCall, value: Any) -> None:
+        """A tool tells how far it is."""
+        self._tell("tool_progress", call, progress=value)
+
+    def stop(self, call: ToolCall) -> None:
+        """A call has been answered."""
+        if call.name not in self._left:
+            self._tell("tool_stop", call, is_error=call.is_error)
+
+    def _input(self, input: GrowingInput) -> None:
+        self._told_chars[input] = input.chars
+        outcome = input.outcome and input.outcome.value
+        self._tell("tool_input", input, input=copy_json(input.partial), outcome=outcome)
+
+    def _tell(self, kind: str, call: ToolCall | GrowingInput, **more: Any) -> None:
+        self._write({"type": kind, "tool_call_id": call.id, "name": call.name, **more})
+
+
+def _stream_writer() -> Callable[[Any], object]:
+    from langgraph.config import get_stream_writer
+
+    try:
+        return get_stream_writer()
+    except (RuntimeError, KeyError):  # outside of a graph
+        return _write_nothing
+
+
+def _write_nothing(_: Any) -> None: ...

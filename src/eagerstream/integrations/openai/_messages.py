@@ -1,0 +1,137 @@
+"""Tools as OpenAI's functions, and calls with their results as its messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from ...errors import UsageError
+from ...tools import ForeignTool, ToolCall, as_tool
+from ...wire import Block, Outcome, encodable
+from ._chat import EXTRA
+
+_ADDITIONAL: Final = "What tools returned beside text, in order:"
+
+
+def to_openai(tool: ForeignTool, *, api: Literal["chat", "responses"] = "chat") -> dict[str, Any]:
+    """The definition of a tool as a function of OpenAI's, for the `tools` of a request.
+
+    What only Anthropic's API knows (`cache_control`, eager streaming) is left out: these servers stream inputs as they
+    are written anyway, or never.
+
+    Args:
+        tool: As for `run`, with a schema of its own.
+        api: Which of the two APIs it is for: the form differs.
+
+    Raises:
+        UsageError: It is no tool of the user's own, or is one whose schema only Anthropic's API brings.
+    """
+    used = as_tool(tool)
+    if used is None or not used.input_schema:
+        raise UsageError("only a tool with an input_schema of its own can be a function of OpenAI's")
+    definition = used.to_dict()
+    function = {"name": used.name, "description": used.description, "parameters": definition["input_schema"]}
+    if definition.get("strict") is not None:
+        function["strict"] = definition["strict"]
+    return {"type": "function", **function} if api == "responses" else {"type": "function", "function": function}
+
+
+def to_messages(calls: Sequence[ToolCall], text: str = "") -> list[dict[str, Any]]:
+    """A reply and the results of its calls, to go on with: the assistant's message, and a `tool` message for each call.
+
+    Tool messages take text only, so images and documents follow in a message of the user's. An input that is not JSON
+    is sent back as `{"INVALID_JSON": raw}`: there are servers that parse it again.
+
+    Args:
+        calls: Those of the reply, each with its result: what `EarlyCalls.finish` gives.
+        text: What the model said beside them.
+    """
+    if not (calls or text):
+        return []
+    reply: dict[str, Any] = {"role": "assistant", "content": encodable(text) or None}
+    if calls:
+        reply["tool_calls"] = [_tool_call(call) for call in calls]
+    results = [{"role": "tool", "tool_call_id": call.id, "content": _text_of(_content(call))} for call in calls]
+    media = [part for call in calls for block in _content(call) if (part := _media(block)) is not None]
+    more = [{"role": "user", "content": [{"type": "text", "text": _ADDITIONAL}, *media]}] if media else []
+    return [reply, *results, *more]
+
+
+def to_items(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """The results of calls for the `input` of the Responses API; the calls themselves are in the response's `output`.
+
+    Args:
+        calls: Those of the reply, each with its result.
+    """
+    return [{"type": "function_call_output", "call_id": call.id, "output": _output(_content(call))} for call in calls]
+
+
+def _output(content: Sequence[Block]) -> str | list[dict[str, Any]]:
+    media = [part for block in content if (part := _media(block)) is not None]
+    if not media:
+        return _text_of(content)
+    return [
+        {"type": "input_text", "text": _text_of(content)},
+        *(
+            {"type": "input_image", "image_url": part["image_url"]["url"]}
+            if part["type"] == "image_url"
+            else {"type": "input_file", **part["file"]}
+            for part in media
+        ),
+    ]
+
+
+def _tool_call(call: ToolCall) -> dict[str, Any]:
+    # Verbatim where it can be: what servers keep of the text so far stays right.
+    is_valid = call.input.outcome is Outcome.VALID and call.input.raw
+    arguments = call.input.raw if is_valid else json.dumps(call.input.wrapped, ensure_ascii=False)
+    extra = {EXTRA: call.block[EXTRA]} if EXTRA in call.block else {}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": encodable(arguments)},
+        **extra,
+    }
+
+
+def _content(call: ToolCall) -> list[Block]:
+    """The blocks of a call's result."""
+    if call.result is None:
+        raise UsageError(f"the call {call.id} of {call.name} has no result yet: wait for calls.finish()")
+    content = call.result.get("content") or []
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _text_of(content: Sequence[Block]) -> str:
+    """What a result says; of what is no text, that there is some."""
+    return "\n".join(_said(block) for block in content)
+
+
+def _said(block: Block) -> str:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "document", "source": {"type": "text", "data": str(text)}}:
+            return text
+        case {"type": "search_result", "content": [*parts]}:
+            words = [str(part.get("text", "")) for part in parts if isinstance(part, Mapping)]
+            return "\n".join([f"{block.get('title', '')} ({block.get('source', '')})", *words])
+        case {"type": kind}:
+            return f"[{kind}]"
+        case _:
+            return ""
+
+
+def _media(block: Block) -> dict[str, Any] | None:
+    """An image or a PDF as a part of a message; None of anything else."""
+    match block:
+        case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(data)}}:
+            return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}}
+        case {"type": "image", "source": {"type": "url", "url": str(url)}}:
+            return {"type": "image_url", "image_url": {"url": url}}
+        case {"type": "document", "source": {"type": "base64", "media_type": str(kind), "data": str(data)}}:
+            name = str(block.get("title") or "document.pdf")
+            return {"type": "file", "file": {"filename": name, "file_data": f"data:{kind};base64,{data}"}}
+        case _:
+            return None

@@ -1,0 +1,136 @@
+"""`Chat`: the span of one request and its reply, `chat {model}`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+
+from ...streaming import ReplyMarks
+from . import _conventions as names
+from ._attributes import bounded, request_attributes, usage_attributes
+from ._content import input_attributes, output_attributes
+from ._metrics import Attributes, Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What spans and metrics are made with.
+
+    Attributes:
+        tracer: Makes the spans.
+        metrics: None: nobody keeps any.
+        version: Of the conventions.
+        captures_content: What is said goes into the spans, too.
+    """
+
+    tracer: Tracer
+    metrics: Metrics | None
+    version: names.Conventions
+    captures_content: bool
+
+
+class Chat:
+    """One request and its reply, from before it is sent until the message is whole, or has broken off.
+
+    Args:
+        telemetry: Makes the span.
+        model: That is asked.
+        peer: Who is asked, see `peer_attributes`.
+        parent: The context of the span that this one is in.
+        marks: What of the reply comes when.
+
+    Attributes:
+        context: `parent` with this span in it.
+    """
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        model: str,
+        peer: Attributes,
+        parent: Context,
+        marks: ReplyMarks,
+    ) -> None:
+        # What samplers see: all that is the same for many requests, and the metrics have, too.
+        self._attributes: Attributes = {names.OPERATION: names.CHAT, names.REQUEST_MODEL: model, **peer}
+        self._telemetry = telemetry
+        self._marks = marks
+        self._start_s = marks.clock()
+        self._first_chunk_s: float | None = None
+        self._usage: dict[str, int] = {}
+        self._is_open = True
+        self._span: Span = telemetry.tracer.start_span(
+            f"{names.CHAT} {model}", parent, SpanKind.CLIENT, attributes=self._attributes
+        )
+        self.context = trace.set_span_in_context(self._span, parent)
+
+    def describe(self, request: Mapping[str, Any]) -> None:
+        """What the request asks for. Apart from the beginning: should it fail, there is a span to end."""
+        if self._span.is_recording():
+            self._span.set_attributes(request_attributes(request, self._telemetry.version))
+            if self._telemetry.captures_content:
+                self._span.set_attributes(input_attributes(request))
+
+    def begin(self, message: Mapping[str, Any]) -> None:
+        """The message begins; where it begins anew, the newest counts."""
+        if not self._is_open:
+            return  # another message in the same body
+        sent_s, first_byte_s = self._marks.sent_s, self._marks.first_byte_s
+        if sent_s is not None and first_byte_s is not None:
+            self._first_chunk_s = first_byte_s - sent_s
+        # Its counts of output are placeholders until the end.
+        self._usage = usage_attributes(message.get("usage"), self._telemetry.version, whole=False)
+        if isinstance(message.get("model"), str):
+            self._attributes[names.RESPONSE_MODEL] = bounded(message["model"])
+        if self._span.is_recording():
+            if isinstance(message.get("id"), str):
+                self._span.set_attribute(names.RESPONSE_ID, bounded(message["id"]))
+            if self._first_chunk_s is not None:
+                self._span.set_attribute(names.RESPONSE_TIME_TO_FIRST_CHUNK, self._first_chunk_s)
+
+    def stop(self, message: Mapping[str, Any], stop_reason: str | None) -> None:
+        """The message is whole."""
+        if not self._is_open:
+            return
+        self._usage = usage_attributes(message.get("usage"), self._telemetry.version)
+        if self._span.is_recording():
+            if stop_reason is not None:
+                self._span.set_attribute(names.RESPONSE_FINISH_REASONS, [bounded(stop_reason)])
+            if self._telemetry.captures_content:
+                self._span.set_attributes(output_attributes(message))
+        self._end()
+
+    def break_off(self, error_type: str | None) -> None:
+        """Nothing more comes of it; nothing where it was whole. None: it was given up, which is no error."""
+        if not self._is_open:
+            return
+        if error_type is not None:
+            self._attributes[names.ERROR_TYPE] = error_type
+            self._span.set_status(StatusCode.ERROR)
+        self._end()
+
+    def _end(self) -> None:
+        self._is_open = False
+        now_s = self._marks.clock()
+        # Of a reply that breaks off it is told only when its tools have ended, too.
+        end_s = now_s if self._marks.end_s is None else self._marks.end_s
+        try:
+            if self._span.is_recording():
+                self._span.set_attributes({**self._attributes, **self._usage})
+        finally:
+            self._span.end(time.time_ns() - round((now_s - end_s) * 1e9))
+        if self._telemetry.metrics is not None:
+            kinds = {"input": names.USAGE_INPUT_TOKENS, "output": names.USAGE_OUTPUT_TOKENS}
+            self._telemetry.metrics.chat(
+                end_s - self._start_s,
+                self._attributes,
+                self.context,
+                first_chunk_s=self._first_chunk_s,
+                tokens={kind: self._usage[name] for kind, name in kinds.items() if name in self._usage},
+            )

@@ -1,0 +1,162 @@
+"""What was said, as attributes: only for those who ask for it. Secrets are masked, and the size is bounded.
+
+The shapes are those of the conventions' JSON schemas: a message is `{"role": ..., "parts": [...]}`. Attributes of spans
+are scalars, so each is one JSON text.
+
+An observer must return at once, and masking takes time: texts are cut before anything else is done with them, at their
+end and not through a secret, so that nothing of one is left by which it is not known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pydantic_core import to_jsonable_python
+
+from ..._support.redaction import redact, secret_spans
+from ...tools import ToolCall
+from ...wire import encodable
+from . import _conventions as names
+from ._metrics import Attributes
+
+MAX_TEXT_CHARS: Final = 4_096
+"""Of one text in an attribute: what is longer ends in an ellipsis."""
+MAX_ATTRIBUTE_CHARS: Final = 16_384
+"""Of one attribute, before it is written as JSON: of messages, those before the newest are left out beyond it.
+
+Masking so much prose takes some 8 ms, on the event loop."""
+_PART_CHARS: Final = 64
+_ITEM_CHARS: Final = 16
+"""What a part, and what a value inside of JSON, counts for besides its texts: many small ones take their time, too."""
+_SECRET_CHARS: Final = 256
+"""Behind a cut: what of a text is looked at to know a secret that lies across it."""
+_MAX_DEPTH: Final = 20
+_CUT: Final = "..."
+_LEFT_OUT: Final = "[left out]"
+
+
+class _Room:
+    """How many more characters an attribute may have."""
+
+    def __init__(self) -> None:
+        self.chars = MAX_ATTRIBUTE_CHARS
+
+    def text(self, text: str) -> str:
+        """As much of a text as there is room for."""
+        most = max(0, min(MAX_TEXT_CHARS, self.chars))
+        self.chars -= min(len(text), most) + 1
+        if len(text) <= most:
+            return text
+        # Half a key may not look like one: a secret that lies across the cut goes as a whole.
+        spans = secret_spans(text[: most + _SECRET_CHARS]) if most else ()
+        return text[: min((span.start for span in spans if span.start < most < span.end), default=most)] + _CUT
+
+
+def input_attributes(request: Mapping[str, Any]) -> Attributes:
+    """What a request says to the model: the newest messages, and the system prompt."""
+    attributes: Attributes = {}
+    room = _Room()
+    listed: list[dict[str, Any]] = []
+    messages = request.get("messages")
+    for message in reversed(messages if isinstance(messages, list) else []):
+        if room.chars <= 0:
+            break
+        listed.append({"role": str(message.get("role", "")), "parts": _parts(message.get("content"), room)})
+    attributes[names.INPUT_MESSAGES] = _written(listed[::-1])
+    if (system := request.get("system")) is not None:
+        attributes[names.SYSTEM_INSTRUCTIONS] = _written(_parts(system, _Room()))
+    return attributes
+
+
+def output_attributes(message: Mapping[str, Any]) -> Attributes:
+    """What a whole reply says."""
+    reason = str(message.get("stop_reason"))
+    said = {"role": "assistant", "parts": _parts(message.get("content"), _Room())}
+    return {names.OUTPUT_MESSAGES: _written([{**said, "finish_reason": names.FINISH_REASONS.get(reason, reason)}])}
+
+
+def call_attributes(call: ToolCall) -> Attributes:
+    """The input and the result of a call; an input that is no JSON object as the text that it is."""
+    value: Any = call.input.value
+    if value is None:
+        value = call.input.raw
+    attributes: Attributes = {names.TOOL_CALL_ARGUMENTS: _written(_bounded(value, _Room()))}
+    if call.result is not None:
+        attributes[names.TOOL_CALL_RESULT] = _written(_blocks(call.result.get("content", ""), _Room()))
+    return attributes
+
+
+def _written(value: Any) -> str:
+    return json.dumps(encodable(redact(value)), ensure_ascii=False)
+
+
+def _parts(content: Any, room: _Room) -> list[dict[str, Any]]:
+    """The parts of a message's content, a text or blocks; of what is neither, nothing but its kind."""
+    if isinstance(content, str):
+        return [{"type": "text", "content": room.text(content)}]
+    blocks = content if isinstance(content, list | tuple) else []
+    return [_part(_plain(block), room) for block in blocks if room.chars > 0]
+
+
+def _part(block: Any, room: _Room) -> dict[str, Any]:
+    room.chars -= _PART_CHARS
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "text", "content": room.text(text)}
+        case {"type": "thinking", "thinking": str(text)}:
+            return {"type": "reasoning", "content": room.text(text)}
+        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use", "id": id, "name": name, "input": arguments}:
+            named = {"id": _short(id), "name": _short(name)}
+            return {"type": "tool_call", **named, "arguments": _bounded(arguments, room)}
+        case {"type": "tool_result", "tool_use_id": id, **rest}:
+            answered = _blocks(rest.get("content", ""), room)
+            return {"type": "tool_call_response", "id": _short(id), "response": answered}
+        case {"type": str(kind)}:  # images, documents, results of the API's own tools: large, and of many forms
+            return {"type": _short(kind)}
+        case _:
+            return {"type": "unknown"}
+
+
+def _blocks(content: Any, room: _Room) -> Any:
+    """The content of a result: texts, and of other blocks their kind."""
+    if isinstance(content, str):
+        return room.text(content)
+    blocks: Iterable[Any] = content if isinstance(content, list | tuple) else ()
+    return [_part(_plain(block), room) for block in blocks if room.chars > 0]
+
+
+def _bounded(value: Any, room: _Room, depth: int = 0) -> Any:
+    """A JSON value with no more in it than there is room for; in its own order, so that what is first stays."""
+    room.chars -= _ITEM_CHARS
+    if isinstance(value, str):
+        return room.text(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return _LEFT_OUT  # Python does not write one of thousands of digits
+    if not isinstance(value, Mapping | list | tuple):
+        return value if isinstance(value, bool | int | float | None) else f"<{type(value).__name__}>"
+    if room.chars <= 0 or depth == _MAX_DEPTH:
+        return _LEFT_OUT
+    if isinstance(value, Mapping):
+        bounded: dict[str, Any] = {}
+        for key, item in value.items():
+            if room.chars <= 0:
+                break
+            bounded[room.text(str(key))] = _bounded(item, room, depth + 1)
+        return bounded
+    items: list[Any] = []
+    for item in value:
+        if room.chars <= 0:
+            break
+        items.append(_bounded(item, room, depth + 1))
+    return items
+
+
+def _plain(block: Any) -> Any:
+    """A block that the program itself put into its messages may be an object of the anthropic package."""
+    return block if isinstance(block, Mapping) else to_jsonable_python(block, fallback=lambda _: None)
+
+
+def _short(text: object) -> str:
+    return str(text)[:256]

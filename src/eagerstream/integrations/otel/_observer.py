@@ -1,0 +1,294 @@
+"""`FeedTracer`: the spans and the metrics of one run, or of one stream.
+
+What is current where, which is what makes one trace of it:
+
+- while a request is sent, its `chat` span, in the task that sends it: the span of the client nests in it, and the
+  headers carry it. From the first event of the reply on it is `invoke_agent` again, since calls are begun by that task;
+- in the task in which a tool runs, and in its thread, its `execute_tool` span: what the tool traces nests in it, and
+  an executor that asks somebody else hands it on with `opentelemetry.propagate.inject`.
+
+All these tasks belong to the feed, and each has a context of its own, which ends with it: nothing is ever detached.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from opentelemetry import context as otel_context, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from ...loop import RequestMarks, Restarted, Run, RunStatus, ToolStart, ToolStop, TurnStop
+from ...streaming import EventFeed, FeedEnd, MessageStream, ReplyMarks
+from ...tools import ToolCall
+from ...wire import MessageStart, MessageStop
+from . import _conventions as names
+from ._attributes import bounded, error_type, peer_attributes, tool_error_type, usage_attributes
+from ._chat import Chat, Telemetry
+from ._content import MAX_TEXT_CHARS, call_attributes
+from ._metrics import Attributes
+
+_log = logging.getLogger(__name__)
+
+_RUN_KEY: Final = otel_context.create_key("eagerstream-run")
+"""In the contexts of the tasks of a run: which one."""
+
+
+class FeedTracer:
+    """An observer of one feed, entered just now: an `invoke_agent` span for a run, and what is in it.
+
+    It never raises: where it fails, it ends what is open, says so in the log once, and does nothing any more.
+
+    Args:
+        feed: A run or a stream, which is about to read.
+        telemetry: What spans and metrics are made with.
+    """
+
+    wants_deltas: Final = False
+
+    def __init__(self, feed: Run | MessageStream, telemetry: Telemetry) -> None:
+        self._feed = feed
+        self._telemetry = telemetry
+        self._peer = peer_attributes(feed.client)
+        self._start_s = time.perf_counter()
+        self._agent: Span | None = None
+        self._agent_attributes: Attributes = {
+            names.OPERATION: names.INVOKE_AGENT,
+            names.PROVIDER: self._peer[names.PROVIDER],
+            names.REQUEST_MODEL: bounded(feed.model),
+        }
+        self._key = object()
+        self._context = otel_context.set_value(_RUN_KEY, self._key)
+        if isinstance(feed, Run):
+            self._agent = telemetry.tracer.start_span(
+                names.INVOKE_AGENT, self._context, SpanKind.INTERNAL, attributes=self._agent_attributes
+            )
+            self._context = trace.set_span_in_context(self._agent, self._context)
+        self._chat: Chat | None = None
+        self._request: RequestMarks | ReplyMarks | None = None  # whose inputs are to be told of
+        self._tools: dict[ToolCall, _ToolRun] = {}
+        self._known: dict[str, str] = {}  # the tools of the request, and what they say of themselves
+        self._is_over = False
+
+    # --- what an observer is told -------------------------------------------------------------------------------------
+
+    def sending(self, request: Mapping[str, Any]) -> None:
+        """See `RequestObserver.sending`."""
+        self._guarded(partial(self._sending, request))
+
+    def take(self, events: Sequence[Any]) -> None:
+        """See `Observer.take`."""
+        for event in events:
+            told = self._TOLD.get(type(event))
+            if told is not None:
+                self._guarded(partial(told, self, event))
+
+    def end(self, end: FeedEnd) -> None:
+        """See `Observer.end`."""
+        self._guarded(partial(self._end, end))
+
+    def _guarded(self, do: Callable[[], object]) -> None:
+        if self._is_over:
+            return
+        try:
+            do()
+        except Exception as error:
+            # Its text may quote what a model wrote, which does not belong in a log.
+            _log.warning("tracing a run failed (%s): the rest of it is not traced", type(error).__name__)
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._is_over = True
+        ends: list[Callable[[], object]] = [run.span.end for run in self._tools.values()]
+        if self._chat is not None:
+            ends.append(partial(self._chat.break_off, None))
+        if self._agent is not None:
+            ends.append(self._agent.end)
+        self._tools.clear()
+        for end in ends:
+            try:
+                end()
+            except Exception:
+                pass  # a processor of the application's own; the others are still to be ended
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _sending(self, request: Mapping[str, Any]) -> None:
+        self._close_request()
+        if isinstance(self._feed, Run):
+            self._request = self._feed.marks.requests[-1]
+            reply = self._request.reply
+        else:
+            self._request = reply = self._feed.marks
+        self._known = _tools_of(request)
+        model = bounded(request.get("model", ""))
+        self._chat = Chat(self._telemetry, model, self._peer, self._context, reply)
+        otel_context.attach(self._chat.context)
+        self._chat.describe(request)
+
+    def _message_start(self, event: MessageStart) -> None:
+        if self._chat is not None:
+            self._chat.begin(event.message)
+        otel_context.attach(self._context)
+
+    def _message_stop(self, event: MessageStop) -> None:
+        if self._chat is not None:
+            self._chat.stop(event.message, event.stop_reason)
+
+    def _request_over(self, event: Restarted | TurnStop) -> None:
+        # A run that is cancelled from within tells of it as of an interruption.
+        is_cancelled = isinstance(self._feed, Run) and self._feed.result.status is RunStatus.CANCELLED
+        if self._chat is not None:
+            self._chat.break_off(None if event.error is None or is_cancelled else error_type(event.error))
+        otel_context.attach(self._context)
+        self._close_request()
+
+    def _close_request(self) -> None:
+        """All inputs and calls of a request are what they are: tell of them, once."""
+        request, self._request = self._request, None
+        metrics = self._telemetry.metrics
+        if request is None or metrics is None or self._chat is None:
+            return
+        reply = request.reply if isinstance(request, RequestMarks) else request
+        for block in reply.blocks.values():
+            if block.input is not None:
+                metrics.input(block, reply, self._tool_attributes(block.name), self._chat.context)
+        if isinstance(request, RequestMarks):
+            end_s = reply.end_s if reply.message_stop_s is None else reply.message_stop_s
+            for call, marks in request.calls.items():
+                if marks.start_s is not None and end_s is not None:
+                    metrics.lead(end_s - marks.start_s, self._tool_attributes(call.name), self._chat.context)
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    def _tool_start(self, event: ToolStart) -> None:
+        call = event.call
+        run = self._tools.get(call) or self._open(call)  # an executor may begin a call once more
+        self._tools[call] = run
+        # An executor may begin calls from a task that outlives the run, whose context is not for this to set.
+        if otel_context.get_value(_RUN_KEY) is self._key:
+            otel_context.attach(run.context)
+
+    def _tool_stop(self, event: ToolStop) -> None:
+        call = event.call
+        run = self._tools.pop(call, None)
+        if run is not None:
+            self._close(call, run)
+        elif not call.ran:
+            now_ns = time.time_ns()  # without its tool: a span of no length
+            self._close(call, self._open(call, at_ns=now_ns), at_ns=now_ns)
+
+    def _open(self, call: ToolCall, *, at_ns: int | None = None) -> _ToolRun:
+        name = self._tool_name(call.name)
+        attributes: Attributes = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL_NAME: bounded(call.name) if self._telemetry.captures_content else name,
+            names.TOOL_TYPE: names.FUNCTION,
+            names.TOOL_CALL_ID: bounded(call.id),
+        }
+        span = self._telemetry.tracer.start_span(
+            f"{names.EXECUTE_TOOL} {name}",
+            self._context,
+            SpanKind.INTERNAL,
+            attributes=attributes,
+            start_time=at_ns,
+        )
+        return _ToolRun(span, trace.set_span_in_context(span))
+
+    def _close(self, call: ToolCall, run: _ToolRun, *, at_ns: int | None = None) -> None:
+        """End the span of a call, at this time, or now."""
+        failed = tool_error_type(call) if call.is_error or call.result is None else None
+        try:
+            if run.span.is_recording():
+                if not call.ran:
+                    run.span.set_attribute(names.TOOL_RAN, False)
+                if failed is not None:
+                    run.span.set_attribute(names.ERROR_TYPE, failed)
+                    run.span.set_status(StatusCode.ERROR)
+                if self._telemetry.captures_content:
+                    run.span.set_attributes(call_attributes(call))
+                    if description := self._known.get(call.name):
+                        run.span.set_attribute(names.TOOL_DESCRIPTION, description)
+        finally:
+            run.span.end(at_ns)
+        if self._telemetry.metrics is not None and call.ran:
+            attributes = self._tool_attributes(call.name)
+            attributes[names.TOOL_TYPE] = names.FUNCTION
+            if failed is not None:
+                attributes[names.ERROR_TYPE] = failed
+            self._telemetry.metrics.tool(time.perf_counter() - run.start_s, attributes, run.context)
+
+    def _tool_name(self, name: str) -> str:
+        return bounded(name) if name in self._known else names.OTHER
+
+    def _tool_attributes(self, name: str) -> Attributes:
+        return {names.TOOL_NAME: self._tool_name(name)}
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _end(self, end: FeedEnd) -> None:
+        failure = self._feed.failure
+        failed = error_type(failure) if failure is not None else None
+        if self._chat is not None:
+            self._chat.break_off(failed)
+        self._close_request()
+        for call, run in [*self._tools.items()]:
+            del self._tools[call]
+            self._close(call, run)
+        if self._agent is not None:
+            if failed is not None:
+                self._agent_attributes[names.ERROR_TYPE] = failed
+                self._agent.set_status(StatusCode.ERROR)
+            if self._agent.is_recording():
+                usage: dict[str, AttributeValue] = {**usage_attributes(end.usage, self._telemetry.version)}
+                self._agent.set_attributes({**self._agent_attributes, **usage, names.RUN_TURNS: end.turns})
+                self._agent.set_attribute(names.RUN_STATUS, end.status)
+                self._agent.set_attribute(names.RUN_VIOLATIONS, end.violations)
+            self._agent.end()
+            if self._telemetry.metrics is not None:
+                seconds = time.perf_counter() - self._start_s
+                self._telemetry.metrics.agent(seconds, self._agent_attributes, self._context)
+        self._is_over = True
+
+    _TOLD: ClassVar[Mapping[type, Callable[[FeedTracer, Any], None]]] = {
+        MessageStart: _message_start,
+        MessageStop: _message_stop,
+        ToolStart: _tool_start,
+        ToolStop: _tool_stop,
+        Restarted: _request_over,
+        TurnStop: _request_over,
+    }
+
+
+class _ToolRun:
+    """A tool that runs: its span, the context with it, and when it began."""
+
+    __slots__ = ("context", "span", "start_s")
+
+    def __init__(self, span: Span, context: Context) -> None:
+        self.span = span
+        self.context = context
+        self.start_s = time.perf_counter()
+
+
+def _tools_of(request: Mapping[str, Any]) -> dict[str, str]:
+    """The names of the tools that a request has, and their descriptions."""
+    tools = request.get("tools") or ()
+    named = [tool for tool in tools if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)]
+    return {tool["name"]: _bounded_description(tool.get("description")) for tool in named}
+
+
+def _bounded_description(description: object) -> str:
+    """A description as an attribute takes it; empty where there is none."""
+    return description[:MAX_TEXT_CHARS] if isinstance(description, str) else ""
+
+
+def traced(feed: EventFeed[Any], telemetry: Telemetry) -> None:
+    """Observe a feed, where it is one of those that are known here."""
+    if isinstance(feed, Run | MessageStream):
+        feed.observe(FeedTracer(feed, telemetry))

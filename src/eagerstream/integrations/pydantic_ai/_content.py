@@ -1,0 +1,84 @@
+"""Results in the two forms: what a call was answered, for pydantic-ai, and what its tools return, for us."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic_ai import BinaryContent, DocumentUrl, ImageUrl, ModelRetry, ToolReturn
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import ToolReturnPart
+
+from ...tools import ToolCall, ToolErrorCode, ToolResponse, block_of_bytes, dump_json, text_block
+from ...wire import Block, Outcome
+
+_MISTAKES: Final = (ToolErrorCode.INVALID_FORMAT, ToolErrorCode.INVALID_PARAM)
+
+
+def returned_by(call: ToolCall) -> Any:
+    """What a tool of pydantic-ai's would have returned in the place of an answered call.
+
+    A text, with images and documents where there are some; the response's data is the `metadata` of a `ToolReturn`.
+
+    Raises:
+        ModelRetry: The input was no object, was cut off, or does not fit: a mistake that pydantic-ai counts.
+        ToolFailed: Any other error.
+    """
+    result = call.result or {}
+    content: str | list[Block] = result.get("content", "")
+    if result.get("is_error"):
+        code = call.response.code if call.response else None
+        is_mistake = call.input.outcome is not Outcome.VALID or (not call.ran and code in _MISTAKES)
+        text = content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content)
+        raise ModelRetry(text) if is_mistake else ToolFailed(text)
+    value = content if isinstance(content, str) else [_item_of(block) for block in content]
+    if call.response is None or call.response.data.keys() <= {"output"}:  # of a plain return it is what the text says
+        return value
+    return ToolReturn(return_value=value, metadata=call.to_dict()["response"]["data"])
+
+
+def _item_of(block: Mapping[str, Any]) -> Any:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "image" | "document", "source": {"type": "base64", "data": data, "media_type": media_type}}:
+            return BinaryContent(data=base64.b64decode(data), media_type=media_type)
+        case {"type": "document", "source": {"type": "text", "data": str(data)}}:
+            return BinaryContent(data=data.encode(), media_type="text/plain")
+        case {"type": "image", "source": {"type": "url", "url": str(url)}}:
+            return ImageUrl(url)
+        case {"type": "document", "source": {"type": "url", "url": str(url)}}:
+            return DocumentUrl(url)
+        case _:  # a block of a kind that only the Messages API knows
+            return dump_json(block)
+
+
+def response_of(returned: Any) -> ToolResponse:
+    """What a tool of pydantic-ai's returned, as a response."""
+    extra: Sequence[Any] = ()
+    metadata = None
+    if isinstance(returned, ToolReturn):
+        content, metadata = returned.content, returned.metadata
+        extra = [content] if isinstance(content, str) else content or ()
+        returned = returned.return_value
+    part = ToolReturnPart(tool_name="", content=returned, tool_call_id="")
+    blocks = [_block_of(item) for item in (*part.content_items(mode="str"), *extra)]
+    data = metadata if isinstance(metadata, Mapping) else {} if metadata is None else {"metadata": metadata}
+    if all(block["type"] == "text" for block in blocks):
+        return ToolResponse.success("\n".join(block["text"] for block in blocks), data)
+    return ToolResponse.success("", data, content=blocks)
+
+
+def _block_of(item: Any) -> Block:
+    match item:
+        case str():
+            return text_block(item)
+        case BinaryContent(data=data) if (block := block_of_bytes(data)) is not None:
+            return block
+        case ImageUrl(url=url):
+            return {"type": "image", "source": {"type": "url", "url": url}}
+        case DocumentUrl(url=url):
+            return {"type": "document", "source": {"type": "url", "url": url}}
+        case _:
+            return text_block(f"({type(item).__name__}: the model cannot be shown this)")

@@ -1,0 +1,92 @@
+"""`StreamedParts`: the tool calls in pydantic-ai's events of a reply, told as wire events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic
+
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelResponse,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+
+from ...wire import InputEvent, InputT
+from ..tool_call_chunks import ToolCallChunks
+
+_FINISH_REASONS: Final = {"tool_call": "tool_calls", "stop": "stop", "length": "length"}
+"""pydantic-ai's words for it, and those of `ToolCallChunks`."""
+
+
+def _all(_: ToolCallPart) -> bool:
+    return True
+
+
+class StreamedParts(Generic[InputT]):
+    """Reads the events of one reply, whatever its provider.
+
+        accumulator = InputAccumulator()
+        parts = StreamedParts(accumulator.feed)
+        async with node.stream(agent_run.ctx) as stream:
+            async for event in stream:
+                for change in parts.feed(event):
+                    show(change.input.name, change.input.partial)
+
+    Arguments that a provider gives as an object, and not as text, come whole at the end of their part.
+
+    Args:
+        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
+        takes: Asked at the start of each call whether to follow it; all by default. A second call with the id of an
+            earlier one is never followed.
+    """
+
+    def __init__(
+        self,
+        feed: Callable[[Mapping[str, Any]], list[InputEvent[InputT]]],
+        *,
+        takes: Callable[[ToolCallPart], bool] = _all,
+    ) -> None:
+        self._chunks = ToolCallChunks(feed)
+        self._takes = takes
+        self._ids: set[str] = set()
+        self._open: dict[int, bool] = {}  # by the part's index: its arguments come as text, and are told as they come
+
+    def feed(self, event: AgentStreamEvent) -> list[InputEvent[InputT]]:
+        """What an event means for the inputs; nothing for an event of anything else.
+
+        Raises:
+            LimitError: As the `feed` that was given.
+        """
+        match event:
+            case PartStartEvent(index=index, part=part):
+                self._open.pop(index, None)  # a part that begins again is another one
+                if isinstance(part, ToolCallPart):
+                    return self._begin(index, part)
+            case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=str(text))) if self._open.get(index):
+                return self._chunks.piece(index=index, arguments=text)
+            case PartEndEvent(index=index, part=ToolCallPart() as part) if index in self._open:
+                is_told = self._open.pop(index)
+                whole = [] if is_told else self._chunks.piece(index=index, arguments=part.args_as_json_str())
+                return whole + self._chunks.stop(index)
+            case _:
+                pass
+        return []
+
+    def end(self, response: ModelResponse | None) -> list[InputEvent[InputT]]:
+        """The reply has ended; None where it broke off."""
+        if response is None or response.state != "complete":
+            return self._chunks.end(None)
+        reason = response.finish_reason or "tool_call"
+        return self._chunks.end(_FINISH_REASONS.get(reason, "content_filter"))
+
+    def _begin(self, index: int, part: ToolCallPart) -> list[InputEvent[InputT]]:
+        if part.tool_call_id in self._ids or not self._takes(part):
+            return []
+        self._ids.add(part.tool_call_id)
+        is_text = self._open[index] = not isinstance(part.args, dict)
+        text = part.args if is_text else None
+        return self._chunks.piece(index=index, id=part.tool_call_id, name=part.tool_name, arguments=text)

@@ -1,0 +1,185 @@
+"""`StartedCalls`: what has begun in one run of an agent, and where pydantic-ai's own calls join it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final
+
+from pydantic_ai import RunContext
+from pydantic_ai.messages import AgentStreamEvent, ModelResponse, PartEndEvent, PartStartEvent, ToolCallPart
+from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
+
+from ...errors import LimitError
+from ...loop import EarlyCalls
+from ...streaming import GrowingInput
+from ...tools import ToolCall
+from ._content import returned_by
+from ._must_wait import is_guarded, is_offered, limits_calls, must_wait
+from ._parts import StreamedParts
+from ._toolset import EagerToolset
+
+_log = logging.getLogger(__name__)
+
+_beginning: Final[ContextVar[str | None]] = ContextVar("beginning", default=None)
+"""The id of the call that this task begins, on its way through the toolsets."""
+
+
+class StartedCalls:
+    """The calls of a run's replies, one after the other: fed with the events of each, and asked for each call.
+
+    Entered for as long as the run lasts; leaving it cancels what still runs.
+
+    Args:
+        calls: For eagerstream's tools.
+        toolset: That has these tools.
+        early: Names of the other tools that may begin early; True for all of them.
+    """
+
+    def __init__(self, calls: EarlyCalls, toolset: EagerToolset, *, early: Collection[str] | bool) -> None:
+        self._calls = calls
+        self._toolset = toolset
+        self._own = frozenset(calls.tools.names)
+        self._early = early
+        self._parts: StreamedParts[GrowingInput] | None = None  # of the reply under way, if its calls may begin
+        self._waits = False  # a call of this reply waits for pydantic-ai, and so do all later ones
+        self._streamed: dict[str, tuple[str, str]] = {}  # by id, of the last reply: whole calls that nobody has joined
+        self._tasks: dict[str, asyncio.Task[Any]] = {}  # by id: of these, those of other tools that have begun
+        self._running: set[asyncio.Task[Any]] = set()
+        self._takes_own = False  # nothing stands between pydantic-ai and eagerstream's tools
+        self._is_offered = False  # the tool of the call that begins is one of those that the model was given
+        self._is_entered = False
+
+    async def __aenter__(self) -> None:
+        await self._calls.__aenter__()
+        self._is_entered = True
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_entered = False
+        for task in self._running:
+            task.cancel()
+        try:
+            if self._running:
+                await asyncio.wait(self._running)
+        finally:
+            await self._calls.__aexit__(kind, error, traceback)
+
+    def begin(self, ctx: RunContext[Any]) -> None:
+        """A reply begins. What nobody has joined of the last one is given up."""
+        for id in list(self._streamed):
+            self._drop(id)
+        self._waits = False
+        may_begin = self._is_entered and not limits_calls(ctx)
+        self._parts = StreamedParts(self._calls.feed, takes=self._takes) if may_begin else None
+        manager = ctx.tool_manager
+        self._takes_own = manager is not None and not is_guarded(manager.toolset, self._toolset)
+
+    def feed(self, ctx: RunContext[Any], event: AgentStreamEvent) -> None:
+        """Some more of the reply: begins what may begin."""
+        if self._parts is None:
+            return
+        match event:
+            case PartStartEvent(part=ToolCallPart() as part):
+                self._waits = self._waits or must_wait(ctx, part.tool_name)
+                self._is_offered = is_offered(ctx, part.tool_name)
+            case PartEndEvent(part=ToolCallPart() as part) if part.tool_call_id not in self._streamed:
+                self._streamed[part.tool_call_id] = _said(part)
+                if not self._waits and part.tool_name not in self._own and self._may_begin(ctx, part.tool_name):
+                    self._begin_task(ctx, part)
+            case _:
+                pass
+        try:
+            self._parts.feed(event)
+        except LimitError as error:
+            _log.warning("nothing more of this reply begins early: %s", error)
+            self._parts = None
+            # Void: a tool that reads an input which nobody feeds any more would wait for ever.
+            self._calls.feed({"type": "message_start", "message": {"role": "assistant", "content": []}})
+
+    def end(self, response: ModelResponse) -> None:
+        """The reply has ended, and `response` is what stays of it: a call that was rewritten since is not joined."""
+        kept = {part.tool_call_id: _said(part) for part in response.parts if isinstance(part, ToolCallPart)}
+        for id, said in list(self._streamed.items()):
+            if kept.get(id) != said:
+                self._drop(id)
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            parts.end(response)
+
+    def take(self, id: str | None, name: str) -> ToolCall | asyncio.Task[Any] | None:
+        """What has begun for a call, given out once: a second call with its id is another one."""
+        if id is None or self._streamed.pop(id, None) is None:
+            return None
+        return self._calls.get(id) if name in self._own else self._tasks.pop(id, None)
+
+    def _takes(self, part: ToolCallPart) -> bool:
+        return part.tool_name in self._own and self._takes_own and self._is_offered and not self._waits
+
+    def _may_begin(self, ctx: RunContext[Any], name: str) -> bool:
+        definition = None if ctx.tool_manager is None else ctx.tool_manager.get_tool_def(name)
+        # Tools of a kind are pydantic-ai's own: those that find other tools, or load capabilities.
+        if definition is None or definition.kind != "function" or definition.tool_kind is not None:
+            return False
+        return self._early if isinstance(self._early, bool) else name in self._early
+
+    def _begin_task(self, ctx: RunContext[Any], part: ToolCallPart) -> None:
+        task = self._tasks[part.tool_call_id] = asyncio.create_task(_call(ctx, part))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at: where nobody joins, asyncio would complain of it
+
+    def _drop(self, id: str) -> None:
+        del self._streamed[id]
+        self._calls.cancel(id)
+        if (task := self._tasks.pop(id, None)) is not None:
+            task.cancel()
+
+
+def _said(part: ToolCallPart) -> tuple[str, str]:
+    """What makes it this call; its part may be changed in its place."""
+    return part.tool_name, part.args_as_json_str()
+
+
+async def _call(ctx: RunContext[Any], part: ToolCallPart) -> Any:
+    """Call a tool as pydantic-ai will: with arguments that it validated, and through the toolsets around the tool."""
+    manager = ctx.tool_manager
+    assert manager is not None  # where the tool was found
+    validated = await manager.validate_tool_call(part, wrap_validation_errors=False)
+    if validated.deferral is not None:
+        raise validated.deferral
+    assert validated.tool is not None
+    assert validated.validated_args is not None
+    _beginning.set(part.tool_call_id)
+    return await manager.toolset.call_tool(part.tool_name, validated.validated_args, validated.ctx, validated.tool)
+
+
+@dataclass
+class Joining(WrapperToolset[Any]):
+    """Around all toolsets of a run: a call that has begun is waited for, any other one goes on to its tool."""
+
+    started: StartedCalls
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """What the tool returned, or raised."""
+        if _beginning.get() is not None:  # it begins now; agents that the tool runs have calls of their own
+            _beginning.set(None)
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+        begun = self.started.take(ctx.tool_call_id, name)
+        if begun is None:
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+        if isinstance(begun, ToolCall):
+            await begun.answered.wait()
+            return returned_by(begun)
+        return await asyncio.shield(begun)  # the end of the run cancels it, where this is cancelled

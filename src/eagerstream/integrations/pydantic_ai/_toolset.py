@@ -1,0 +1,160 @@
+"""`EagerToolset`: eagerstream's tools as a toolset of pydantic-ai."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic_ai import RunContext
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from typing_extensions import override
+
+from ...limits import DEFAULT_LIMITS, Limits
+from ...loop import EarlyCalls, callable_tools
+from ...tools import CircuitBreaker, Executor, ForeignTool, as_tool
+from ...wire import InputAccumulator, JSONObject
+from ..tool_call_chunks import ToolCallChunks
+from ._content import returned_by
+
+
+class Unusable(dict[str, Any]):
+    """`{"INVALID_JSON": raw}`, in the place of arguments that cannot be used."""
+
+    def __init__(self, wrapped: JSONObject, raw: str) -> None:
+        super().__init__(wrapped)
+        self.raw = raw
+
+
+class _AnyObject:
+    """What validates arguments for pydantic-ai: nothing is refused, since eagerstream's executor checks them.
+
+    It tells the model of all faults at once, and a tool may have begun on an input that then turns out not to be JSON:
+    what it did is to be told too.
+    """
+
+    def validate_json(self, input: str | bytes | bytearray, **_: Any) -> dict[str, Any]:
+        raw = input if isinstance(input, str) else input.decode(errors="replace")
+        accumulator = InputAccumulator()
+        chunks = ToolCallChunks(accumulator.feed)
+        chunks.piece(id="validated", name="validated", arguments=raw)
+        chunks.end("tool_use")
+        [read] = accumulator.inputs.values()
+        return dict(read.value) if read.value is not None else Unusable(read.wrapped, raw)
+
+    def validate_python(self, input: Any, **_: Any) -> dict[str, Any]:
+        return dict(input)
+
+
+_ANY_OBJECT: Final = _AnyObject()
+
+
+class EagerToolset(AbstractToolset[Any]):
+    """Eagerstream's tools for an agent of pydantic-ai: `Agent(..., toolsets=[EagerToolset([search])])`.
+
+    By itself it starts them when pydantic-ai does, once the reply has ended; `EarlyStart` starts them early. Approval,
+    groups, time limits and streaming parameters are as everywhere in eagerstream. A mistake of the model is a
+    `ModelRetry` and counts as one of the tool's retries; any other error is a `ToolFailed`, which does not.
+
+    Args:
+        tools: As for `eagerstream.run`.
+        id: Of the toolset.
+        max_retries: How often the model may correct a call, instead of what the agent says.
+        executor: What runs the calls; one in this process for each run of the agent where it is None.
+        max_concurrency, circuit_breaker: For the executor in this process.
+        limits: As for `run`.
+
+    Raises:
+        UsageError: As `run`.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[ForeignTool | Mapping[str, Any]],
+        *,
+        id: str | None = None,
+        max_retries: int | None = None,
+        executor: Executor | None = None,
+        max_concurrency: int = 16,
+        circuit_breaker: CircuitBreaker | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._id = id
+        self._max_retries = max_retries
+        self._limits = limits
+        self._max_concurrency = max_concurrency
+        self._circuit_breaker = circuit_breaker
+        self._has_executor = executor is not None
+        _, self.executor = callable_tools(
+            tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
+        )
+        # A definition without a function (of a server's tool) is pydantic-ai's to send.
+        self.tools = [found for tool in tools if (found := as_tool(tool, runs_elsewhere=True)) is not None]
+
+    @property
+    def id(self) -> str | None:
+        """As it was given."""
+        return self._id
+
+    @override
+    async def for_run(self, ctx: RunContext[Any]) -> EagerToolset:
+        """One for the run: how many tools run at once is counted for each run alone."""
+        return self.bound()
+
+    def bound(self) -> EagerToolset:
+        """The same tools, with an executor of their own unless one was given."""
+        if self._has_executor:
+            return self
+        _, executor = callable_tools(
+            self.tools,
+            None,
+            limits=self._limits,
+            max_concurrency=self._max_concurrency,
+            circuit_breaker=self._circuit_breaker,
+        )
+        return EagerToolset(
+            self.tools, id=self._id, max_retries=self._max_retries, executor=executor, limits=self._limits
+        )
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """The definitions, as pydantic-ai has them."""
+        retries = ctx.max_retries if self._max_retries is None else self._max_retries
+        return {
+            tool.name: ToolsetTool(
+                toolset=self,
+                tool_def=_definition(tool.to_dict()),
+                max_retries=retries,
+                args_validator=_ANY_OBJECT,
+            )
+            for tool in self.tools
+        }
+
+    @override
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Run a call that was not begun early.
+
+        Cancelling it cancels the tool.
+
+        Raises:
+            ModelRetry, ToolFailed: See `returned_by`.
+        """
+        raw = tool_args.raw if isinstance(tool_args, Unusable) else json.dumps(tool_args)
+        async with EarlyCalls(self.tools, executor=self.executor, limits=self._limits) as calls:
+            chunks = ToolCallChunks(calls.feed)
+            chunks.piece(id=ctx.tool_call_id, name=name, arguments=raw)
+            chunks.end("tool_use")
+            [call] = await calls.finish()
+        return returned_by(call)
+
+
+def _definition(sent: Mapping[str, Any]) -> ToolDefinition:
+    return ToolDefinition(
+        name=sent["name"],
+        description=sent.get("description"),
+        parameters_json_schema=sent["input_schema"],
+        strict=sent.get("strict"),
+        defer_loading=bool(sent.get("defer_loading")),
+    )

@@ -1,0 +1,125 @@
+"""`RayPool`: workers on a Ray cluster, shared by any number of executors and runs."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
+
+from ...errors import MissingExtraError, UsageError
+from ...tools import Tool
+from ...workers import Pool
+from ._connection import CONNECTION
+from ._references import reference_to
+from ._worker import Worker
+
+_CALLS_OF_A_LINE: Final = 3
+"""Calls of Ray's that a line has under way at most: one fetches, one tells, and one tells that it is cancelled."""
+
+
+class RayPool(Pool[Worker]):
+    """Actors that run tools, shared by any number of executors and runs; an async context manager.
+
+    Entering it returns when every worker is ready, with its tools imported. A worker that dies, or whose node is lost,
+    is replaced, wherever the cluster has a place; Ray tells of a process that dies at once, and of a machine that falls
+    silent after some seconds (its own health check). On exit the actors have ended, and the cluster goes on, unless
+    this pool has started it. Pools with other needs are other pools: see `RayExecutor`. To be left by the task that
+    entered it.
+
+    Args:
+        workers: How many actors, spread over the nodes.
+        calls_per_worker: Calls that a worker runs at once: many for `async` tools that wait, 1 for what keeps a
+            processor busy.
+        num_cpus: Processors that Ray sets aside for each worker; 0 for tools that only wait.
+        num_gpus: As `num_cpus`.
+        resources: What else each worker needs of its node, as Ray knows it: `{"gpu_box": 1}`.
+        address: The cluster, where the program has not connected to one: `"auto"`, `"host:port"`, or `"local"`, a
+            new one on this machine. `RAY_ADDRESS` by default, and `"local"` without that.
+        runtime_env: What Ray brings to each worker; to the whole program where this pool connects.
+        preload: Tools that each worker imports before it takes calls. One that is not among them is imported at its
+            first call.
+        max_waiting: Calls that may wait for a worker; one more is answered with an error.
+        start_timeout_s: Seconds that a worker has until it is ready, and the cluster to find a place for it.
+
+    Raises:
+        MissingExtraError: ray is not installed.
+        UsageError: A number is out of its range, or a tool of `preload` cannot be sent to a worker.
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        calls_per_worker: int = 16,
+        num_cpus: float = 1,
+        num_gpus: float = 0,
+        resources: Mapping[str, float] | None = None,
+        address: str | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
+        preload: Iterable[Tool] = (),
+        max_waiting: int = 10_000,
+        start_timeout_s: float = 60.0,
+    ) -> None:
+        if importlib.util.find_spec("ray") is None:
+            raise MissingExtraError("ray", "ray")
+        super().__init__(
+            workers=workers,
+            calls_per_worker=calls_per_worker,
+            max_waiting=max_waiting,
+            start_timeout_s=start_timeout_s,
+        )
+        self._needs = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
+        for name, amount in self._needs.items():
+            if not amount >= 0:
+                raise UsageError(f"a worker needs none or some of {name}, not {amount!r}")
+        self._address = address
+        self._runtime_env = None if runtime_env is None else dict(runtime_env)
+        self._options: dict[str, Any] = {
+            "num_cpus": num_cpus,
+            "num_gpus": num_gpus,
+            "resources": dict(resources or {}),
+            "scheduling_strategy": "SPREAD",
+            "max_concurrency": _CALLS_OF_A_LINE * calls_per_worker + 2,  # one waits for its end, one that it is ready
+            "max_restarts": 0,  # a new actor is a new worker: Ray's own restart would not tell
+            "max_task_retries": 0,
+        }
+        preload = tuple(preload)
+        faults = [f"{tool.name} {fault}" for tool in preload if (fault := self.fault_of(tool)) is not None]
+        if faults:
+            raise UsageError("; ".join(faults))
+        self._preload = [self._reference_to(tool) for tool in preload]
+
+    async def __aenter__(self) -> Self:
+        """Connect to the cluster, where the program has not, and start the workers.
+
+        Raises:
+            UsageError: It runs on trio; the pool was entered before; the program is connected to another cluster.
+            WorkerLost: A worker could not start: the text says why.
+            Exception: As `ray.init` raises.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError("Ray needs asyncio: this runs on another event loop") from None
+        return await super().__aenter__()
+
+    async def _prepare(self) -> None:
+        needs = {name: amount * self._count for name, amount in self._needs.items()}
+        made = await CONNECTION.enter({"address": self._address, "runtime_env": self._runtime_env}, needs)
+        if not made and self._runtime_env is not None:
+            self._options["runtime_env"] = self._runtime_env
+
+    async def _clean_up(self) -> None:
+        await CONNECTION.leave()
+
+    def _make(self) -> Worker:
+        return Worker(self._options, self._preload, start_timeout_s=self._start_timeout_s)
+
+    def _replaced(self, worker: Worker) -> None:
+        if worker.lost is None:  # a tool there does not end, and has to be killed, once the others have ended
+            assert self._tasks is not None
+            self._tasks.start_soon(worker.drain)
+
+    def _refer_to(self, tool: Tool) -> bytes:
+        return reference_to(tool)

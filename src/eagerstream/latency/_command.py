@@ -1,0 +1,350 @@
+"""`eagerstream bench` and `eagerstream bench compare`; needs the extra `bench`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import anyio
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ..errors import EagerStreamError, MissingExtraError, UsageError
+from ._kinds import MEANINGS, Streaming, TransportName
+
+if TYPE_CHECKING:
+    from ._embedded import Simulation
+    from ._fitted import Fitted
+    from ._matrix import Matrix
+    from ._measure import Conditions, Measured
+    from ._results import Results
+    from ._sources import Source
+
+DEFAULT_SPEED: Final = 10.0
+"""Of the documented profile, where a reply takes 15 s: a run of the poem takes a second and a half then."""
+
+_SIMULATED_MODEL: Final = "simulated"
+_LIVE_MODEL: Final = "claude-sonnet-4-6"
+
+_FIGURES: Final = "\n\n".join(["The figures:", *(f"- {label}: {meaning}" for label, meaning in MEANINGS.items())])
+
+bench_app = typer.Typer(invoke_without_command=True, pretty_exceptions_enable=False)
+
+
+@bench_app.callback(epilog=_FIGURES)
+def bench(
+    context: typer.Context,
+    *,
+    prompt: Annotated[list[str] | None, typer.Option(help="Ask this; repeatable.")] = None,
+    prompt_file: Annotated[
+        list[Path] | None, typer.Option(help="Ask what is in this text file; repeatable.", dir_okay=False)
+    ] = None,
+    recording: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Play this recording; several joined by + or , are the turns of one conversation; repeatable."
+        ),
+    ] = None,
+    tools: Annotated[
+        list[str] | None, typer.Option(help='"poem", or module:attribute (tools, or what gives them); repeatable.')
+    ] = None,
+    eager: Annotated[
+        bool | None, typer.Option("--eager/--buffered", help="Measure only the one.", show_default="both")
+    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    transport: Annotated[
+        list[TransportName] | None, typer.Option(help="What sends the requests; repeatable.", show_default="anthropic")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="On the API, with ANTHROPIC_API_KEY: costs money.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before --live begins.")] = False,
+    repetitions: Annotated[int, typer.Option("--repetitions", "-n", help="Runs of each case.")] = 5,
+    warmup: Annotated[int, typer.Option(help="Runs of each case before these, which do not count.")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides the order of the runs, the simulated times, and resampling.")] = 0,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help='How replies without times arrive: "documented", a recording with times (.jsonl) to fit one to, or a '
+            "saved profile (.json).",
+            show_default="documented",
+        ),
+    ] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(
+            help="Play so many times as fast; tools take the time that they take.",
+            show_default=f"{DEFAULT_SPEED:g} for documented times, else 1",
+        ),
+    ] = None,
+    tool_seconds: Annotated[float, typer.Option(help="How long tools take that are made for a recording.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(help="Of a reply.", min=1)] = 16_384,
+    max_turns: Annotated[int, typer.Option(help="Replies in a run.", min=1)] = 10,
+    timeout_s: Annotated[float, typer.Option(help="Seconds that a run may take.")] = 300.0,
+    confidence: Annotated[float, typer.Option(help="Of intervals and verdicts.")] = 0.95,
+    out: Annotated[Path, typer.Option(help="The folder for the results.", file_okay=False)] = Path("bench-results"),
+    no_html: Annotated[bool, typer.Option("--no-html", help="Write no report.html.")] = False,
+) -> None:
+    """Measure how early inputs and tools begin: eager beside buffered, again and again, and say what is certain.
+
+    Without options it measures the poem of the demo on a server on this machine, in half a minute: what that shows is
+    simulated. A prompt is answered there by a script that calls the tools, whatever it asks. Every combination of the
+    repeatable options is measured, interleaved, so that what drifts hits all alike.
+
+    Written are results.json, which has every arrival of every run, and report.html; earlier results there are kept
+    under another name. Ctrl-C ends the measuring, and keeps what was measured.
+    """
+    if context.invoked_subcommand is not None:
+        _check_nothing_given(context, context.invoked_subcommand)
+        return
+    from ._matrix import Matrix, cross
+    from ._measure import Conditions
+    from ._sources import named_tools
+    from ._statistics import check_confidence
+
+    check_confidence(confidence)
+    _check_positive("--timeout-s", timeout_s)
+    _check_packages(html=not no_html)
+    if live:
+        _check_live(profile, speed)
+    streamings: Sequence[Streaming] = ("eager", "buffered") if eager is None else ("eager",) if eager else ("buffered",)
+    cases = cross(
+        sources=_sources(prompt or (), prompt_file or (), recording or (), tool_s=tool_seconds),
+        tools=[named_tools(name) for name in tools or ()],
+        streamings=streamings,
+        models=model or [_LIVE_MODEL if live else _SIMULATED_MODEL],
+        transports=transport or [TransportName.ANTHROPIC],
+        live=live,
+    )
+    matrix = Matrix(cases=cases, repetitions=repetitions, warmup=warmup, seed=seed)
+    simulation = None if live else _simulation(matrix, profile, speed, seed)
+    conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
+    _make_folder(out)
+    if live:
+        _ask(matrix, max_turns, yes=yes)
+    measured: list[Measured] = []
+    cause = _measure(matrix, conditions, measured)
+    if cause is not None and not any(one.step.repetition >= 0 for one in measured):
+        raise cause  # there is nothing to keep
+    from ._analysis import assemble
+    from ._fitted import Fitted
+
+    fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
+    was_saved = profile is not None and profile.lower().endswith(".json")
+    with _interrupts_wait() as interrupts:  # whoever presses Ctrl-C twice loses nothing either
+        results = assemble(
+            matrix,
+            measured,
+            settings={
+                "repetitions": repetitions,
+                "warmup": warmup,
+                "seed": seed,
+                "confidence": confidence,
+                "profile": _profile_name(simulation, matrix) if simulation else None,
+                "speed": simulation.speed if simulation else None,
+            },
+            simulated=not live,
+        )
+        files = _save(results, out, fitted=None if was_saved else fitted)
+    if interrupts and cause is None:
+        cause = KeyboardInterrupt()
+    _show(results, out, files, html=not no_html and not interrupts)
+    if cause is not None:
+        raise cause
+    if all(one.failure for one in measured if one.step.repetition >= 0):
+        raise EagerStreamError("every run failed")
+
+
+@bench_app.command("compare")
+def compare_results(
+    a: Annotated[Path, typer.Argument(help="Results (.json), the earlier ones, say.", dir_okay=False)],
+    b: Annotated[Path, typer.Argument(help="Results to compare with them.", dir_okay=False)],
+    *,
+    confidence: Annotated[float, typer.Option(help="Of intervals and verdicts.")] = 0.95,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Compare two benchmarks, case by case: what became different, as far as that is certain."""
+    from ._compare import compare
+    from ._results import load_results
+    from ._terminal import print_comparison
+
+    _check_packages(html=False)
+    compared = compare(load_results(a), load_results(b), confidence=confidence)
+    if as_json:
+        typer.echo(json.dumps(compared, indent=2))
+    else:
+        print_comparison(compared, Console())
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def _sources(
+    prompts: Sequence[str], files: Sequence[Path], recordings: Sequence[str], *, tool_s: float
+) -> list[Source]:
+    from ._sources import of_prompt, of_prompt_file, of_recordings, the_poem
+
+    if not 0 <= tool_s <= 3_600:
+        raise UsageError(f"--tool-seconds must be from 0 to 3600, not {tool_s!r}")
+    found = [of_prompt(prompt) for prompt in prompts]
+    found += [of_prompt_file(path) for path in files]
+    found += [of_recordings(_turns(given), tool_s=tool_s) for given in recordings]
+    return found or [the_poem()]
+
+
+def _turns(given: str) -> list[Path]:
+    """The files of a conversation; one whose own name has a plus or a comma is taken as it is."""
+    if Path(given).exists():
+        return [Path(given)]
+    return [Path(part) for part in given.replace("+", ",").split(",")]
+
+
+def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: int) -> Simulation:
+    """How the embedded server plays; at the speed at which a benchmark takes half a minute where none is given."""
+    from ._embedded import Simulation
+    from ._profiles import DOCUMENTED, named_profile
+
+    chosen = DOCUMENTED if profile is None else named_profile(profile)
+    simulation = Simulation(profile=chosen, speed=1.0 if speed is None else speed, seed=seed)
+    if speed is None and chosen is DOCUMENTED and any(map(simulation.times, matrix.cases)):
+        return replace(simulation, speed=DEFAULT_SPEED)
+    return simulation
+
+
+def _profile_name(simulation: Simulation, matrix: Matrix) -> str:
+    return simulation.profile.name if any(map(simulation.times, matrix.cases)) else "as recorded"
+
+
+# --- what is checked before anything is measured ----------------------------------------------------------------------
+
+
+def _check_nothing_given(context: typer.Context, command: str) -> None:
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"{option.opts[0]} is for measuring: options of bench {command} come after its name")
+
+
+def _check_packages(*, html: bool) -> None:
+    for package in ("numpy", "scipy", *(("matplotlib",) if html else ())):
+        if find_spec(package) is None:
+            raise MissingExtraError("bench", package)
+
+
+def _check_live(profile: str | None, speed: float | None) -> None:
+    if not os.environ.get("ANTHROPIC_API_KEY"):
+        raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
+    if profile is not None or speed is not None:
+        raise UsageError("--profile and --speed are of the server on this machine: leave them out with --live")
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not (value > 0 and isfinite(value)):
+        raise UsageError(f"{name} must be a positive number, not {value!r}")
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be made: {error.strerror or error}") from error
+    if not os.access(out, os.W_OK):
+        raise UsageError(f"{out}: cannot be written to")
+
+
+def _ask(matrix: Matrix, max_turns: int, *, yes: bool) -> None:
+    """Tell what it is going to cost, and ask whoever sits there.
+
+    Raises:
+        typer.Abort: They do not want it.
+    """
+    typer.echo(f"on the live API: {matrix.steps} runs, of up to {max_turns} requests each, which cost money", err=True)
+    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm("Go on?", abort=True, err=True)
+
+
+# --- measuring, and what stays of it ----------------------------------------------------------------------------------
+
+
+def _measure(matrix: Matrix, conditions: Conditions, measured: list[Measured]) -> BaseException | None:
+    """Measure; what ended it, Ctrl-C say, or None. What was measured until then is in the list."""
+    from ._measure import measure
+    from ._progress import progress_of
+
+    try:
+        with progress_of(matrix) as tell:
+
+            def keep(one: Measured) -> None:
+                measured.append(one)
+                tell(one)
+
+            anyio.run(measure, matrix, conditions, keep)
+    except (KeyboardInterrupt, Exception) as error:
+        return error
+    return None
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[list[int]]:
+    """Ctrl-C does nothing until the block ends, but to be noted in the list.
+
+    Its handler is replaced, for a mask would hold it back from one thread only, and those of NumPy take it then.
+    """
+    noted: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _save(results: Results, out: Path, *, fitted: Fitted | None) -> list[Path]:
+    """Keep the results; the files that they are in."""
+    from ._results import save_results
+
+    files = [out / "results.json"]
+    files += [out / "profile.json"] if fitted is not None else []
+    for file in files:
+        _keep_earlier(file)
+    save_results(results, files[0])
+    if fitted is not None:
+        fitted.save(files[1])
+    return files
+
+
+def _show(results: Results, out: Path, files: list[Path], *, html: bool) -> None:
+    """The report first, then the table: a pipe that was closed loses nothing."""
+    from ._terminal import print_results
+
+    report = out / "report.html"
+    try:
+        if html:
+            from ._report import write_report
+
+            _keep_earlier(report)
+            write_report(results, report)
+            files = [*files, report]
+    finally:
+        console = Console()
+        print_results(results, console)
+        console.print(Text(f"written: {', '.join(map(str, files))}"), soft_wrap=True)
+
+
+def _keep_earlier(path: Path) -> None:
+    """Give what is there another name, with the time at which it was written."""
+    if path.exists():
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        name = f"{path.stem}-{written:%Y%m%d-%H%M%S}"
+        number = 1
+        while (kept := path.with_name(f"{name}{f'-{number}' if number > 1 else ''}{path.suffix}")).exists():
+            number += 1
+        path.replace(kept)

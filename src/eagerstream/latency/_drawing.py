@@ -1,0 +1,183 @@
+"""Figures of Matplotlib as SVG that stands in a page: its colours and its font are those of the page.
+
+Matplotlib writes a document of its own: style rules for everything, ids that are the same in two figures, colours that
+are fixed. Here it becomes an element: no rules, ids with a prefix, colours as variables of CSS, so that one picture
+serves on the screen, in the dark and on paper.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+from .._support.markup import Markup, plain
+from ..errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK: Final = "#1d1d24"
+FAINT: Final = "#5d5d69"
+RULE: Final = "#dedcd5"
+GROUND: Final = "#fffffe"
+BLOCK: Final = "#a9c6f5"
+ARRIVAL: Final = "#2f62b5"
+TOOL: Final = "#5b2a96"
+ON_TOOL: Final = "#fefefe"
+EAGER: Final = "#1d5fd1"
+BUFFERED: Final = "#a34101"
+
+_VARIABLES: Final = {
+    INK: "--ink",
+    FAINT: "--faint",
+    RULE: "--rule",
+    GROUND: "--card",
+    BLOCK: "--block",
+    ARRIVAL: "--arrival",
+    TOOL: "--tool",
+    ON_TOOL: "--on-tool",
+    EAGER: "--eager",
+    BUFFERED: "--buffered",
+}
+"""What stands for which colour of the page; see `page.html`."""
+
+SIZE: Final = 9
+"""Of the text, in points; 12 pixels where a figure is as wide as it was drawn."""
+
+WIDE: Final = 9.5
+NARROW: Final = 4.6
+"""Widths of figures, in inches: the column of the page, and a half of it."""
+
+
+@contextmanager
+def matplotlib_settings() -> Iterator[None]:
+    """Until the block ends Matplotlib draws as it does here, whatever the user has set; then it is as before.
+
+    Settings are of the process: figures that another thread draws meanwhile look like these.
+
+    Raises:
+        MissingExtraError: Matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("bench", error.name or "matplotlib") from error
+    with mpl.rc_context(), warnings.catch_warnings(), _quiet_fonts():
+        # The font that measures has not all characters that a model writes; the page's fonts have.
+        warnings.filterwarnings("ignore", message=r".*[Gg]lyph.*")
+        mpl.rcdefaults()
+        mpl.rcParams.update(
+            {
+                "svg.fonttype": "none",
+                "svg.hashsalt": "eagerstream",
+                "text.parse_math": False,  # a dollar is a dollar
+                "axes.unicode_minus": True,
+                "font.size": SIZE,
+                "text.color": INK,
+                "axes.labelcolor": FAINT,
+                "axes.edgecolor": RULE,
+                "axes.spines.left": False,
+                "axes.spines.right": False,
+                "axes.spines.top": False,
+                "axes.facecolor": "none",
+                "figure.facecolor": "none",
+                "savefig.facecolor": "none",
+                "xtick.color": RULE,
+                "ytick.color": RULE,
+                "xtick.labelcolor": FAINT,
+                "ytick.labelcolor": FAINT,
+                "grid.color": RULE,
+                "grid.linewidth": 0.6,
+                "axes.axisbelow": True,
+                "path.simplify": False,  # many short lines are no curve
+                "axes.xmargin": 0,
+                "axes.ymargin": 0,
+            }
+        )
+        yield
+
+
+@contextmanager
+def _quiet_fonts() -> Iterator[None]:
+    """Its log of fonts that it looks for in vain: the page brings the fonts."""
+    log = logging.getLogger("matplotlib.font_manager")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of this size in inches, known to nobody else."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def svg_of(figure: Figure, *, prefix: str, label: str) -> Markup:
+    """The figure as an element of a page.
+
+    Args:
+        figure: Drawn within `matplotlib_settings`.
+        prefix: Before its ids; no other figure of the page has it.
+        label: What it shows, for those who do not see it.
+    """
+    written = StringIO()
+    figure.savefig(written, format="svg")
+    root = ET.XML(written.getvalue())
+    for parent in root.iter():
+        for child in list(parent):
+            if _name(child.tag) in ("metadata", "style"):
+                parent.remove(child)
+    used = {id for part in root.iter() for value in part.attrib.values() for id in _REFERENCES.findall(value)}
+    for part in root.iter():
+        part.tag = _name(part.tag)
+        attributes = {_name(name): _rewritten(_name(name), value, prefix) for name, value in part.attrib.items()}
+        if part.get("id") not in used:
+            attributes.pop("id", None)
+        part.attrib.clear()
+        part.attrib.update(attributes)
+    left, top, width, height = root.attrib["viewBox"].split()
+    root.attrib.clear()
+    root.attrib.update(
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"{left} {top} {width} {height}",
+            "role": "img",
+            "aria-label": plain(label),
+            "style": f"max-width: {float(width) * 4 / 3:.0f}px",
+        }
+    )
+    return Markup(_SPACE.sub("><", ET.tostring(root, encoding="unicode")))
+
+
+_REFERENCES: Final = re.compile(r"(?:^|url\()#([\w.-]+)")
+_COLOURS: Final = re.compile(r"#[0-9a-f]{6}")
+_FONTS: Final = re.compile(r"font-family: [^;]*;?")
+_LONG_NUMBERS: Final = re.compile(r"(\d+\.\d\d)\d+")
+_SPACE: Final = re.compile(r">\s*\n\s*<")
+
+
+def _name(tag: str) -> str:
+    return tag.rpartition("}")[2]
+
+
+def _rewritten(name: str, value: str, prefix: str) -> str:
+    match name:
+        case "style":
+            value = _COLOURS.sub(lambda found: f"var({_VARIABLES[found[0]]})", _FONTS.sub("", value))
+        case "id":
+            return prefix + value
+        case "d" | "x" | "y" | "width" | "height" | "transform" | "points":
+            value = _LONG_NUMBERS.sub(r"\1", value)
+        case _:
+            pass
+    return _REFERENCES.sub(lambda found: f"{found[0].removesuffix(found[1])}{prefix}{found[1]}", value)

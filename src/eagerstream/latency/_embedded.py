@@ -1,0 +1,169 @@
+"""The embedded server in a process of its own: what it costs is not in the process that measures."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isinf
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ..errors import EagerStreamError, UsageError
+from ..recordings import Recording
+from ..testing import ReplayServer, Scenario, at_speed, buffered
+from ..testing._timing import check_speed
+from ._kinds import Streaming
+from ._matrix import Case
+from ._profiles import Profile
+
+_START_S: Final = 60.0
+"""How long it may take to start."""
+_ANSWER_S: Final = 60.0
+"""How long it may take to be ready for other replies; recordings of hundreds of megabytes take seconds."""
+_END_S: Final = 5.0
+_SLOWEST: Final = 0.001
+_FASTEST: Final = 1e6
+
+
+class ServerLost(EagerStreamError):
+    """The process of the embedded server does not answer any longer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """How the embedded server plays.
+
+    Attributes:
+        profile: For replies without times of their own.
+        speed: Plays so many times as fast.
+        seed: Decides, with the number of the repetition, what is drawn: in one repetition the same for every case.
+
+    Raises:
+        UsageError: `speed` is not from 0.001 to 1,000,000.
+    """
+
+    profile: Profile
+    speed: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_speed(self.speed)
+        if isinf(self.speed):
+            raise UsageError("without any waiting there is nothing to measure: speed must be finite")
+        if not _SLOWEST <= self.speed <= _FASTEST:
+            raise UsageError(f"speed must be from {_SLOWEST:g} to {_FASTEST:,.0f}, not {self.speed!r}")
+
+    def replies(self, case: Case, repetition: int) -> list[Recording]:
+        """What answers a case, turn by turn."""
+        turns = case.source.recordings if case.source.recordings is not None else case.tools.script()
+        return [
+            at_speed(self._timed(turn, case.streaming, f"{self.seed} {repetition} {number}"), self.speed)
+            for number, turn in enumerate(turns)
+        ]
+
+    def _timed(self, turn: Recording, streaming: Streaming, seed: str) -> Recording:
+        if not turn.duration_s:
+            return self.profile.play(turn, eager=streaming == "eager", seed=seed)
+        return turn if streaming == "eager" else buffered(turn)
+
+    def times(self, case: Case) -> bool:
+        """The profile has a part in this case: not all of its replies have times of their own."""
+        recordings = case.source.recordings
+        return recordings is None or not all(recording.duration_s for recording in recordings)
+
+
+class EmbeddedServer:
+    """A replay server in another process: a context manager; `play` decides what it answers with from then on.
+
+    Its calls block for a moment. Ctrl-C does not end it, leaving the block does; so does the end of this process.
+    """
+
+    def __init__(self) -> None:
+        self._process: BaseProcess | None = None
+        self._connection: Connection | None = None
+        self.base_url = ""
+
+    def __enter__(self) -> Self:
+        context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        with _interrupts_wait():
+            self._process.start()
+        theirs.close()
+        try:
+            self.base_url = str(self._receive(_START_S))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._connection is not None:
+            self._connection.close()  # which tells it to end
+        if self._process is not None:
+            self._process.join(_END_S)
+            if self._process.is_alive():
+                self._process.kill()
+                self._process.join()
+            self._process.close()
+
+    def play(self, turns: Sequence[Recording]) -> None:
+        """Answer with these replies, turn by turn, as `Scenario` does.
+
+        Raises:
+            ServerLost: The other process has ended, or does not answer.
+        """
+        assert self._connection is not None
+        try:
+            self._connection.send(tuple(turns))
+        except OSError as error:
+            raise ServerLost("the embedded server has ended") from error
+        self._receive(_ANSWER_S)
+
+    def _receive(self, timeout_s: float) -> object:
+        assert self._connection is not None
+        try:
+            if self._connection.poll(timeout_s):
+                return self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise ServerLost("the embedded server has ended") from error
+        raise ServerLost(f"the embedded server does not answer within {timeout_s:g} s")
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C comes after the block, here; a process that is started in it never meets one."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(connection: Connection) -> None:
+    """What the other process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal, and is not for this one
+    scenario: Scenario | None = None
+
+    def answer(request: Mapping[str, Any]) -> Recording:
+        assert scenario is not None  # nobody knows the address before there is something to play
+        return scenario.answer(request)
+
+    try:
+        with ReplayServer(Scenario.of(answer)) as server:
+            connection.send(server.base_url)
+            while True:
+                scenario = Scenario(*connection.recv())
+                connection.send(None)
+    except (EOFError, OSError):
+        pass  # the measuring side has left

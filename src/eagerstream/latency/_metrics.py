@@ -1,0 +1,149 @@
+"""The figures of a run that a benchmark compares: names, labels, units, words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from ..loop import CallLatency, RunLatency
+from ..wire import Outcome
+from ._kinds import MEANINGS
+
+Unit: TypeAlias = Literal["s", "/s", "share"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One figure of a run.
+
+    Attributes:
+        name: As in `CaseData.metrics`.
+        label: For people.
+        unit: Of its values; a share is from 0 to 1.
+        lower, higher: What a run is, beside another, whose figure is lower or higher.
+        of: Of a run that has ended; None where it does not apply.
+    """
+
+    name: str
+    label: str
+    unit: Unit
+    lower: str
+    higher: str
+    of: Callable[[RunLatency], float | None]
+
+    @property
+    def meaning(self) -> str:
+        """What it says, in a line."""
+        return MEANINGS[self.label]
+
+
+def large_parameter_s(latency: RunLatency) -> float | None:
+    """When the first fragment came of the value of the largest parameter of the largest input, its key aside.
+
+    This is what eager input streaming is about: without it a parameter is held back until it is whole. None where no
+    input is one whole JSON object with something in it.
+    """
+    calls = [call for call in latency.calls if call.first_fragment_s is not None]
+    if not calls:
+        return None
+    return _largest_parameter_s(max(calls, key=lambda call: call.block.chars))
+
+
+def _largest_parameter_s(call: CallLatency) -> float | None:
+    first_s, input = call.first_fragment_s, call.block.input
+    spans = _parameters(input.raw) if input is not None and input.outcome is Outcome.VALID else []
+    if not spans or first_s is None:
+        return None
+    start = max(spans, key=lambda span: span[1] - span[0])[0]
+    arrived = 0
+    origin_s = first_s - next(call.block.arrivals()).at_s
+    for arrival in call.block.arrivals():
+        arrived += arrival.chars
+        if arrived > start:
+            return arrival.at_s + origin_s
+    return None
+
+
+def _parameters(raw: str) -> list[tuple[int, int]]:
+    """Where the value of each member of an object begins and ends in its text, which is one whole object of JSON."""
+    decode = json.JSONDecoder().raw_decode
+    spans: list[tuple[int, int]] = []
+    at = _next(raw, 0)  # the brace, and then what is behind it, or behind a comma
+    while raw[at := _next(raw, at + 1)] == '"':
+        _, at = decode(raw, at)
+        start = _next(raw, _next(raw, at) + 1)
+        _, at = decode(raw, start)
+        spans.append((start, at))
+        at = _next(raw, at)
+        if raw[at] == "}":
+            break
+    return spans
+
+
+def _next(raw: str, at: int) -> int:
+    """Where the next character is that is no blank."""
+    while raw[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _time(name: str, label: str, of: Callable[[RunLatency], float | None]) -> Metric:
+    return Metric(name=name, label=label, unit="s", lower="earlier", higher="later", of=of)
+
+
+def _length(name: str, label: str, of: Callable[[RunLatency], float | None]) -> Metric:
+    return Metric(name=name, label=label, unit="s", lower="shorter", higher="longer", of=of)
+
+
+METRICS: Final = {
+    metric.name: metric
+    for metric in (
+        _time("large_parameter_s", "start of the largest parameter", large_parameter_s),
+        _time("first_fragment_s", "first fragment of an input", lambda run: run.time_to_first_fragment_s),
+        _time("first_field_s", "first finished field", lambda run: run.time_to_first_field_s),
+        _time("tool_start_s", "first tool start", lambda run: run.time_to_tool_start_s),
+        _length("duration_s", "whole run", lambda run: run.duration_s),
+        _length("longest_gap_s", "longest gap of an input", lambda run: run.gaps.max_s if run.gaps else None),
+        _length("p99_gap_s", "99th percentile of gaps", lambda run: run.gaps.p99_s if run.gaps else None),
+        Metric(
+            name="fragments_per_s",
+            label="fragments in a second",
+            unit="/s",
+            lower="fewer",
+            higher="more",
+            of=lambda run: run.fragments_per_s,
+        ),
+        Metric(
+            name="chars_per_s",
+            label="characters in a second",
+            unit="/s",
+            lower="fewer",
+            higher="more",
+            of=lambda run: run.chars_per_s,
+        ),
+        Metric(
+            name="hidden_share",
+            label="tool time behind the stream",
+            unit="share",
+            lower="less",
+            higher="more",
+            of=lambda run: run.hidden_share,
+        ),
+        Metric(
+            name="won_s",
+            label="won by starting tools early",
+            unit="s",
+            lower="less",
+            higher="more",
+            of=lambda run: run.won_s,
+        ),
+    )
+}
+"""By name, in the order in which they are shown."""
+
+
+def figures(latency: RunLatency) -> dict[str, float | None]:
+    """Every metric of a run that has ended."""
+    return {name: metric.of(latency) for name, metric in METRICS.items()}

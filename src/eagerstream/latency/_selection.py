@@ -1,0 +1,133 @@
+"""What of the results a report shows: which pairs, which run in the middle, which runs at all. Bounded, and said so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from ..loop import BlockData, LatencyData
+from ._results import CaseData, MeasuredRun, Results
+
+MAX_CASES: Final = 40
+"""Cases that are drawn beside one another."""
+
+MAX_PAIRS: Final = 12
+"""Pairs of an eager and a buffered case that are drawn."""
+
+MAX_RUNS: Final = 20
+"""Runs of a case that are drawn."""
+
+MAX_ALL_RUNS: Final = 200
+"""Runs of a report that are drawn, 50 ms or so each."""
+
+_LARGEST: Final = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two cases that are alike but for how inputs are streamed."""
+
+    eager: CaseData
+    buffered: CaseData
+
+
+def pairs(results: Results) -> list[Pair]:
+    """All of them, in the order of the cases."""
+    found: dict[tuple[str, str, str, str], dict[str, CaseData]] = {}
+    for case in results["cases"]:
+        key = (case["source"], case["tools"], case["model"], case["transport"])
+        found.setdefault(key, {}).setdefault(case["streaming"], case)
+    return [Pair(two["eager"], two["buffered"]) for two in found.values() if len(two) == 2]
+
+
+def whole_runs(case: CaseData) -> list[MeasuredRun]:
+    """Those that did not fail."""
+    return [run for run in case["runs"] if run["error"] is None]
+
+
+def median_run(case: CaseData) -> MeasuredRun | None:
+    """Of those that did not fail the one whose duration is nearest to their median; None where there is none."""
+    timed = [
+        (duration, run) for run in whole_runs(case) if (duration := drawable(run["latency"]["duration_s"])) is not None
+    ]
+    if not timed:
+        return next(iter(whole_runs(case)), None)
+    middle = median(duration for duration, _ in timed)
+    return min(timed, key=lambda one: abs(one[0] - middle))[1]
+
+
+def shown_runs(case: CaseData, cases: int) -> list[MeasuredRun]:
+    """The runs that are drawn, that in the middle first, the others in the order in which they were measured.
+
+    Args:
+        case: Whose runs.
+        cases: How many there are: the more of them, the fewer runs of each.
+    """
+    middle = median_run(case)
+    others = sorted((run for run in case["runs"] if run is not middle), key=lambda run: run["order"])
+    most = min(MAX_RUNS, max(1, MAX_ALL_RUNS // max(1, cases)))
+    return ([middle] if middle else [])[:most] + others[: most - (1 if middle else 0)]
+
+
+def scales_s(results: Results) -> dict[str, float]:
+    """Source to where its time lines end: the longest of its runs that did not fail, or of all where all did."""
+    ends: dict[str, tuple[float, float]] = {}
+    for case in results["cases"]:
+        whole_s, any_s = ends.get(case["source"], (0.0, 0.0))
+        for run in case["runs"]:
+            end_s = run_end_s(run["latency"])
+            any_s = max(any_s, end_s)
+            if run["error"] is None:
+                whole_s = max(whole_s, end_s)
+        ends[case["source"]] = whole_s, any_s
+    return {source: whole_s or any_s or 1.0 for source, (whole_s, any_s) in ends.items()}
+
+
+def run_end_s(latency: LatencyData) -> float:
+    """The last moment of a run that is known; 0 where none is."""
+    return max((drawable(at_s) or 0.0 for at_s in _moments(latency)), default=0.0)
+
+
+def _moments(latency: LatencyData) -> Iterator[float | None]:
+    yield latency["duration_s"]
+    for request in latency["requests"]:
+        yield from (request["sent_s"], request["headers_s"], request["end_s"], request["settled_s"])
+        for block in request["blocks"]:
+            yield block["stop_s"]
+            yield block["last_fragment_s"]
+            if block["call"]:
+                yield block["call"]["end_s"]
+
+
+def gaps_s(case: CaseData) -> list[float]:
+    """Between the fragments of each input, of all runs that did not fail; of all blocks where a case has no inputs."""
+    blocks = [
+        block
+        for run in whole_runs(case)
+        for request in run["latency"]["requests"]
+        if not request["discarded"]
+        for block in request["blocks"]
+    ]
+    inputs = [block for block in blocks if block["outcome"] is not None]
+    return [gap for block in inputs or blocks for gap in _gaps_of(block)]
+
+
+def _gaps_of(block: BlockData) -> list[float]:
+    times = [at_s for at_s, _, _ in block["arrivals"]]
+    together = sum(fragments - 1 for _, fragments, _ in block["arrivals"])
+    gaps = (drawable(later - earlier) for earlier, later in pairwise(times))
+    return [max(0.0, gap) for gap in gaps if gap is not None] + [0.0] * together
+
+
+def drawable(value: float | None) -> float | None:
+    """The number where there is a place for it: not where it is none, or beyond 30,000 years."""
+    return value if value is not None and math.isfinite(value) and abs(value) < _LARGEST else None
+
+
+def drawables(values: Sequence[float | None]) -> list[float]:
+    """Those of them that have a place."""
+    return [value for value in map(drawable, values) if value is not None]

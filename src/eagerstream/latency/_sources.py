@@ -1,0 +1,246 @@
+"""What is measured: where the replies come from, and the tools that they call."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import anyio
+
+from ..errors import UsageError
+from ..recordings import Recording
+from ..testing import reply, text, tool_use
+from ..testing._body import body_events
+from ..testing.demos import poem
+from ..tools import ForeignTool, Tool, as_tool
+from ..wire import USER_DEFINED, tool_kind
+from ._made_up import made_up_input
+from ._pieces import check_playable
+from ._stored import read_whole
+
+AnyTool: TypeAlias = ForeignTool | Mapping[str, Any]
+
+POEM: Final = "poem"
+"""The source, and the tool set, of the demo."""
+
+_MAX_PROMPT_BYTES: Final = 8 * 2**20
+_NOT_SAID: Final = "(what a recording answers is not in it)"
+_GOES_ON: Final = frozenset({"tool_use", "pause_turn"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSet:
+    """Tools, and what the embedded server answers with where a prompt is asked.
+
+    Attributes:
+        name: In the id of a case.
+        make: Gives the tools, for one run; of a folder of that run, which is deleted after it.
+        script: The replies to a prompt, turn by turn, without times.
+    """
+
+    name: str
+    make: Callable[[Path], Sequence[AnyTool]] = field(repr=False)
+    script: Callable[[], Sequence[Recording]] = field(repr=False)
+
+    def made(self, folder: Path, *, eager: bool) -> list[AnyTool]:
+        """The tools of one run, each a copy whose input is streamed eagerly, or buffered.
+
+        Raises:
+            UsageError: One of them cannot be run.
+        """
+        return [_streamed(tool, eager=eager) for tool in self.make(folder)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where replies come from: the model (on the embedded server, the script of the tools), or recordings.
+
+    Attributes:
+        name: In the id of a case.
+        prompt: What the model is asked.
+        recordings: One for each turn; None where the model is asked.
+        tools: Taken where no others are given.
+    """
+
+    name: str
+    prompt: str = field(repr=False)
+    tools: ToolSet
+    recordings: tuple[Recording, ...] | None = None
+
+
+def the_poem() -> Source:
+    """What the demo asks."""
+    return Source(name=POEM, prompt=poem.PROMPT, tools=poem_tools())
+
+
+def of_prompt(prompt: str, *, name: str | None = None) -> Source:
+    """A prompt.
+
+    Args:
+        prompt: What the model is asked.
+        name: Made from a digest of the prompt where it is None: the same for the same prompt, and tells nothing of it.
+
+    Raises:
+        UsageError: It is empty.
+    """
+    if not prompt.strip():
+        raise UsageError("a prompt must not be empty")
+    digest = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return Source(name=name or f"prompt-{digest}", prompt=prompt, tools=poem_tools())
+
+
+def of_prompt_file(path: Path) -> Source:
+    """The prompt in a text file.
+
+    Raises:
+        UsageError: It cannot be read, is no UTF-8, is too large, or empty.
+    """
+    content = read_whole(path, max_bytes=_MAX_PROMPT_BYTES)
+    try:
+        return of_prompt(content.decode(), name=path.stem)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: a prompt must be UTF-8 text") from error
+
+
+def of_recordings(paths: Sequence[Path], *, tool_s: float = 0.0) -> Source:
+    """Recordings, each of which answers one turn of a conversation.
+
+    Args:
+        paths: In the order of the turns.
+        tool_s: Seconds that the tools take which are made for it; see `recorded_tools`.
+
+    Raises:
+        UsageError: One cannot be read or played; or one that is not the last does not ask to be gone on from.
+    """
+    recordings = tuple(Recording.load(path) for path in paths)
+    for number, (path, recording) in enumerate(zip(paths, recordings, strict=True), 1):
+        check_playable(recording, str(path))
+        reason = _stop_reason(recording)
+        if number < len(paths) and reason not in _GOES_ON:
+            raise UsageError(
+                f"{path}: the conversation ends with this turn (stop reason {reason!r:.40}), none can follow"
+            )
+    name = "+".join(path.stem for path in paths)
+    return Source(
+        name=name, prompt=_NOT_SAID, tools=recorded_tools(recordings, tool_s=tool_s, name=name), recordings=recordings
+    )
+
+
+def poem_tools() -> ToolSet:
+    """The tools of the demo, and its replies."""
+    return ToolSet(name=POEM, make=partial(poem.tools, eager=True), script=poem.replies)
+
+
+def own_tools(place: str) -> ToolSet:
+    """Tools of somebody's own; the script calls each of them once, with a made-up input.
+
+    Args:
+        place: `module:attribute`; the attribute is a tool, a list of tools, or a function that gives either, called
+            once for each run. Modules are looked for in the current folder, too.
+
+    Raises:
+        UsageError: There is nothing there, or something else; or no input could be made up.
+    """
+    found = _attribute(place)
+
+    def make(_: Path) -> list[AnyTool]:
+        try:
+            made = found if _is_tool(found) or not callable(found) else found()
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"{place} gives no tools: {type(error).__name__}: {error}") from error
+        listed = [made] if _is_tool(made) or isinstance(made, Mapping) else made
+        if isinstance(listed, str | bytes) or not isinstance(listed, Sequence) or not listed:
+            raise UsageError(
+                f"{place} must be a list of tools, or a function that gives one, not {type(made).__name__}"
+            )
+        return list(listed)
+
+    @cache
+    def script() -> tuple[Recording, ...]:
+        runnable = [tool for tool in map(as_tool, make(Path())) if tool is not None]
+        if not runnable:
+            raise UsageError(f"{place} has no tool that runs here, which a scripted reply could call")
+        calls = [tool_use(tool.name, made_up_input(tool)) for tool in runnable]
+        return reply(text("I will call each tool once."), *calls), reply(text("Each tool was called once."))
+
+    return ToolSet(name=place, make=make, script=script)
+
+
+def recorded_tools(recordings: Sequence[Recording], *, tool_s: float, name: str) -> ToolSet:
+    """Tools for the calls of recordings: they take any input, and do nothing for `tool_s` seconds."""
+
+    async def do_nothing(_: dict[str, Any]) -> str:
+        await anyio.sleep(tool_s)
+        return "done"
+
+    def made(_: Path) -> list[AnyTool]:
+        schema = {"type": "object"}
+        names = dict.fromkeys(called for recording in recordings for called in called_tools(recording))
+        definitions = [{"name": called, "description": "Recorded.", "input_schema": schema} for called in names]
+        return [Tool(do_nothing, definition=definition) for definition in definitions]
+
+    return ToolSet(name="recorded", make=made, script=lambda: _nothing_to_say(name))
+
+
+def named_tools(name: str) -> ToolSet:
+    """The tool set of this name: the demo's, or `module:attribute`.
+
+    Raises:
+        UsageError: There is none; see `own_tools`.
+    """
+    if name == POEM:
+        return poem_tools()
+    if ":" not in name:
+        raise UsageError(f"{name!r} names no tools: give {POEM!r}, or module:attribute")
+    return own_tools(name)
+
+
+def called_tools(recording: Recording) -> list[str]:
+    """The names of the tools that a reply calls, in order; a name may come again."""
+    blocks = (event.data.get("content_block") for event in body_events(recording.body))
+    calls = (block for block in blocks if isinstance(block, Mapping) and block.get("type") == "tool_use")
+    return [str(call.get("name")) for call in calls]
+
+
+def _stop_reason(recording: Recording) -> str | None:
+    deltas = (
+        event.data.get("delta") for event in body_events(recording.body) if event.data.get("type") == "message_delta"
+    )
+    reasons = [delta.get("stop_reason") for delta in deltas if isinstance(delta, Mapping)]
+    return reasons[-1] if reasons else None
+
+
+def _nothing_to_say(name: str) -> tuple[Recording, ...]:
+    raise UsageError(f"the tools of {name} were made for that recording, and have no reply to a prompt")
+
+
+def _attribute(place: str) -> Any:
+    module_name, _, attribute = place.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:  # as `python -m` does it; the command's own script is elsewhere
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for step in attribute.split("."):
+            found = getattr(found, step)
+    except (Exception, SystemExit) as error:  # whatever a module of somebody's own does when it is imported
+        raise UsageError(f"{place} cannot be loaded: {type(error).__name__}: {error}") from error
+    return found
+
+
+def _is_tool(value: object) -> bool:
+    return isinstance(value, ForeignTool) and not isinstance(value, type)
+
+
+def _streamed(tool: AnyTool, *, eager: bool) -> AnyTool:
+    """A copy of a user-defined tool that is streamed so; of the others the API decides."""
+    runnable = as_tool(tool)
+    if runnable is None or tool_kind(runnable.to_dict()) != USER_DEFINED:
+        return tool
+    return runnable.with_options(eager=eager)

@@ -1,0 +1,198 @@
+"""What a report says in words and tables: how it was measured, the verdicts, the medians, what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from .._support.markup import Markup, element, joined, plain
+from .._support.wording import count_text
+from ._metrics import METRICS
+from ._parts import left_out, scroll, section, table
+from ._results import CaseData, ComparisonData, Results
+from ._statistics import least_n
+from ._verdicts import ended_text
+from ._waterfall import described
+from ._wording import (
+    LABEL_CHARS,
+    Names,
+    Scale,
+    listed,
+    metric_name,
+    moment,
+    no_verdict_reason,
+    ratio_words,
+    unit_of,
+    verdict_interval,
+    verdict_words,
+)
+
+MAX_FAILED: Final = 200
+"""Failed runs that are listed."""
+
+MAX_COMPARISONS: Final = 400
+"""Verdicts that are told."""
+
+
+def head(results: Results) -> Markup:
+    """When, where and how it was measured; whether it is simulated."""
+    settings = results["settings"]
+    runs = sum(len(case["runs"]) for case in results["cases"])
+    parts = (moment(results["created_at"]), count_text(len(results["cases"]), "case"), count_text(runs, "run"))
+    rounds = count_text(settings["repetitions"], "repetition")
+    confidence = f"intervals of {settings['confidence'] * 100:.4g} % confidence"
+    facts = {
+        "Measured": ", ".join(parts),
+        "Settings": f"{rounds} of each case, {settings['warmup']} to warm up, seed {settings['seed']}, {confidence}",
+    }
+    if results["simulated"]:
+        speed = "" if settings["speed"] in (None, 1) else f", played {settings['speed']:g} times as fast"
+        facts["Simulated"] = f"profile {plain(settings['profile'] or 'of the recording', LABEL_CHARS)}{speed}"
+    facts |= {name.replace("_", " ").capitalize(): value for name, value in results["machine"].items()}
+    written = (
+        joined(element("dt", plain(name, LABEL_CHARS)), element("dd", plain(text, 3 * LABEL_CHARS)))
+        for name, text in facts.items()
+    )
+    return element(
+        "header",
+        element("h1", "Latency of streamed tool inputs"),
+        _band() if results["simulated"] else None,
+        element("dl", *written, class_="facts"),
+    )
+
+
+def _band() -> Markup:
+    text = (
+        " Every time in this report is one of the embedded server, which plays a profile on this machine."
+        " It tells how the program that reads behaves, and nothing of the speed of the API."
+    )
+    return element("p", element("strong", "Simulated."), text, class_="band")
+
+
+def verdicts(results: Results, names: Names) -> Markup:
+    """What the intervals allow to say, a sentence for each figure of each comparison."""
+    shown = results["comparisons"][:MAX_COMPARISONS]
+    pairs: dict[tuple[str, str], list[ComparisonData]] = {}
+    for comparison in shown:
+        pairs.setdefault((comparison["base"], comparison["other"]), []).append(comparison)
+    parts = [
+        joined(
+            element("h3", f"{names[other]}, beside {names[base]}"),
+            element(
+                "ul", *_sentences(comparisons, needed=least_n(results["settings"]["confidence"])), class_="verdicts"
+            ),
+        )
+        for (base, other), comparisons in pairs.items()
+    ]
+    how = (
+        "Runs of the same repetition are compared with each other. The figure is the median of the differences, in"
+        " brackets the interval that holds it; there is a verdict only where that interval is on one side of 0."
+        " Each figure is judged by itself: the more of them, the more likely one looks different by chance."
+    )
+    return section(
+        results,
+        "What can be said",
+        *parts,
+        left_out(len(results["comparisons"]) - len(shown), "comparison"),
+        how=how if parts else "Nothing was compared.",
+    )
+
+
+def _sentences(comparisons: list[ComparisonData], *, needed: int) -> Iterator[Markup]:
+    for comparison in comparisons:
+        if comparison["verdict"] != "undecided":
+            yield element(
+                "li",
+                f"{metric_name(comparison['metric'])}: ",
+                element("strong", verdict_words(comparison), class_="number"),
+                " ",
+                element("span", f"{verdict_interval(comparison)}{ratio_words(comparison)}", class_="faint"),
+            )
+    undecided = [comparison for comparison in comparisons if comparison["verdict"] == "undecided"]
+    for reason, same in groupby(undecided, key=partial(no_verdict_reason, needed=needed)):
+        figures = listed([metric_name(comparison["metric"]) for comparison in same])
+        yield element("li", f"{figures}: no verdict; ", element("span", reason, class_="faint"))
+
+
+def medians(results: Results, names: Names) -> Markup:
+    """Each figure of each case, with its interval."""
+    confidence = results["settings"]["confidence"]
+    needed = least_n(confidence)
+    shown = metrics(results)
+    bodies = [element("tbody", *_median_rows(metric, results["cases"], names, needed=needed)) for metric in shown]
+    heads = ("Figure", "Case", "Median", "Interval", "Runs")
+    content = (
+        scroll(table(heads, bodies, numbers=heads[2:]), "Medians") if bodies else element("p", "No run has figures.")
+    )
+    how = (
+        f"An interval holds the median with a confidence of {confidence * 100:.4g} %. That takes {needed} runs; of"
+        " fewer it is their range that is shown."
+    )
+    told = [f"{names[case['id']]}: {text}." for case in results["cases"] if (text := ended_text(case))]
+    return section(
+        results,
+        "Medians",
+        element("div", content, class_="card"),
+        *(element("p", plain(text, 3 * LABEL_CHARS), class_="how") for text in told),
+        _meanings(shown),
+        how=how,
+    )
+
+
+def _meanings(shown: list[str]) -> Markup | None:
+    """What the figures say."""
+    known = [METRICS[metric] for metric in shown if metric in METRICS]
+    if not known:
+        return None
+    written = (joined(element("dt", metric_name(metric.name)), element("dd", f"{metric.meaning}.")) for metric in known)
+    return joined(element("h3", "What the figures say"), element("dl", *written, class_="facts"))
+
+
+def _median_rows(metric: str, all_cases: list[CaseData], names: Names, *, needed: int) -> Iterator[Markup]:
+    cases = [case for case in all_cases if metric in case["metrics"]]
+    for case in cases:
+        data = case["metrics"][metric]
+        scale = Scale.of(unit_of(metric), data["median"], data["low"], data["high"])
+        is_first = case is cases[0]
+        yield element(
+            "tr",
+            element("th", metric_name(metric), scope="rowgroup", rowspan=len(cases)) if is_first else None,
+            element("th", names[case["id"]], scope="row"),
+            element("td", scale.text(data["median"]), class_="number"),
+            element("td", f"{'range ' if data['n'] < needed else ''}{scale.interval(data)}", class_="number faint"),
+            element("td", f"{data['n']}", class_="number"),
+        )
+
+
+def failed(results: Results, names: Names) -> Markup | None:
+    """The runs that failed; None where none did."""
+    runs = [(case, run) for case in results["cases"] for run in case["runs"] if run["error"] is not None]
+    if not runs:
+        return None
+    rows = [
+        element(
+            "tr",
+            element("th", names[case["id"]], scope="row"),
+            element("td", f"{run['repetition'] + 1}", class_="number"),
+            element("td", plain(run["error"] or "", LABEL_CHARS)),
+            element("td", plain(run["status"], LABEL_CHARS)),
+            element("td", described(run["latency"])),
+        )
+        for case, run in runs[:MAX_FAILED]
+    ]
+    heads = ("Case", "Repetition", "Error", "Status", "How far it came")
+    content = table(heads, [element("tbody", *rows)], numbers=heads[1:2])
+    return section(
+        results,
+        f"{count_text(len(runs), 'run')} failed",
+        element("div", scroll(content, "Failed runs"), class_="card"),
+        left_out(len(runs) - MAX_FAILED, "failed run"),
+        how="They count in no figure.",
+    )
+
+
+def metrics(results: Results) -> list[str]:
+    """The figures that any case has, in their order."""
+    return list(dict.fromkeys(metric for case in results["cases"] for metric in case["metrics"]))

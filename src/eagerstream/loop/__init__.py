@@ -1,0 +1,48 @@
+"""Request, run tools, send results, until a stop reason ends it."""
+
+from __future__ import annotations
+
+from ._callable_tools import callable_tools
+from ._conversation import Conversation
+from ._early_calls import EarlyCalls
+from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
+from ._latency import CallLatency, Gaps, RequestLatency, RunLatency
+from ._latency_data import BlockData, CallData, LatencyData, RequestData
+from ._marks import RequestMarks, RunMarks
+from ._policy import OnInterrupt, OnTruncated
+from ._result import RunResult, RunStatus
+from ._run_loop import Run, run
+from ._settle import add_content, drop_last_thinking
+from ._turn import Turn
+
+__all__ = [
+    "BlockData",
+    "CallData",
+    "CallLatency",
+    "Conversation",
+    "EarlyCalls",
+    "Gaps",
+    "LatencyData",
+    "OnInterrupt",
+    "OnTruncated",
+    "RequestData",
+    "RequestLatency",
+    "RequestMarks",
+    "Restarted",
+    "Run",
+    "RunEvent",
+    "RunLatency",
+    "RunMarks",
+    "RunResult",
+    "RunStatus",
+    "ToolProgress",
+    "ToolStart",
+    "ToolStop",
+    "Turn",
+    "TurnStart",
+    "TurnStop",
+    "add_content",
+    "callable_tools",
+    "drop_last_thinking",
+    "run",
+]

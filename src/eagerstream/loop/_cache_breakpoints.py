@@ -1,0 +1,59 @@
+"""Cache breakpoints that move along with a conversation (`cache="auto"`).
+
+The API caches a prefix of the request up to each block that carries a `cache_control`, and takes at most four of them.
+Source: the API's guide to prompt caching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..streaming._message_stream import SentDefinition
+from ..tools._history import as_mapping, count_breakpoints
+
+_MAX_BREAKPOINTS: Final = 4
+_EPHEMERAL: Final = {"type": "ephemeral"}
+_NOT_CACHEABLE: Final = ("thinking", "redacted_thinking")
+
+
+def with_breakpoints(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request with breakpoints behind what will come again; those that the user has set stay, and count.
+
+    In order of worth, as far as the four reach: the last user message, which the next request repeats; the one before,
+    whose cache this request reads, however many blocks have come since; the system prompt, or the tools if there is
+    none. Nothing of `request` is changed.
+    """
+    marked = dict(request)
+    free = _MAX_BREAKPOINTS - sum(count_breakpoints(request.get(part)) for part in ("tools", "system", "messages"))
+    if request.get("cache_control") is not None:
+        free -= 1  # the API places one itself
+    messages = list(request["messages"])
+    of_users = [index for index, message in enumerate(messages) if message.get("role") == "user"]
+    for index in of_users[:-3:-1]:
+        if free > 0 and (content := _marked(messages[index]["content"])) is not None:
+            messages[index] = {**messages[index], "content": content}
+            free -= 1
+    marked["messages"] = messages
+    for part in ("system", "tools"):
+        if free > 0 and request.get(part):
+            if (content := _marked(request[part])) is not None:
+                marked[part] = content
+            break
+    return marked
+
+
+def _marked(content: str | Sequence[Any]) -> list[Any] | None:
+    """The content with a breakpoint on its last block; None where it takes none, or has one there already."""
+    blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    for index in range(len(blocks) - 1, -1, -1):
+        block = as_mapping(blocks[index])
+        if not isinstance(block, Mapping) or block.get("cache_control") is not None:
+            return None
+        if block.get("type") not in _NOT_CACHEABLE and not block.get("defer_loading"):
+            # Of the same type: a definition that is ready to be sent stays one.
+            marked: Any = SentDefinition(block) if isinstance(block, SentDefinition) else dict(block)
+            marked["cache_control"] = _EPHEMERAL
+            blocks[index] = marked
+            return blocks
+    return None

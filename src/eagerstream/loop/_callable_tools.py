@@ -1,0 +1,52 @@
+"""`callable_tools`: what the model may call, and what runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import UsageError
+from ..limits import Limits
+from ..tools._breaker import CircuitBreaker
+from ..tools._executor import Executor, InProcessExecutor
+from ..tools._foreign import ForeignTool, as_tool
+from ..tools._toolbox import Toolbox
+
+
+def callable_tools(
+    tools: Sequence[ForeignTool | Mapping[str, Any]],
+    executor: Executor | None,
+    *,
+    limits: Limits,
+    max_concurrency: int,
+    circuit_breaker: CircuitBreaker | None,
+) -> tuple[Toolbox, Executor]:
+    """The tools by name, and the executor that was given, or else one in this process.
+
+    Raises:
+        UsageError: A tool cannot be run, two share a name, or the executor and the rest do not go together.
+    """
+    if executor is not None and circuit_breaker is not None:
+        raise UsageError("an executor of your own has to ask the circuit_breaker itself")
+    toolbox = toolbox_of(tools, executor)
+    if executor is not None:
+        return toolbox, executor
+    return toolbox, InProcessExecutor(
+        toolbox, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
+    )
+
+
+def toolbox_of(tools: Sequence[ForeignTool | Mapping[str, Any]], executor: Executor | None) -> Toolbox:
+    """Return the tools by name. A tool that nothing could run is refused whatever executor there is.
+
+    Raises:
+        UsageError: As `callable_tools`.
+    """
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a list of tools, not {type(tools).__name__}")
+    found = [as_tool(tool, runs_elsewhere=executor is not None) for tool in tools]
+    toolbox = Toolbox(tool for tool in found if tool is not None)
+    asks = executor is None or getattr(executor, "asks_approval", False)
+    if not asks and (asking := toolbox.asking_approval()):
+        raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")
+    return toolbox

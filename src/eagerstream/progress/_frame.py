@@ -1,0 +1,188 @@
+"""What a terminal shows of runs, in as many rows as it has.
+
+What a model wrote is shown as text and nothing else: no markup, no control characters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from rich.cells import get_character_cell_size
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import ControlType, Segment
+from rich.text import Text
+
+from .._support.redaction import printable
+from .._support.wording import clean, count_text, duration_text, usage_texts
+from ._panels import calls_in_rows, more, shares
+from ._view import RunView
+
+_TEXT_ROWS: Final = 6
+_FINAL_ROWS: Final = 200
+
+
+class RunState(NamedTuple):
+    """A run as it is to be shown: what is known of it, and for how long it has been going on."""
+
+    view: RunView
+    elapsed_s: float
+
+
+class Frame:
+    """Runs as a renderable for `rich`, never higher than the terminal; drawn anew whenever it is printed.
+
+    Args:
+        states: Gives what is to be shown now; the first run is the main one, others stand below.
+
+    Attributes:
+        is_final: Nothing goes on any more: every call is one line, and the height is not bound to that of the terminal.
+        lines: The lines that were drawn last, as plain text.
+        times_drawn: How often.
+    """
+
+    def __init__(self, states: Callable[[], Sequence[RunState]]) -> None:
+        self._states = states
+        self.is_final = False
+        self.lines: list[str] = []
+        self.times_drawn = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = _FINAL_ROWS if self.is_final else max(1, options.size.height)
+        # Without a height of its own: what is in it is as high as it is.
+        options = options.update(height=None, no_wrap=True, overflow="ellipsis")
+        group = Group(*_runs(self._states(), rows, options.max_width, console, is_final=self.is_final))
+        encoding = console.encoding
+        lines = [
+            [
+                Segment(text.encode(encoding, "replace").decode(encoding), style)
+                for text, style, control in line
+                if not control
+            ]
+            for line in console.render_lines(group, options, pad=False)[:rows]
+        ]
+        self.times_drawn += 1
+        self.lines = ["".join(segment.text for segment in line) for line in lines]
+        # What one terminal takes for two cells another takes for one (emoji made of several): a line that comes out
+        # longer must be cut and not go on below, or the next frame would not begin where this one did.
+        keeps_lines = console.is_terminal and not console.legacy_windows
+        if keeps_lines:
+            yield _control("\x1b[?7l")
+        for number, line in enumerate(lines):
+            if number:
+                yield Segment.line()
+            yield from line
+        if keeps_lines:
+            yield _control("\x1b[?7h")
+        yield Segment.line()
+
+    def rows_at(self, width: int) -> int:
+        """How many rows the lines that were drawn last take in a terminal that was narrowed to `width`."""
+        return sum(_rows_at(line, width) for line in self.lines)
+
+
+def _control(text: str) -> Segment:
+    return Segment(text, None, [(ControlType.CARRIAGE_RETURN,)])  # it is `text` that is written
+
+
+def _rows_at(line: str, width: int) -> int:
+    rows, column, before = 1, 0, ""
+    for char in line:
+        size = 0 if before == "\u200d" else get_character_cell_size(char)  # joined to one emoji
+        if column + size > width:
+            rows, column = rows + 1, 0
+        column += size
+        before = char
+    return rows
+
+
+def _runs(
+    states: Sequence[RunState], rows: int, width: int, console: Console, *, is_final: bool
+) -> list[RenderableType]:
+    """All runs, one below another, in at most so many rows."""
+    if len(states) <= 1:
+        return [part for state in states for part in _run(state, rows, width, console, is_final=is_final)]
+    shown = list(states)
+    hidden: list[RunState] = []
+    if len(shown) > rows:  # the main run, and of the others first those that go on
+        order = sorted(range(len(shown)), key=lambda place: (place > 0, shown[place].view.status is not None, -place))
+        kept = sorted(order[: max(1, rows - 1)])
+        hidden = [shown[place] for place in sorted(order[max(1, rows - 1) :])]
+        shown = [shown[place] for place in kept]
+    wants = [_wanted_rows(state, width, console, is_final=is_final) for state in shown]
+    parts: list[RenderableType] = []
+    for state, share in zip(shown, shares(rows - bool(hidden), wants), strict=True):
+        parts += _run(state, share, width, console, is_final=is_final, is_one_of_many=True)
+    if hidden:
+        counts = Counter("running" if state.view.status is None else str(state.view.status) for state in hidden)
+        parts.append(more(len(hidden), counts, "runs"))
+    return parts
+
+
+def _wanted_rows(state: RunState, width: int, console: Console, *, is_final: bool) -> int:
+    view = state.view
+    if view.status is not None and not is_final:
+        return 1  # among others that go on
+    _, calls = calls_in_rows(view, 0, is_final=is_final)
+    return 1 + (view.error is not None) + calls + len(_text_rows(view.text, _TEXT_ROWS, width, console))
+
+
+# --- a run ------------------------------------------------------------------------------------------------------------
+
+
+def _run(
+    state: RunState, rows: int, width: int, console: Console, *, is_final: bool, is_one_of_many: bool = False
+) -> list[RenderableType]:
+    """One run in at most so many rows: the end of its text, its calls, and a line about the whole.
+
+    That line stands at the bottom, or, where there are several runs, above what belongs to it.
+    """
+    if rows < 1:
+        return []
+    view = state.view
+    status: list[RenderableType] = [status_line(state.view, state.elapsed_s)]
+    errors: list[RenderableType] = []
+    if view.error is not None and rows >= 3:
+        errors.append(Text(clean(view.error), "yellow" if view.status is None else "red"))
+    rows -= 1 + len(errors)
+    text = _text_rows(view.text, min(_TEXT_ROWS, rows), width, console)
+    calls, wanted = calls_in_rows(view, rows, is_final=is_final)
+    if text and wanted + len(text) > rows:
+        text = text[-max(1, rows // 4) :] if rows >= 6 or not view.calls else []
+        calls, _ = calls_in_rows(view, rows - len(text), is_final=is_final)
+    parts = text + calls + errors
+    return status + parts if is_one_of_many else parts + status
+
+
+def status_line(view: RunView, elapsed_s: float) -> Text:
+    """A run in one row: how it is, how far, for how long, at what cost."""
+    status = view.status or "running"
+    parts = [(status, {"running": "cyan", "completed": "green", "error": "red"}.get(status, "yellow"))]
+    if view.name:
+        parts.insert(0, (clean(view.name), "bold"))
+    if view.status is None:
+        # In whole seconds: what is shown changes once a second, where nothing else does.
+        parts += [(f"turn {view.turn}", ""), (duration_text(int(elapsed_s)), "")]
+    else:
+        parts += [(count_text(view.turn, "turn"), ""), (duration_text(elapsed_s), "")]
+    parts += [(text, "") for text in usage_texts(view.usage)]
+    if view.model:
+        parts.append((clean(view.model), ""))
+    line = Text(style="dim", no_wrap=True, overflow="ellipsis")
+    for number, (text, style) in enumerate(parts):
+        line.append(" · " if number else "")
+        line.append(text, style and f"not dim {style}")
+    return line
+
+
+def _text_rows(text: str, rows: int, width: int, console: Console) -> list[RenderableType]:
+    """The end of a reply's text, in whole rows."""
+    if rows < 1 or not text:
+        return []
+    tail = printable(text[-rows * max(width, 20) :]).expandtabs(4).rstrip("\n")
+    newest = Text("\n".join(tail.split("\n")[-rows:]), "italic")
+    lines = newest.wrap(console, max(1, width), overflow="fold")
+    for line in lines:
+        line.rstrip()
+    return [line for line in lines[-rows:] if line]

@@ -1,0 +1,265 @@
+"""A run's calls in as many rows as there are: a panel for each that goes on, a line for each other one.
+
+Only the part of a value that can be seen is looked at, so that it costs the same whether an input has a hundred
+characters or a million.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.panel import Panel
+from rich.text import Text
+
+from .._support.wording import SHOWN_CHARS, clean, count_text, duration_text, end_of, size_text, value_text, visible
+from ..wire import JSON
+from ._view import CallPhase, CallView, RunView
+
+_STYLES: Final = {
+    CallPhase.WRITING: "cyan",
+    CallPhase.WAITING: "yellow",
+    CallPhase.APPROVAL: "bold yellow",
+    CallPhase.RUNNING: "magenta",
+    CallPhase.DONE: "green",
+    CallPhase.FAILED: "red",
+    CallPhase.INVALID: "red",
+    CallPhase.CUT: "red",
+}
+_MARKS: Final = {CallPhase.APPROVAL: "?", CallPhase.RUNNING: "▸", CallPhase.WRITING: "✎", CallPhase.WAITING: "·"}
+
+_BODY_ROWS: Final = 12
+_ITEM_ROWS: Final = 6
+_PANEL_ROWS: Final = 4
+"""What a panel takes at least to be worth its borders."""
+_MAX_PANELS: Final = 200
+_CURSOR: Final = "▌"
+
+
+def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[RenderableType], int]:
+    """Calls in at most so many rows, and how many they would like: panels for those that go on, lines for the others.
+
+    Where there is no room for all, the earliest of those that ended are counted only; then panels become lines.
+    """
+    calls = view.calls
+    going = [] if is_final or view.status else [call for call in calls if not call.phase.is_final]
+    going_ids = {id(call) for call in going}
+    ended = [call for call in calls if id(call) not in going_ids]
+    wanted = len(ended) + sum(_panel_rows(call) for call in going[:_MAX_PANELS])
+    if rows < 1 or not calls:
+        return [], wanted
+    heights: dict[int, int] = {}  # by id of a call: the rows that it gets
+    if len(going) > rows or (len(going) == rows and ended):
+        by_urgency = sorted(range(len(going)), key=lambda place: (_urgency(going[place]), place))
+        heights = {id(going[place]): 1 for place in by_urgency[: rows - 1]}
+    else:
+        least = min(len(ended), max(1, (rows - len(going)) // 3)) if ended else 0
+        heights = _panel_heights(going, rows - least)
+        left = rows - sum(heights.values())
+        # One row of them says what is hidden, where something is.
+        kept = len(ended) if len(ended) <= left else left - 1
+        heights |= {id(call): 1 for call in ended[len(ended) - kept :]}
+    parts: list[RenderableType] = []
+    hidden = [call for call in calls if id(call) not in heights]
+    if hidden:
+        parts.append(more(len(hidden), Counter(call.phase.value for call in hidden)))
+    for call in calls:
+        height = heights.get(id(call), 0)
+        if height == 1:
+            parts.append(_line(call, call.phase))
+        elif height:
+            parts.append(_panel(call, height))
+    return parts, wanted
+
+
+def _urgency(call: CallView) -> int:
+    """0 is shown first: a person is waited for; then what moves most."""
+    if call.phase is CallPhase.APPROVAL:
+        return 0
+    if call.input_stop_s is None:
+        return 1
+    return 2 if call.phase is CallPhase.RUNNING else 3
+
+
+def _panel_heights(going: Sequence[CallView], rows: int) -> dict[int, int]:
+    """The rows of each call that goes on; one is a line, more are a panel."""
+    wants = [_panel_rows(call) for call in going]
+    heights = [1] * len(going)
+    room = max(0, rows - len(going)) // (_PANEL_ROWS - 1)
+    by_urgency = sorted(range(len(going)), key=lambda place: (_urgency(going[place]), place))
+    opened = [place for place in by_urgency if wants[place] > 1][:room] if room else []
+    if len(going) == 1 and not opened and rows >= 3 and wants[0] > 1:
+        opened = [0]  # three rows are a panel, too, where there is nothing else to show
+    dealt = shares(rows - (len(going) - len(opened)), [wants[place] for place in opened])
+    for place, share in zip(opened, dealt, strict=True):
+        heights[place] = share if share > 2 else 1
+    return {id(call): height for call, height in zip(going, heights, strict=True)}
+
+
+def _panel_rows(call: CallView) -> int:
+    body = len(_body(call, _BODY_ROWS))
+    return body + 2 if body else 1
+
+
+def _panel(call: CallView, rows: int) -> Panel:
+    return Panel(
+        Group(*_body(call, rows - 2)),
+        title=_head(call),
+        title_align="left",
+        border_style=_STYLES[call.phase],
+        height=rows,
+    )
+
+
+def _head(call: CallView) -> Text:
+    """The name, the state, the size, and, while it is written, the rate."""
+    head = Text(no_wrap=True, overflow="ellipsis")
+    head.append(clean(call.name), "bold")
+    head.append(f"  {call.phase.value}", f"not bold {_STYLES[call.phase]}")
+    if call.input_stop_s is None and call.phase is not CallPhase.WRITING:
+        head.append(" while it is written", f"not bold {_STYLES[call.phase]}")
+    head.append(f"  {size_text(call.bytes)}", "not bold default")
+    if call.input_stop_s is None and call.writing_s > 0:
+        head.append(f"  {size_text(call.bytes / call.writing_s)}/s", "not bold default")
+    return head
+
+
+def _line(call: CallView, phase: CallPhase) -> RenderableType:
+    """A call in one row: its result, or what is being written."""
+    style = _STYLES[phase]
+    mark = _MARKS.get(phase, "✓" if phase is CallPhase.DONE else "✗")
+    line = Text.assemble((f"{mark} ", style), (clean(call.name), "bold"), ("  " + phase.value, style))
+    line.append(f"  {size_text(call.bytes)}", "dim")
+    if call.tool_start_s is not None and call.tool_stop_s is not None:
+        line.append(f"  {duration_text(call.tool_stop_s - call.tool_start_s)}", "dim")
+    if phase.is_final:
+        if told := call.result_text or call.error:
+            line.append(f"  → {clean(told)}", style)
+    elif call.progress is not None:
+        line.append(f"  {value_text(call.progress)}", style)
+    elif call.partial:
+        name = next(reversed(call.partial))
+        value = call.partial[name]
+        cursor = "" if name in call.finished or call.input_stop_s is not None else _CURSOR
+        line.append(f"  {clean(name, 40)} ", "dim")
+        if isinstance(value, list) and value:
+            line.append(f"{count_text(len(value), 'item')} ", "dim")
+            value = value[-1]
+        return _Ending(line, value_text(value, at_end=True) + cursor)
+    return line
+
+
+def more(number: int, counts: Counter[str], what: str = "") -> Text:
+    """A row about what is not shown."""
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    return Text(f"… {number:,} more{' ' if what else ''}{what}: {kinds}", "dim")
+
+
+def shares(rows: int, wants: Sequence[int]) -> list[int]:
+    """`rows` dealt out fairly: nobody gets more than is wanted, and what some do not want goes to the others."""
+    dealt = [0] * len(wants)
+    for number, place in enumerate(sorted(range(len(wants)), key=lambda place: wants[place])):
+        dealt[place] = min(wants[place], rows // (len(wants) - number))
+        rows -= dealt[place]
+    return dealt
+
+
+# --- the input of a call ----------------------------------------------------------------------------------------------
+
+
+def _body(call: CallView, rows: int) -> list[RenderableType]:
+    """A call's input and its progress, in at most so many rows; the field that is being written gets what is left."""
+    last: list[RenderableType] = []
+    if call.phase is CallPhase.APPROVAL:
+        last.append(Text("? a person is asked whether it may run", _STYLES[CallPhase.APPROVAL]))
+    if call.progress is not None:
+        last.append(Text(f"▸ {value_text(call.progress)}", _STYLES[CallPhase.RUNNING]))
+    last = last[-rows:]
+    rows -= len(last)
+    fields = call.partial
+    if not fields or rows < 1:
+        return last
+    finished = set(call.finished)
+    shown = list(islice(reversed(fields.items()), rows))[::-1]
+    parts: list[RenderableType] = []
+    if 1 < len(shown) < len(fields):
+        del shown[0]
+        parts.append(Text(f"{count_text(len(fields) - len(shown), 'earlier field')}", "dim"))
+    for number, (name, value) in enumerate(shown):
+        growing = name not in finished and call.input_stop_s is None
+        is_last = number == len(shown) - 1
+        details = list(_details(value, min(rows - len(parts) - 1, _ITEM_ROWS), growing=growing)) if is_last else []
+        parts.append(_FieldLine(name, value, is_done=name in finished, growing=growing, has_details=bool(details)))
+        parts += details
+    return parts + last
+
+
+class _FieldLine:
+    """A field in one row: a long text by its end, a container by its count, in as many cells as there are."""
+
+    def __init__(self, name: str, value: JSON, *, is_done: bool, growing: bool, has_details: bool) -> None:
+        self._head = Text.assemble(("✓ ", "green") if is_done else ("… ", "cyan"), (clean(name, 40), "bold"), "  ")
+        self._value = value
+        self._cursor = _CURSOR if growing else ""
+        self._has_details = has_details
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = self._head.copy()
+        line.no_wrap = True
+        line.overflow = "ellipsis"
+        value = self._value
+        cells = options.max_width - line.cell_len
+        match value:
+            case str() if self._has_details:
+                line.append(count_text(len(value), "character"), "dim")
+            case str():
+                size = f"  {count_text(len(value), 'character')}"
+                is_long = len(value) > 8 * SHOWN_CHARS or cell_len(visible(value)) > cells - 2
+                room = cells - 2 - len(self._cursor) - (cell_len(size) if is_long else 0)
+                line.append(f"“{end_of(value, max(room, 8))}{self._cursor}{'' if self._cursor else '”'}")
+                if is_long:
+                    line.append(size, "dim")
+            case list():
+                line.append(count_text(len(value), "item"), "dim")
+            case dict():
+                line.append(count_text(len(value), "field"), "dim")
+            case _:
+                line.append(value_text(value))
+        yield line
+
+
+def _details(value: JSON, rows: int, *, growing: bool) -> Iterator[RenderableType]:
+    """The newest parts of a value, below its field; none where the field's own row says it all."""
+    if rows < 1:
+        return
+    match value:
+        case str() if "\n" in value[-SHOWN_CHARS * _ITEM_ROWS :]:
+            shown = value[-SHOWN_CHARS * _ITEM_ROWS :].split("\n")[-rows:]
+        case list():
+            shown = [value_text(item, at_end=True) for item in value[-rows:]]
+        case dict():
+            newest = list(islice(reversed(value.items()), rows))[::-1]
+            shown = [f"{clean(name, 40)}: {value_text(item, at_end=True)}" for name, item in newest]
+        case _:
+            return
+    for number, text in enumerate(shown, 1):
+        yield _Ending(Text("    "), text + (_CURSOR if growing and number == len(shown) else ""))
+
+
+class _Ending:
+    """A row that ends with as much of the end of a text as there is room for."""
+
+    def __init__(self, head: Text, text: str) -> None:
+        self._head = head
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = self._head.copy()
+        line.no_wrap = True
+        line.overflow = "ellipsis"
+        line.append(end_of(self._text, max(1, options.max_width - line.cell_len)))
+        yield line

@@ -1,0 +1,97 @@
+"""A run told in plain lines, one for each thing that happens: for a pipe, a file or a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from .._support.wording import clean, value_text, visible
+from ._frame import status_line
+from ._record import Record
+from ._view import CallPhase, CallView, RunView
+
+_PROGRESS_S: Final = 1.0
+"""At least so long between two lines about the progress of one tool."""
+
+
+class PlainLines:
+    """Fed with the records of a run, it writes a line for each thing that they changed.
+
+    Args:
+        write: Takes a line, without its end.
+        title: Stands in each line, where several runs are told of.
+    """
+
+    def __init__(self, write: Callable[[str], object], title: str = "") -> None:
+        self._write = write
+        self._title = f"{clean(title)}  " if title else ""
+        self._told: dict[int, tuple[CallPhase | None, int]] = {}  # by block: its phase and number of finished fields
+        self._progress_s: dict[int, float] = {}  # by block: when its progress was told
+        self._text: list[str] = []  # of the line that is being written
+
+    def feed(self, record: Record, view: RunView, call: CallView | None) -> None:
+        """Tell of a record that `view` has been fed with.
+
+        Args:
+            record: The record.
+            view: What is known now.
+            call: The call that the record is about, if it is about one.
+        """
+        at_s = record["at_s"]
+        match record["type"]:
+            case "turn_start":
+                self._say(at_s, f"turn {record['turn']}")
+            case "text_delta":
+                *lines, rest = record["text"].split("\n")
+                for line in lines:
+                    self._text.append(line)
+                    self._end_line(at_s)
+                self._text.append(rest)
+            case "block_stop" | "message_stop":
+                self._end_line(at_s)
+                if call is not None:  # the result of a call that the API ran
+                    self._tell(call, at_s)
+            case "restarted":
+                self._end_line(at_s)
+                self._say(at_s, f"turn {record['turn']} begins anew: {record['reason']}")
+            case "message_start" if record["restarted"]:
+                self._end_line(at_s)
+                self._say(at_s, "the reply begins anew")
+            case "run_stop":
+                self._end_line(at_s)
+                if view.error is not None:
+                    self._say(at_s, f"error: {clean(view.error)}")
+                if violations := record.get("violations"):
+                    self._say(at_s, f"violations of the protocol by the peer: {violations}")
+                self._say(at_s, status_line(view, at_s).plain)
+            case _:
+                if call is not None:
+                    self._tell(call, at_s)
+                    if record["type"] == "tool_progress":
+                        self._tell_progress(call, at_s)
+
+    def _tell(self, call: CallView, at_s: float) -> None:
+        phase, fields = self._told.get(call.block, (None, 0))
+        self._told[call.block] = call.phase, len(call.finished)
+        for name in call.finished[fields:]:
+            self._say_of(call, f"✓ {clean(name)}", at_s)
+        if call.phase is not phase:
+            result = f": {clean(call.result_text)}" if call.phase.is_final and call.result_text else ""
+            self._say_of(call, f"{call.phase.value}{result}", at_s)
+
+    def _tell_progress(self, call: CallView, at_s: float) -> None:
+        if at_s >= self._progress_s.get(call.block, 0.0):
+            self._progress_s[call.block] = at_s + _PROGRESS_S
+            self._say_of(call, f"▸ {value_text(call.progress)}", at_s)
+
+    def _say_of(self, call: CallView, what: str, at_s: float) -> None:
+        self._say(at_s, f"{clean(call.name):<12} {call.bytes:>6,} bytes  {what}")
+
+    def _end_line(self, at_s: float) -> None:
+        text = visible("".join(self._text)).strip()
+        self._text.clear()
+        if text:
+            self._say(at_s, f"“{clean(text)}”")
+
+    def _say(self, at_s: float, what: str) -> None:
+        self._write(f"{at_s:6.2f} s  {self._title}{what}")

@@ -1,0 +1,184 @@
+"""The endpoint: a client of AG-UI asks for a run, and hears of it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import anyio
+
+from ...errors import EagerStreamError, MissingExtraError, UsageError
+from ...loop import Run
+from .._driven import drive
+from .._hub import Hub
+from .._public_error import public_error
+from .._request_body import MAX_BODY_BYTES, BadBody, RequestBodies
+from .._sse import EventStream, Write, encode_json
+from ._encoder import AGUIEncoder, Event
+from ._history import check_tools
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+    from pydantic import ValidationError
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_MAX_FAULTS: Final = 1_000
+
+_log = logging.getLogger(__name__)
+
+Start: TypeAlias = "Callable[[RunAgentInput], Run | Awaitable[Run]]"
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
+
+
+def agui_app(
+    start: Start,
+    *,
+    hub: Hub | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    min_interval_s: float = 0.05,
+) -> Starlette:
+    """An ASGI application that speaks AG-UI: each POST begins a run and streams its events.
+
+        def start(input: RunAgentInput) -> eagerstream.Run:
+            return eagerstream.run(client, tools=[make_file], messages=messages_of(input), model=..., max_tokens=...)
+
+        app = agui_app(start)
+
+    It answers at any path: run it as it is, or mount it (`Mount("/agent", agui_app(start))`, or as the endpoint of a
+    `Route`). The run lives in its request: where the client leaves, it is cancelled, its connection closed, and its
+    tools cancelled. What ends it otherwise becomes a `RUN_ERROR`: errors of eagerstream in their words without secrets,
+    of others only the class; those, and what `start` raises, are logged.
+
+    Who may ask, and from which origin, is for the application around it to say; bodies other than JSON are refused, so
+    that a page elsewhere cannot ask without that.
+
+    Args:
+        start: Gets the request as `ag_ui.core.RunAgentInput` and makes a run; may be async. What the client says
+            in it is not to be trusted: see `messages_of`, `system_of` and `frontend_tools`.
+        hub: Where the runs are to be seen, too: on the web page, say. Its `approve` works as ever.
+        max_body_bytes: Of a request; a larger one gets HTTP 413. So does one with more than one value for each 40 of
+            these bytes. Raise it for conversations with images: the client sends them again with each message.
+        min_interval_s: Fragments that come within so many seconds are sent as one.
+
+    Raises:
+        MissingExtraError: The extra `agui` is not installed.
+    """
+    try:
+        import_module("ag_ui.core")  # needed at the first request
+        from starlette.applications import Starlette
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+    except ImportError as error:
+        raise MissingExtraError("agui", error.name or "ag_ui") from error
+
+    bodies = RequestBodies(max_body_bytes)
+
+    def refuse(status: int, what: str) -> Response:
+        return JSONResponse({"error": what}, status)
+
+    async def answer(request: Request) -> Response | EventStream:
+        if not _accepts_events(request.headers.get("accept", "")):
+            return refuse(406, "events are sent as text/event-stream")
+        try:
+            plain, input = await bodies.read_json(request, run_input)
+        except BadBody as bad:
+            return refuse(bad.status, bad.text)
+        encoder = AGUIEncoder(
+            thread_id=input.thread_id, run_id=input.run_id, messages=plain["messages"], state=plain.get("state")
+        )
+
+        async def produce(write: Write) -> None:
+            async def tell(events: list[Event]) -> None:
+                if events:
+                    await write(b"".join(encode_json(event) for event in events))
+
+            has_begun = False
+            try:
+                made = start(input)
+                run = await made if inspect.isawaitable(made) else made
+                has_begun = True
+                await _converse(run, hub or Hub(), encoder, tell, min_interval_s)
+            except Exception as error:
+                if not (encoder.is_ended and isinstance(error, EagerStreamError)):  # else its records have told of it
+                    # Of the application's own code all is told. What is raised in a run may quote what a model wrote.
+                    trace = None if has_begun or isinstance(error, EagerStreamError) else error
+                    name = type(error).__name__
+                    _log.error("a run that was asked for over AG-UI failed: %s", name, exc_info=trace)
+                told = public_error({"type": type(error).__name__, "text": str(error)})
+                await tell(encoder.fail(told["text"], code=told["type"]))
+            await tell(encoder.fail("The run ended early.", code="ended_early"))
+
+        return EventStream(produce)
+
+    return Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
+
+
+def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
+    """Return the value of a body, and the request that it is.
+
+    Raises:
+        BadBody: It is no request (422), is nested too deep (400), or brings a tool with too large a schema (413).
+    """
+    from ag_ui.core import RunAgentInput
+    from pydantic import ValidationError
+
+    try:
+        input = RunAgentInput.model_validate(plain)
+        check_tools(input)
+    except ValidationError as error:
+        raise BadBody(422, f"not a RunAgentInput: {_faults_of(error):.1000}") from None
+    except RecursionError as error:
+        raise BadBody(400, "the body is nested too deep") from error
+    except UsageError as error:
+        raise BadBody(413, str(error)) from error
+    return plain, input
+
+
+def _faults_of(error: ValidationError) -> str:
+    """The first places of faults. pydantic makes a description of each one, so of a great many only their number."""
+    if (count := error.error_count()) > _MAX_FAULTS:
+        return f"it has {count:,} faults"
+    faults = error.errors(include_input=False, include_url=False)
+    return ", ".join(".".join(map(str, fault["loc"])) for fault in faults[:10])
+
+
+async def _converse(
+    run: Run,
+    hub: Hub,
+    encoder: AGUIEncoder,
+    tell: Callable[[list[Event]], Awaitable[None]],
+    min_interval_s: float,
+) -> None:
+    """Drive the run to its end, and tell of it. Cancelled, the run is, too; it has been left when this returns."""
+    failures: list[Exception] = []  # the group would wrap what is raised in it
+    log = hub.observe(run)
+
+    async def drive_run() -> None:
+        try:
+            await drive(run, log)
+        except Exception as error:
+            failures.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(drive_run)
+        try:
+            async with log.watch(min_interval_s=min_interval_s) as watcher:
+                async for batch in watcher:
+                    await tell(encoder.feed(batch.records))
+                    if encoder.awaits_application:
+                        run.cancel()
+        except Exception as error:
+            tasks.cancel_scope.cancel()
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _accepts_events(accept: str) -> bool:
+    kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
+    return bool(kinds & {"", "*/*", "text/*", "text/event-stream"})

@@ -1,0 +1,449 @@
+"""Records of a run in, events of AG-UI out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from ...tools import NOT_RUN
+from ...wire import is_error_result
+from .._public_error import public_error
+from .._record import Fault, Record
+from ._content import MAX_EVENT_CHARS, Pieces, to_parts
+from ._fields import METADATA_KEY, bounded, omission, token_usage, with_metadata
+from ._rebuilt import Call, Conversation, Message
+from ._state import StateMirror
+
+Event: TypeAlias = dict[str, Any]
+"""An event of AG-UI as it is on the wire: `{"type": "TEXT_MESSAGE_START", "messageId": ...}`."""
+
+PROTOCOL_VERSION: Final = "1.0"
+
+AWAITS_APPLICATION: Final = {"eagerstream": "awaits the application"}
+"""The progress of a call that the application answers, in the messages of its next run: see `frontend_tools`."""
+
+_NO_RESULT: Final = "No result has come of this call."
+_VOID: Final = "Void: the reply that this call was in has been begun anew."
+_MAX_NAME_CHARS: Final = 1_000
+_UNSAFE_IDS: Final = frozenset({"", "__proto__", "constructor", "prototype"})
+_AFTER_INPUT: Final = {"valid": "waiting", "invalid": "invalid", "incomplete": "cut"}
+
+
+class AGUIEncoder:
+    """Turns the records of one run into the events of AG-UI, as dicts; no I/O.
+
+    A turn is a step. What stands in one reply before and after a call are two assistant messages, so that text and
+    calls keep their order; a call hangs on the message that it follows. Thinking is reasoning, its signature (or what
+    was redacted) the encrypted value. Tool progress and approvals are custom events named as their records; blocks and
+    events that AG-UI has no word for are raw events. The state has each input as it is being written (`StateMirror`).
+    Where a reply is begun anew, what came of it is ended, and a snapshot of the messages takes it back.
+
+    Exactly one `RUN_FINISHED` or `RUN_ERROR` is last; after it nothing more comes.
+
+    Args:
+        thread_id, run_id: What the client calls them; the run's own id where it does not.
+        messages: The conversation that the client has already, as it sent it: a snapshot of the messages needs it.
+        state: The state that the client has already, if it is an object. What is in it stays, but for `toolCalls`.
+    """
+
+    def __init__(
+        self,
+        *,
+        thread_id: str | None = None,
+        run_id: str | None = None,
+        messages: Sequence[Mapping[str, Any]] = (),
+        state: object = None,
+    ) -> None:
+        self._thread_id = thread_id
+        self._run_id = run_id
+        self._conversation = Conversation(messages)
+        self._base = dict(state) if isinstance(state, Mapping) else {}
+        self._out: list[Event] = []
+        self._is_started = False
+        self._is_ended = False
+        self._run = ""
+        self._model: str | None = None
+        self._stop_reason: str | None = None
+        self._state = StateMirror()
+        self._turn = 0
+        self._step: str | None = None
+        self._segment: Message | None = None  # what text and calls of this reply go to
+        self._segments: set[str] = set()  # their ids
+        self._text: Message | None = None  # is open
+        self._reasoning: dict[int, Message] = {}  # are open
+        self._blanks: list[Message] = []
+        self._calls: dict[int, Call] = {}
+        self._server_calls: dict[str, Call] = {}  # by the model's ids: their results are blocks
+        self._turn_calls: list[Call] = []
+        self._ids = self._conversation.given_call_ids
+        self._pieces = Pieces()
+        self._is_in_message = False
+
+    @property
+    def is_ended(self) -> bool:
+        """The last event has been given."""
+        return self._is_ended
+
+    @property
+    def awaits_application(self) -> bool:
+        """All that is left to do in this turn is the application's: cancelled now, the run has succeeded."""
+        calls = [call for call in self._turn_calls if not call.is_server_side]
+        return (
+            not self._is_in_message
+            and any(call.is_pending for call in calls)
+            and all(call.is_pending or call.is_answered for call in calls)
+        )
+
+    def feed(self, records: Iterable[Record]) -> list[Event]:
+        """The events that some records make; several records at once make fewer events.
+
+        The first ones may be a snapshot of a run that has been going on. Another one later needs another encoder.
+        """
+        for record in records:
+            if self._is_ended:
+                break
+            self._take(record)
+        self._tell_state()
+        return self._given_out()
+
+    def fail(self, message: str, *, code: str | None = None) -> list[Event]:
+        """End the stream with an error, as far as it has not ended."""
+        if not self._is_ended:
+            self._start()
+            self._close_all()
+            self._end({"type": "RUN_ERROR", "message": message, **({"code": code} if code else {})})
+        return self._given_out()
+
+    def _given_out(self) -> list[Event]:
+        out, self._out = self._out, []
+        return out
+
+    def _emit(self, type: str, **fields: Any) -> None:
+        self._out.append({"type": type, **fields})
+
+    def _tell_state(self) -> None:
+        if not self._is_ended and (operations := self._state.take()):
+            self._emit("STATE_DELTA", delta=operations)
+
+    def _take(self, record: Record) -> None:
+        match record["type"]:
+            case "run_start":
+                self._run = record["run"]
+                self._model = record["model"]
+                self._start()
+            case "turn_start":
+                self._begin_turn(record["turn"])
+            case "message_start":
+                self._model = record["model"] or self._model
+                if record["restarted"]:
+                    self._void()
+                self._segment = None
+                self._is_in_message = True
+            case "block_start":
+                if record["kind"] != "text":
+                    self._close_text()
+                if record["kind"] in ("thinking", "redacted_thinking"):
+                    self._begin_reasoning(record["block"], record["kind"])
+            case "text_delta":
+                self._add_text(record["block"], record["text"] + omission(record))
+            case "thinking_delta":
+                self._add_thinking(record["block"], record["thinking"] + omission(record))
+            case "block_stop":
+                self._end_block(record["block"], record["content"])
+            case "input_start":
+                self._begin_call(record["block"], record["id"], record["name"], record["kind"], record["input"])
+            case "input_delta":
+                if (call := self._calls.get(record["block"])) is not None and call.is_open:
+                    self._add_arguments(call, record["fragment"])
+                    if record.get("omitted_chars"):
+                        call.metadata["omittedChars"] = record["omitted_chars"]
+                        self._state.give_up(call.id)
+                    self._state.patch(call.id, record["patch"])
+            case "input_stop":
+                if (call := self._calls.get(record["block"])) is not None:
+                    self._end_input(call, record["outcome"])
+            case "message_stop":
+                self._stop_reason = record["stop_reason"]
+                self._end_message()
+            case "tool_start":
+                if (call := self._calls.get(record["block"])) is not None:
+                    call.has_begun = True
+                    self._state.set(call.id, phase="running")
+            case "tool_progress":
+                if (call := self._calls.get(record["block"])) is not None:
+                    self._tell_progress(call, record["value"])
+            case "approval_start":
+                if (call := self._calls.get(record["block"])) is not None:
+                    self._state.set(call.id, phase="approval")
+                    self._custom("approval_start", toolCallId=call.id, run=self._run, block=record["block"])
+            case "approval_stop":
+                if (call := self._calls.get(record["block"])) is not None:
+                    self._state.set(call.id, phase="waiting")
+                    told = {"approved": record["approved"], "reason": record["reason"]}
+                    self._custom("approval_stop", toolCallId=call.id, **told)
+            case "tool_stop":
+                if (call := self._calls.get(record["block"])) is not None and not call.is_pending:
+                    message_id = self._message_id(record["block"], "result")
+                    self._answer(call, message_id, record["content"], is_error=record["is_error"])
+            case "turn_stop":
+                self._end_turn()
+                if (error := record["error"]) is not None:
+                    self._custom("interrupted", turn=record["turn"], error=public_error(error))
+            case "restarted":
+                self._void()
+                error = record["error"]
+                fields = {"turn": record["turn"], "reason": record["reason"], "delayS": record["delay_s"]}
+                self._custom("restarted", **fields, **({"error": public_error(error)} if error else {}))
+            case "unknown":
+                self._raw(record["event"])
+            case "run_stop":
+                self._end_run(record["status"], record["turns"], record["usage"], record["error"])
+
+    # --- runs and turns -----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._is_started:
+            return
+        self._is_started = True
+        self._thread_id = self._run if self._thread_id is None else self._thread_id
+        self._run_id = self._run if self._run_id is None else self._run_id
+        self._emit("RUN_STARTED", threadId=self._thread_id, runId=self._run_id, protocolVersion=PROTOCOL_VERSION)
+        self._emit("STATE_SNAPSHOT", snapshot={**self._base, "toolCalls": {}})
+
+    def _begin_turn(self, turn: int) -> None:
+        self._end_turn()
+        self._turn = turn
+        self._conversation.begin_turn(turn)
+        self._turn_calls = []
+        self._blanks = []
+        self._step = f"turn {turn}"
+        self._emit("STEP_STARTED", stepName=self._step)
+
+    def _end_turn(self) -> None:
+        self._end_message()
+        for call in self._turn_calls:
+            if not (call.is_answered or call.is_pending or call.is_server_side):
+                self._answer(call, self._message_id(call.block, "result"), NOT_RUN, is_error=True)
+        self._end_step()
+
+    def _end_step(self) -> None:
+        if self._step is not None:
+            self._emit("STEP_FINISHED", stepName=self._step)
+            self._step = None
+
+    def _end_message(self) -> None:
+        self._close_all()
+        self._segment = None
+        self._is_in_message = False
+
+    def _end_run(self, status: str, turns: int, usage: Mapping[str, Any], error: Fault | None) -> None:
+        self._end_turn()
+        for call in self._calls.values():
+            if not (call.is_answered or call.is_pending):
+                self._answer(call, self._message_id(call.block, "result"), _NO_RESULT, is_error=True)
+        counts = {"usage": [tokens]} if (tokens := token_usage(usage, self._model)) else {}
+        if status == "error":
+            told = public_error(error or {"type": "Error", "text": "The run failed."})
+            self._end({"type": "RUN_ERROR", "message": told["text"], "code": told["type"], **counts})
+            return
+        ended: Event = {"type": "RUN_FINISHED", "threadId": self._thread_id, "runId": self._run_id, **counts}
+        pending = [call.id for call in self._calls.values() if call.is_pending]
+        if status == "cancelled" and not pending:
+            self._end(ended | {"outcome": {"type": "cancelled"}})
+            return
+        result = {"status": "pending" if pending else status, "turns": turns, "stopReason": self._stop_reason}
+        outcome = {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
+        self._end(ended | {"result": result, "outcome": outcome})
+
+    def _end(self, event: Event) -> None:
+        self._tell_state()
+        self._out.append(event)
+        self._is_ended = True
+
+    # --- text and thinking --------------------------------------------------------------------------------------------
+
+    def _add_text(self, block: int, text: str) -> None:
+        if self._text is None:
+            segment = self._segment
+            if segment is None or segment.is_closed or segment.calls:
+                segment = self._new_segment(block)
+            self._text = segment
+            self._emit("TEXT_MESSAGE_START", messageId=segment.id, role="assistant")
+        self._text.text.append(text)
+        for piece in self._pieces.cut(block, text):
+            self._emit("TEXT_MESSAGE_CONTENT", messageId=self._text.id, delta=piece)
+
+    def _close_text(self) -> None:
+        if (message := self._text) is None:
+            return
+        self._text = None
+        message.is_closed = True
+        self._emit("TEXT_MESSAGE_END", messageId=message.id, **with_metadata(message.metadata))
+
+    def _begin_reasoning(self, block: int, kind: str) -> None:
+        if self._blanks:
+            message = self._blanks.pop(0)
+        else:
+            message = Message(self._message_id(block), is_reasoning=True)
+            self._conversation.messages.append(message)
+        self._segment = None  # what follows stands behind it
+        message.metadata = {"type": kind} if kind != "thinking" else {}
+        self._reasoning[block] = message
+        self._emit("REASONING_START", messageId=message.id)
+        self._emit("REASONING_MESSAGE_START", messageId=message.id, role="reasoning", **with_metadata(message.metadata))
+
+    def _add_thinking(self, block: int, thinking: str) -> None:
+        if (message := self._reasoning.get(block)) is not None:
+            message.text.append(thinking)
+            for piece in self._pieces.cut(block, thinking):
+                self._emit("REASONING_MESSAGE_CONTENT", messageId=message.id, delta=piece)
+
+    def _end_reasoning(self, block: int, content: Mapping[str, Any]) -> None:
+        message = self._reasoning.pop(block)
+        value = content.get("signature") or content.get("data")
+        if isinstance(value, str) and len(value) <= MAX_EVENT_CHARS:
+            message.encrypted_value = value
+            self._emit("REASONING_ENCRYPTED_VALUE", subtype="message", entityId=message.id, encryptedValue=value)
+        self._emit("REASONING_MESSAGE_END", messageId=message.id)
+        self._emit("REASONING_END", messageId=message.id)
+
+    def _end_block(self, block: int, content: Mapping[str, Any]) -> None:
+        kind = content.get("type")
+        if block in self._reasoning:
+            self._end_reasoning(block, content)
+        elif kind == "text":
+            if self._text is not None and isinstance(citations := content.get("citations"), list):
+                self._text.metadata.setdefault("citations", []).extend(citations)
+        elif (call := self._server_calls.get(str(content.get("tool_use_id")))) is not None:
+            self._answer_server_side(call, block, content)
+        elif kind not in ("thinking", "redacted_thinking"):
+            self._raw(content)
+
+    def _new_segment(self, block: int) -> Message:
+        id = self._message_id(block)
+        if id in self._segments:  # a text that goes on behind a call: a peer wrote both at once
+            id = f"{id}-{len(self._segments)}"
+        self._segments.add(id)
+        self._segment = Message(id)
+        self._conversation.messages.append(self._segment)
+        return self._segment
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def _begin_call(self, block: int, id: str, name: str, kind: str, whole: Mapping[str, Any] | None) -> None:
+        self._close_text()
+        name = name[:_MAX_NAME_CHARS]
+        unique = id if id not in _UNSAFE_IDS and id not in self._ids else self._message_id(block, "call")
+        self._ids.add(unique)
+        message = self._segment or self._new_segment(block)
+        is_server_side = kind != "tool_use"
+        metadata = {"kind": kind} if is_server_side else {}
+        call = Call(unique, block, name, message, is_server_side, whole, metadata)
+        self._calls[block] = call
+        self._turn_calls.append(call)
+        if is_server_side:
+            self._server_calls[id] = call
+        message.calls.append(call)
+        self._emit(
+            "TOOL_CALL_START",
+            toolCallId=unique,
+            toolCallName=name,
+            parentMessageId=message.id,
+            **with_metadata(metadata),
+        )
+        self._state.start(unique, {"name": name, "kind": kind, "phase": "writing"})
+        if whole:
+            self._state.patch(unique, [{"op": "add", "path": "", "value": whole}])
+
+    def _add_arguments(self, call: Call, text: str) -> None:
+        call.arguments.append(text)
+        for piece in self._pieces.cut(call.block, text):
+            self._emit("TOOL_CALL_ARGS", toolCallId=call.id, delta=piece)
+
+    def _end_input(self, call: Call, outcome: str) -> None:
+        if not call.is_open:
+            return
+        if outcome == "valid" and not any(call.arguments) and "omittedChars" not in call.metadata:
+            # It came whole at its start, or is empty.
+            self._add_arguments(call, json.dumps(call.whole or {}, ensure_ascii=False))
+        if half := self._pieces.rest(call.block):
+            self._emit("TOOL_CALL_ARGS", toolCallId=call.id, delta=half)
+        call.is_open = False
+        self._emit("TOOL_CALL_END", toolCallId=call.id, **with_metadata(call.metadata))
+        is_running = call.has_begun or (call.is_server_side and outcome == "valid")
+        phase = "running" if is_running else _AFTER_INPUT[outcome]
+        self._state.set(call.id, outcome=outcome, phase=phase)
+        if call.answer is not None:
+            message_id, content, is_error = call.answer
+            self._answer(call, message_id, content, is_error=is_error)
+
+    def _tell_progress(self, call: Call, value: Any) -> None:
+        if value == AWAITS_APPLICATION:
+            call.is_pending = True
+            self._state.set(call.id, phase="pending")
+        else:
+            self._custom("tool_progress", toolCallId=call.id, value=value)
+
+    def _answer(self, call: Call, message_id: str, content: str | list[dict[str, Any]], *, is_error: bool) -> None:
+        if call.is_answered:
+            return
+        if call.is_open:  # its result comes when its input has ended
+            call.answer = message_id, content, is_error
+            return
+        call.is_answered = True
+        result: Event = {"id": message_id, "toolCallId": call.id, "role": "tool", "content": to_parts(content)}
+        if is_error:
+            result["metadata"] = {METADATA_KEY: {"isError": True}}
+        self._conversation.answer(call, result)
+        told = {name: value for name, value in result.items() if name != "id"}
+        self._emit("TOOL_CALL_RESULT", messageId=message_id, **told)
+        self._state.set(call.id, phase="failed" if is_error else "done")
+
+    def _answer_server_side(self, call: Call, block: int, content: Mapping[str, Any]) -> None:
+        inner = content.get("content", "")
+        text = inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
+        self._answer(call, self._message_id(block, "result"), text, is_error=is_error_result(content))
+
+    # --- what is void -------------------------------------------------------------------------------------------------
+
+    def _void(self) -> None:
+        """Take back what came of this turn."""
+        self._end_message()
+        void = self._conversation.void()
+        if void is None:
+            return
+        if void.snapshot is None:
+            for call in void.calls:
+                self._answer(call, self._message_id(call.block, "result"), _VOID, is_error=True)
+            return
+        for call in void.calls:
+            del self._calls[call.block]
+            self._ids.discard(call.id)
+            self._turn_calls.remove(call)
+            self._state.remove(call.id)
+        for call in void.unanswered:
+            call.is_answered = False
+        self._server_calls = {id: call for id, call in self._server_calls.items() if call.block in self._calls}
+        self._blanks = void.blanks
+        self._emit("MESSAGES_SNAPSHOT", messages=void.snapshot)
+
+    def _close_all(self) -> None:
+        self._close_text()
+        for block in [*self._reasoning]:
+            self._end_reasoning(block, {})
+        for call in self._turn_calls:
+            if call.is_open:
+                self._end_input(call, "incomplete")
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def _message_id(self, block: int, suffix: str = "") -> str:
+        """Unique in the conversation; the same for everybody who watches. `history` tells replies apart by it."""
+        return f"{self._run}.{self._turn}.{block}{'.' if suffix else ''}{suffix}"
+
+    def _custom(self, name: str, **value: Any) -> None:
+        self._emit("CUSTOM", name=name, value=bounded(value))
+
+    def _raw(self, event: object) -> None:
+        self._emit("RAW", event=bounded(event), source="anthropic")

@@ -1,0 +1,179 @@
+"""What a client of AG-UI sends, as what a run takes: its messages, and its own tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from ..._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size
+from ..._support.plain_json import load_json
+from ...errors import UsageError
+from ...loop import add_content, drop_last_thinking
+from ...tools import Tool, ToolCall, tool_result
+from ...wire import INVALID_JSON, Block, JSONObject, Message
+from ._content import to_blocks
+from ._encoder import AWAITS_APPLICATION
+from ._fields import METADATA_KEY
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+
+_REPLY: Final = re.compile(r"(.+\.[0-9]+)\.[0-9]+(?:-[0-9]+)?")
+_PATIENCE_S: Final = 86_400.0  # a call of the application waits for the others of its turn, however long they take
+_UNANSWERED: Final = "Not answered: the conversation went on without a result of this call."
+
+
+def messages_of(input: RunAgentInput) -> list[Message]:
+    """The conversation of an AG-UI client, as the API takes it: `run(client, messages=messages_of(input), ...)`.
+
+    Text, images, documents, reasoning with its signature, calls and their results. The messages that came of one reply
+    are one message again. A call without a result gets one that says so. Left out are results without a call, calls
+    that the API itself ran, activities, and messages of the roles `system` and `developer`, which anybody who can reach
+    the endpoint can write: `system_of` has them for those who trust the client.
+    """
+    wire: list[dict[str, Any]] = [message.model_dump(mode="python", by_alias=True) for message in input.messages]
+    results = {message["toolCallId"]: message for message in wire if message["role"] == "tool"}
+    messages: list[Message] = []
+    used: set[str] = set()
+    for said in _turns(wire):
+        if said[0]["role"] == "user":
+            add_content(messages, "user", to_blocks(said[0]["content"]))
+            continue
+        calls: list[str] = []
+        add_content(messages, "assistant", _reply(said, calls, used))
+        add_content(messages, "user", [_result(id, results.get(id)) for id in calls])
+    return messages
+
+
+def _turns(wire: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """What is said in one go: each message of the user, and those of each reply together."""
+    reply: list[dict[str, Any]] = []
+    for message in wire:
+        if message["role"] not in ("user", "assistant", "reasoning"):
+            continue
+        if reply and not _belong_together(reply[-1], message):
+            yield reply
+            reply = []
+        reply.append(message)
+    if reply:
+        yield reply
+
+
+def _belong_together(message: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
+    """They came of one reply. Where their ids are not ours, reasoning belongs to what comes behind it."""
+    if "user" in (message["role"], following["role"]):
+        return False
+    ours, theirs = _REPLY.fullmatch(message["id"]), _REPLY.fullmatch(following["id"])
+    if ours and theirs:
+        return ours[1] == theirs[1]
+    return bool(message["role"] == "reasoning")
+
+
+def _reply(turn: Sequence[Mapping[str, Any]], calls: list[str], used: set[str]) -> list[Block]:
+    blocks: list[Block] = []
+    for message in turn:
+        metadata = _metadata(message)
+        if message["role"] == "reasoning":
+            value = message.get("encryptedValue")
+            if value and metadata.get("type") == "redacted_thinking":
+                blocks.append({"type": "redacted_thinking", "data": value})
+            elif value:  # the API takes no thinking that it has not signed
+                blocks.append({"type": "thinking", "thinking": message["content"], "signature": value})
+            continue
+        blocks += to_blocks(message.get("content") or "")
+        for call in message.get("toolCalls") or ():
+            if "kind" in _metadata(call) or call["id"] in used:  # run by the API, or told twice
+                continue
+            used.add(call["id"])
+            calls.append(call["id"])
+            function = call["function"]
+            block = {"type": "tool_use", "id": _api_id(call["id"]), "name": function["name"], "input": _input(function)}
+            blocks.append(block)
+    drop_last_thinking(blocks)
+    return blocks
+
+
+def _input(function: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        value = load_json(function["arguments"] or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {INVALID_JSON: function["arguments"]}
+
+
+def _result(id: str, message: Mapping[str, Any] | None) -> Block:
+    if message is None:
+        return tool_result(_api_id(id), _UNANSWERED, is_error=True)
+    blocks = to_blocks(message["content"])
+    if message.get("error") or _metadata(message).get("isError"):
+        texts = [block for block in blocks if block["type"] == "text"]  # an error takes nothing else
+        texts = texts or [{"type": "text", "text": str(message.get("error") or "Error")}]
+        return tool_result(_api_id(id), texts, is_error=True)
+    return tool_result(_api_id(id), blocks)
+
+
+def _api_id(id: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", id) or "_"
+
+
+def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = (item.get("metadata") or {}).get(METADATA_KEY)
+    return found if isinstance(found, Mapping) else {}
+
+
+def system_of(input: RunAgentInput) -> str:
+    """What the client says in the roles `system` and `developer`, joined; for those who trust it to say so."""
+    said = [str(message.content) for message in input.messages if message.role in ("system", "developer")]
+    return "\n\n".join(said)
+
+
+def frontend_tools(input: RunAgentInput) -> list[Tool]:
+    """The tools that the client brings and runs itself: `run(client, tools=[*mine, *frontend_tools(input)], ...)`.
+
+    A call of one has no result in this run. Once there is nothing else left to do in its turn, the endpoint ends the
+    run; the client has the call's arguments, and sends its result with the messages of its next run.
+
+    Raises:
+        UsageError: The client's definitions are none that the API takes, or their schemas are too large.
+    """
+    check_tools(input)
+    return [
+        _ApplicationTool(_await_application, definition=_definition(tool), start="message", timeout_s=_PATIENCE_S)
+        for tool in input.tools or ()
+    ]
+
+
+def check_tools(input: RunAgentInput) -> None:
+    """Check how large the schemas of the client's tools are, before anything else looks at them.
+
+    Raises:
+        UsageError: They have more than 100,000 characters together, or one is too deep; its tool is named.
+    """
+    left = MAX_SCHEMA_CHARS
+    for tool in input.tools or ():
+        try:
+            left -= check_size(tool.parameters, max_chars=left, max_depth=MAX_SCHEMA_DEPTH)
+        except TooMuchError as error:
+            earlier = "" if left == MAX_SCHEMA_CHARS else f", of {MAX_SCHEMA_CHARS:,} for all tools"
+            raise UsageError(f"the schema of the tool {tool.name!r:.80} is too large: {error}{earlier}") from error
+
+
+class _ApplicationTool(Tool):
+    """Its inputs are for the application to check: matching a client's schema may take as long as that likes."""
+
+    def check(self, input: JSONObject) -> dict[str, Any]:
+        """The input as it is."""
+        return dict(input)
+
+
+def _definition(tool: Any) -> dict[str, Any]:
+    schema = tool.parameters if isinstance(tool.parameters, Mapping) else {}
+    return {"name": tool.name, "description": tool.description, "input_schema": {"type": "object", **schema}}
+
+
+async def _await_application(_: dict[str, Any], call: ToolCall) -> None:
+    await call.progress(AWAITS_APPLICATION)
+    await anyio.sleep_forever()  # the run is cancelled

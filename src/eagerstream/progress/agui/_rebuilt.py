@@ -1,0 +1,137 @@
+"""What the client has rebuilt of a run: its messages, each with its calls and their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ._fields import with_metadata
+
+MAX_SNAPSHOT_CHARS: Final = 8 * 1024 * 1024
+"""Of a snapshot as JSON in ASCII: a client gives up on an event over 10 MB."""
+
+
+@dataclass(slots=True)
+class Message:
+    """A message that the client has of this run: of the assistant or, with `is_reasoning`, its reasoning."""
+
+    id: str
+    is_reasoning: bool = False
+    text: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    results: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # as they came, each with its turn
+    encrypted_value: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    is_closed: bool = False
+
+    def rendered(self) -> list[dict[str, Any]]:
+        """As in a snapshot: this message, and the results of its calls behind it."""
+        message: dict[str, Any] = {"id": self.id, "role": "reasoning" if self.is_reasoning else "assistant"}
+        if self.text or self.is_reasoning or not self.calls:
+            message["content"] = "".join(self.text)
+        if self.calls:
+            message["toolCalls"] = [call.rendered() for call in self.calls]
+        if self.encrypted_value is not None:
+            message["encryptedValue"] = self.encrypted_value
+        message |= with_metadata(self.metadata)
+        return [message, *(result for _, result in self.results)]
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of such a message; `id` is the client's, which no other call of the conversation has."""
+
+    id: str
+    block: int
+    name: str
+    message: Message
+    is_server_side: bool
+    whole: Mapping[str, Any] | None
+    metadata: dict[str, Any]
+    arguments: list[str] = field(default_factory=list)
+    is_open: bool = True
+    has_begun: bool = False
+    is_answered: bool = False
+    is_pending: bool = False  # the application answers it
+    answer: tuple[str, str | list[dict[str, Any]], bool] | None = None  # came before the input had ended
+
+    def rendered(self) -> dict[str, Any]:
+        """As in a message."""
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        return {"id": self.id, "type": "function", "function": function, **with_metadata(self.metadata)}
+
+
+@dataclass(slots=True)
+class Void:
+    """What was taken back of a conversation.
+
+    Attributes:
+        calls: That are no more.
+        unanswered: Calls of earlier turns whose results are no more.
+        blanks: Reasoning that the client would keep: it stays, empty, for the next attempt to fill.
+        snapshot: All messages without what is void. None where it would be too long for the client: then all stays.
+    """
+
+    calls: list[Call]
+    unanswered: list[Call]
+    blanks: list[Message]
+    snapshot: list[dict[str, Any]] | None
+
+
+class Conversation:
+    """The messages that the client has: those that it came with, and those of this run.
+
+    Attributes:
+        messages: Those of this run.
+    """
+
+    def __init__(self, given: Sequence[Mapping[str, Any]]) -> None:
+        self.messages: list[Message] = []
+        self._given = [dict(message) for message in given if message.get("role") != "activity"]  # clients keep those
+        self._turn = 0
+        self._turn_start = 0  # how many messages there were
+
+    @property
+    def given_call_ids(self) -> set[str]:
+        """The ids of the calls that the client came with."""
+        return {call["id"] for message in self._given for call in message.get("toolCalls") or ()}
+
+    def begin_turn(self, turn: int) -> None:
+        """What came before stays, whatever becomes of this turn."""
+        self._turn = turn
+        self._turn_start = len(self.messages)
+
+    def answer(self, call: Call, result: dict[str, Any]) -> None:
+        """A call has its result, as a message."""
+        call.message.results.append((self._turn, result))
+
+    def void(self) -> Void | None:
+        """Take back what came of this turn; None where nothing did."""
+        void = self.messages[self._turn_start :]
+        kept = self.messages[: self._turn_start]
+        results = [(message, result) for message in kept for result in message.results if result[0] == self._turn]
+        if not void and not results:
+            return None
+        for message, result in results:
+            message.results.remove(result)
+        blanks = self._blanks(kept, void)
+        snapshot = [*self._given, *(part for message in [*kept, *blanks] for part in message.rendered())]
+        calls = [call for message in void for call in message.calls]
+        if len(json.dumps(snapshot)) > MAX_SNAPSHOT_CHARS:
+            for message, result in results:
+                message.results.append(result)
+            return Void(calls, [], [], None)
+        self.messages = [*kept, *blanks]
+        ids = {result["toolCallId"] for _, (_, result) in results}
+        unanswered = [call for message in kept for call in message.calls if call.id in ids]
+        return Void(calls, unanswered, blanks, snapshot)
+
+    def _blanks(self, kept: Sequence[Message], void: Sequence[Message]) -> list[Message]:
+        """A client keeps all its reasoning where a snapshot has none."""
+        if any(message.is_reasoning for message in kept) or any(
+            each.get("role") == "reasoning" for each in self._given
+        ):
+            return []
+        return [Message(message.id, is_reasoning=True) for message in void if message.is_reasoning]

@@ -1,0 +1,181 @@
+"""The endpoint: a client asks for a run, and reads its records as fast as it likes."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from ..._support.redaction import redact_excerpt
+from ...errors import EagerStreamError, MissingExtraError, UsageError
+from ...loop import Run
+from ...streaming import FeedEnd
+from .._exact import marked
+from .._hub import Hub
+from .._public_error import public_error
+from .._record import Fault, Record
+from .._recorder import RunRecorder
+from .._request_body import MAX_BODY_BYTES, BadBody, RequestBodies, json_object
+from .._sse import STALL_S, EventStream, Write, encode_json
+from ._slots import RunsFull, RunSlots
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+_log = logging.getLogger(__name__)
+
+Start: TypeAlias = "Callable[[Mapping[str, Any]], Run | Awaitable[Run]]"
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
+
+_MAX_REASON_CHARS: Final = 2_000
+
+
+def gateway_app(
+    start: Start,
+    *,
+    slots: RunSlots,
+    hub: Hub | None = None,
+    path: str = "/runs",
+    max_body_bytes: int = MAX_BODY_BYTES,
+    stall_s: float = STALL_S,
+) -> Starlette:
+    """An ASGI application that holds runs for clients.
+
+    ==============  ====================================================================================================
+    `POST /runs`    begins a run and streams its records, one in each server-sent event, from `run_start` to `run_stop`;
+                    503 with `retry-after` where the gateway is full
+    `GET /runs`     `{"held": ..., "max_runs": ..., "waiting": ..., "max_waiting": ...}`
+    ==============  ====================================================================================================
+
+    The run lives in its request: where the client leaves, it is cancelled, its connection closed, and its tools
+    cancelled, wherever they run. Its events go to the client straight from the run: made with `buffer="wait"`, a run is
+    read no faster than its client reads, and what the API has still to send waits at the API. With `"merge"` the run
+    goes on, and its client gets larger deltas. Neither slows any other run, and who watches the hub slows none.
+
+    Who may ask is for the application around it to check; bodies other than JSON are refused, so that a page elsewhere
+    cannot ask without that.
+
+    Args:
+        start: Gets the JSON object that the client sent, which is not to be trusted, and makes a run; may be async. A
+            `UsageError` of it is answered with HTTP 400 and its text, an `HTTPException` with its status.
+        slots: Places for runs. A request takes one when its body has been read, so a slow client takes none.
+        hub: Where the runs can be watched under the id that is in `run_start`, and calls approved.
+        path: Where it answers.
+        max_body_bytes: Of a request; a larger one gets HTTP 413. So does one with more than one value for each 40 of
+            these bytes. At the default, parsing takes about 0.1 s, in a thread.
+        stall_s: A client that takes nothing for so long is dropped, and its run cancelled.
+
+    Raises:
+        MissingExtraError: The extra `web` is not installed.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("web", "starlette") from error
+
+    watched = hub or Hub(max_runs=1)  # runs that have ended are of no use here
+    bodies = RequestBodies(max_body_bytes)
+
+    async def begin(asked: Mapping[str, Any]) -> Run | Response:
+        """The run that is asked for, or why there is none."""
+        try:
+            made = start(asked)
+            return await made if inspect.isawaitable(made) else made
+        except UsageError as error:
+            return refuse(400, redact_excerpt(str(error), _MAX_REASON_CHARS))
+
+    async def post(request: Request) -> _Answer:
+        async def converse(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                asked = await bodies.read_json(request, json_object)
+                async with slots.hold():
+                    run = await begin(asked)
+                    if isinstance(run, Run):
+                        await EventStream(_Telling(run, watched).produce, stall_s=stall_s)(scope, receive, send)
+                    else:
+                        await run(scope, receive, send)
+            except BadBody as bad:
+                await refuse(bad.status, bad.text)(scope, receive, send)
+            except RunsFull as full:
+                headers = {"retry-after": str(math.ceil(full.retry_after_s))}
+                await JSONResponse({"error": "the gateway is full"}, 503, headers)(scope, receive, send)
+
+        return _Answer(converse)
+
+    async def tell(_: Request) -> Response:
+        names = ("held", "max_runs", "waiting", "max_waiting")
+        return JSONResponse({name: getattr(slots, name) for name in names})
+
+    def refuse(status: int, what: str) -> Response:
+        return JSONResponse({"error": what}, status)
+
+    return Starlette(routes=[Route(path, post, methods=["POST"]), Route(path, tell, methods=["GET"])])
+
+
+class _Answer:
+    """An ASGI response that is a function."""
+
+    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(scope, receive, send)
+
+
+class _Telling:
+    """Runs one run, and writes its records as they are taken."""
+
+    wants_deltas = False  # as an observer: it is there for the end only
+
+    def __init__(self, run: Run, hub: Hub) -> None:
+        self._run = run
+        self._log = hub.observe(run)
+        self._records: list[Record] = []
+        self._recorder = RunRecorder(self._records.extend, id=self._log.id, model=run.model)
+        self._end = FeedEnd("error", 0, {}, {"type": "Error", "text": "the run did not begin"})
+        run.observe(self)
+
+    def take(self, events: Sequence[object]) -> None:
+        """The events come by the iteration."""
+
+    def end(self, end: FeedEnd) -> None:
+        """The run has ended; its last record waits for those before it."""
+        self._end = end
+
+    async def produce(self, write: Write) -> None:
+        """Write until the run has ended. Cancelled, it leaves the run, which closes everything."""
+        try:
+            async with self._run as run:
+                async for event in run:
+                    self._recorder.take((event,))
+                    await self._write(write)
+        except EagerStreamError:
+            pass  # the last record tells of it
+        except Exception as error:
+            # What is raised in a run may quote what a model wrote.
+            _log.error("a run of the gateway failed: %s", type(error).__name__)
+        finally:
+            self._log.close()  # also where the run never began: nobody is to wait for it for ever
+        self._recorder.end(self._end)
+        await self._write(write)
+
+    async def _write(self, write: Write) -> None:
+        records, self._records[:] = self._records[:], []
+        if records:
+            await write(b"".join(encode_json(marked(_public(record))) for record in records))
+
+
+def _public(record: Record) -> dict[str, Any]:
+    """A record for the client: what an error says of the world outside is kept from it."""
+    match record:
+        case {"type": "turn_stop" | "restarted" | "run_stop", "error": {} as error}:
+            return {**record, "error": public_error(cast("Fault", error))}
+        case _:
+            return cast("dict[str, Any]", record)

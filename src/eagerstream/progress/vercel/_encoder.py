@@ -1,0 +1,362 @@
+"""`UIMessageEncoder`: the records of a run become the chunks of a UI message stream. Pure: no I/O, no clock.
+
+The chunks are those that the `ai` package (5, 6 and 7) reads, with no field that its strictest schema does not know.
+Where a form is ambiguous, what its reader does with it decides:
+
+* A tool part is `dynamic-tool`, unless the program names the tool in `static_tools`: the type of a static part,
+  `tool-<name>`, would be made of what a model wrote; and of an invalid input the reader keeps more in a dynamic part.
+  More of calls in `tool_part.py`.
+* Every `toolCallId` is used once: the reader finds a part by it, and assistant-ui drops a second call of the same id.
+* Parts cannot be taken back before version 7 (`reset-step`). A turn that is begun anew ends its step with
+  `data-restarted`: everything from the `step-start` before it is void. Its calls end as errors that say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from .._record import Record
+from ._tool_part import ToolPart
+from ._values import TOOL_CALL_ID, readable
+
+Chunk: TypeAlias = dict[str, Any]
+"""One chunk of a UI message stream: the data of one server-sent event."""
+
+SDKVersion: TypeAlias = Literal[5, 6, 7]
+
+_VOID: Final = "Void: the reply was begun anew."
+_NOT_RUN: Final = "Not executed."
+_NO_RESULT: Final = "No result came."
+_MAX_SOURCES: Final = 200
+
+_FINISH_REASONS: Final = {
+    "completed": "stop",
+    "stop_sequence": "stop",
+    "truncated": "length",
+    "refused": "content-filter",
+    "limit": "tool-calls",  # as after the SDK's own limit of steps
+    "error": "error",
+}
+
+
+def describe_error(error: Mapping[str, Any]) -> str:
+    """The text of an `error` chunk: the class of the error and nothing else.
+
+    What an exception says may name hosts, paths and people, and a page is read by anybody.
+    """
+    return f"The run failed ({error.get('type', 'error')})."
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call, the API's id of it, and the turn in which it began."""
+
+    part: ToolPart
+    id: str
+    turn: int
+
+    @property
+    def waits_for_server(self) -> bool:
+        return self.part.is_of_server and not self.part.has_result
+
+
+class UIMessageEncoder:
+    """Fed with the records of one run, in order, it gives the chunks of one assistant message.
+
+    ::
+
+        encoder = UIMessageEncoder()
+        chunks = [chunk for record in records for chunk in encoder.encode([record])] + encoder.close()
+
+    Args:
+        message_id: The id of the message; the id of the run where it is None. To go on with a message that the client
+            has already, its id.
+        static_tools: Names of tools that the page has types for: their parts are `tool-<name>`, all others
+            `dynamic-tool`.
+        sdk: The oldest version of the `ai` package that reads the stream. 5 knows no approvals as such (they are
+            `data-approval` in every version); 7 can take back the parts of a turn that is begun anew.
+        describe_error: The text for an error that ended the run (`{"type": ..., "text": ...}`).
+    """
+
+    def __init__(
+        self,
+        *,
+        message_id: str | None = None,
+        static_tools: Collection[str] = (),
+        sdk: SDKVersion = 6,
+        describe_error: Callable[[Mapping[str, Any]], str] = describe_error,
+    ) -> None:
+        self._message_id = message_id
+        self._static_tools = frozenset(static_tools)
+        self._sdk = sdk
+        self._describe_error = describe_error
+        self._run = ""
+        self._has_begun = False
+        self._has_stopped = False
+        self._in_step = False
+        self._step_is_empty = True
+        self._turn = 0
+        self._open: dict[int, str] = {}  # text and thinking blocks, and their kinds
+        self._calls: dict[int, _Call] = {}  # of this turn, and of the server where no result came yet
+        self._used_ids: set[str] = set()
+        self._sources: dict[str, bool] = {}  # url: whether it is of this step
+        self._source_count = 0
+        self._restarts = 0
+        self._out: list[Chunk] = []
+
+    def encode(self, records: Iterable[Record]) -> list[Chunk]:
+        """The chunks for the next records; often one for each, sometimes none."""
+        for record in records:
+            self._encode(record)
+        return self._take()
+
+    def close(self, error: Mapping[str, Any] | None = None) -> list[Chunk]:
+        """What is missing where the records end without a `run_stop`; nothing otherwise. The stream is whole then.
+
+        Args:
+            error: Why they end, for `describe_error`.
+        """
+        if not self._has_stopped:
+            self._stop({"status": "error", "error": error or {"type": "Interrupted"}})
+        return self._take()
+
+    def _take(self) -> list[Chunk]:
+        out, self._out = self._out, []
+        return out
+
+    def _send(self, type: str, /, **fields: Any) -> None:
+        self._out.append({"type": type, **fields})
+        if self._in_step and not fields.get("transient"):
+            self._step_is_empty = False
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    def _encode(self, record: Mapping[str, Any]) -> None:
+        if self._has_stopped:
+            return
+        match record["type"]:
+            case "run_start":
+                self._run = str(record["run"])
+                self._begin(record)
+            case "turn_start":
+                self._start_step(record["turn"])
+            case "message_start":
+                if record["restarted"] and not self._step_is_empty:
+                    self._void("interrupted")
+            case "block_start":
+                self._start_block(record["block"], record["kind"])
+            case "text_delta":
+                self._text(record["block"], "text", record)
+            case "thinking_delta":
+                self._text(record["block"], "thinking", record)
+            case "block_stop":
+                self._stop_block(record["block"], record["content"])
+            case "input_start":
+                self._start_input(record)
+            case "input_delta" | "input_stop" | "tool_progress" | "tool_stop" | "approval_start" | "approval_stop":
+                self._of_call(record)
+            case "turn_stop":
+                self._stop_turn(record.get("error"))
+            case "restarted":
+                self._void(record["reason"])
+            case "unknown":
+                self._send("data-event", data=readable(record["event"]), transient=True)
+            case "run_stop":
+                self._stop(record)
+            case _:
+                pass  # message_stop, tool_start, and what a later version records: no form here
+
+    def _begin(self, record: Mapping[str, Any]) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        known = {"run": record.get("run"), "model": record.get("model")}
+        metadata = {name: value for name, value in known.items() if value is not None}
+        chunk: Chunk = {"messageId": self._message_id or f"msg_{self._run}"} if self._message_id or self._run else {}
+        self._send("start", **chunk, **({"messageMetadata": metadata} if metadata else {}))
+
+    def _start_step(self, turn: int) -> None:
+        self._begin({})
+        self._stop_step()
+        self._turn = turn
+        self._send("start-step")
+        self._in_step = self._step_is_empty = True
+        # After a pause the results of the server's calls come in the next turn.
+        self._calls = {block: call for block, call in self._calls.items() if call.waits_for_server}
+
+    def _stop_step(self) -> None:
+        if not self._in_step:
+            return
+        self._close_open()
+        self._sources = dict.fromkeys(self._sources, False)
+        self._in_step = False
+        self._send("finish-step")
+
+    def _close_texts(self) -> None:
+        for block, kind in list(self._open.items()):
+            self._end_text(block, kind)
+
+    def _close_open(self) -> None:
+        """End what is still open in this step, so that no part of the page waits for ever."""
+        self._close_texts()
+        for call in self._calls.values():
+            call.part.close_input()
+            if not call.part.is_of_server:
+                call.part.close(_NOT_RUN)
+
+    def _stop_turn(self, error: Mapping[str, Any] | None) -> None:
+        if self._in_step and error is not None:
+            self._close_open()
+            self._send("data-interrupted", data={"turn": self._turn, "error": str(error.get("type"))})
+        self._stop_step()
+
+    def _void(self, reason: str) -> None:
+        """The turn begins anew. What it has sent is taken back, or marked where it cannot be."""
+        if not self._in_step:
+            return
+        data = {"turn": self._turn, "reason": str(reason)}
+        if self._step_is_empty:
+            self._send("data-restarted", data=data, transient=True)
+            return
+        self._restarts += 1
+        if self._sdk >= 7:
+            self._send("reset-step")
+            self._send("data-restarted", data=data, transient=True)
+        else:
+            self._close_texts()
+            for call in self._calls.values():
+                if call.turn == self._turn:
+                    call.part.close_input(_VOID)
+                    call.part.close(_VOID)
+            self._send("data-restarted", id=f"restarted-{self._run}-{self._restarts}", data=data)
+            self._send("finish-step")
+            self._send("start-step")
+        self._open.clear()
+        self._calls = {block: call for block, call in self._calls.items() if call.turn != self._turn}
+        self._sources = {url: False for url, is_new in self._sources.items() if not is_new}
+        self._step_is_empty = True
+
+    def _stop(self, record: Mapping[str, Any]) -> None:
+        self._begin({})
+        self._close_open()
+        for call in self._calls.values():
+            call.part.close(_NO_RESULT)
+        self._stop_step()
+        self._has_stopped = True
+        status, error = record["status"], record.get("error")
+        metadata = {"status": status}
+        if "usage" in record:
+            metadata |= {"turns": record["turns"], "usage": readable(record["usage"])}
+        if status == "cancelled":
+            self._send("message-metadata", messageMetadata=metadata)
+            self._send("abort")
+        elif status == "error" or error is not None:
+            # Before the error: the page's own reader stops there.
+            self._send("message-metadata", messageMetadata=metadata)
+            self._send("error", errorText=self._describe_error(error or {}))
+            self._send("finish", finishReason="error")
+        else:
+            self._send("finish", finishReason=_FINISH_REASONS.get(status, "other"), messageMetadata=metadata)
+
+    # --- text, thinking, other blocks ---------------------------------------------------------------------------------
+
+    def _start_block(self, block: int, kind: str) -> None:
+        if kind in ("text", "thinking") and block not in self._open:
+            self._open[block] = kind
+            self._send("text-start" if kind == "text" else "reasoning-start", id=_part_id(block, kind))
+
+    def _text(self, block: int, kind: str, record: Mapping[str, Any]) -> None:
+        self._start_block(block, kind)
+        text: str = record[kind]
+        if chars := record.get("omitted_chars"):
+            text = f"({chars:,} characters are no longer kept)"
+        if text:
+            self._send("text-delta" if kind == "text" else "reasoning-delta", id=_part_id(block, kind), delta=text)
+
+    def _end_text(self, block: int, kind: str, metadata: Mapping[str, Any] | None = None) -> None:
+        del self._open[block]
+        known = {"providerMetadata": {"anthropic": metadata}} if metadata else {}
+        self._send("text-end" if kind == "text" else "reasoning-end", id=_part_id(block, kind), **known)
+
+    def _stop_block(self, block: int, content: Mapping[str, Any]) -> None:
+        kind = content.get("type")
+        if kind == "text":
+            self._start_block(block, kind)
+            citations = content.get("citations")
+            self._end_text(block, kind, {"citations": readable(citations)} if citations else None)
+            self._cite(citations)
+        elif kind == "thinking":
+            self._start_block(block, kind)
+            signature = content.get("signature")
+            self._end_text(block, kind, {"signature": signature} if isinstance(signature, str) else None)
+        elif kind == "redacted_thinking":
+            self._start_block(block, "thinking")
+            data = content.get("data")
+            self._end_text(block, "thinking", {"redactedData": data} if isinstance(data, str) else None)
+        else:
+            id = content.get("tool_use_id")
+            for call in self._calls.values():
+                if call.id == id and call.waits_for_server:
+                    call.part.server_result(content)
+                    self._cite(content.get("content"))
+                    return
+            self._send("data-block", data=readable(dict(content)))
+
+    def _cite(self, cited: object) -> None:
+        """Web pages that a text or a search names become sources, each once."""
+        for item in cited if isinstance(cited, list) else ():
+            url = item.get("url") if isinstance(item, Mapping) else None
+            # A page makes links of them: nothing but the web.
+            if not isinstance(url, str) or not url.startswith(("https://", "http://")):
+                continue
+            if url in self._sources or len(self._sources) >= _MAX_SOURCES:
+                continue
+            self._sources[url] = True
+            self._source_count += 1
+            title = item.get("title")
+            known = {"title": title} if isinstance(title, str) else {}
+            self._send("source-url", sourceId=f"source-{self._run}-{self._source_count}", url=url, **known)
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def _start_input(self, record: Mapping[str, Any]) -> None:
+        part = ToolPart(
+            record,
+            tool_call_id=self._unused_id(record),
+            approval_id=f"{self._run}.{record['block']}",
+            dynamic=record["name"] not in self._static_tools,
+            sdk=self._sdk,
+            send=self._send,
+        )
+        self._calls[record["block"]] = _Call(part, record["id"], self._turn)
+
+    def _unused_id(self, record: Mapping[str, Any]) -> str:
+        id: str = record["id"]
+        if id in self._used_ids or not TOOL_CALL_ID.fullmatch(id) or id == "__proto__":
+            id = f"call_{self._run}_{record['block']}"
+        self._used_ids.add(id)
+        return id
+
+    def _of_call(self, record: Mapping[str, Any]) -> None:
+        call = self._calls.get(record["block"])
+        if call is None:
+            return  # its turn is over
+        match record["type"]:
+            case "input_delta":
+                call.part.input_delta(record)
+            case "input_stop":
+                call.part.input_stop(record)
+            case "tool_progress":
+                call.part.tool_progress(record)
+            case "tool_stop":
+                call.part.tool_stop(record)
+            case "approval_start":
+                call.part.approval_start()
+            case _:
+                call.part.approval_stop(record)
+
+
+def _part_id(block: int, kind: str) -> str:
+    return f"{'text' if kind == 'text' else 'reasoning'}-{block}"

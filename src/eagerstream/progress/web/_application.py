@@ -1,0 +1,187 @@
+"""`web_app`: the page, what it is fed with, and where it sends decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from ..._serving.access import LOOPBACK_HOSTS
+from ..._serving.asgi_server import ASGIApplication
+from ...errors import MissingExtraError
+from .._hub import MAX_REASON_CHARS, Hub
+from .._log import RunLog, WatcherDropped
+from .._request_body import BadBody, RequestBodies, json_object
+from .._sse import EventStream, Write, encode_json
+from ._access import Guard
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_STATIC: Final = resources.files(__package__) / "static"
+_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_MAX_DECISION_BYTES: Final = 16_384
+_RETRY_MS: Final = 1_000
+
+
+def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOPBACK_HOSTS) -> ASGIApplication:
+    """The page as an ASGI application, to be mounted under any path, with a slash at its end.
+
+    ::
+
+        app = Starlette(routes=[Mount("/runs", web_app(hub, token=None, hosts=["tools.example.org"]))])
+
+    Besides the page it has `events` (server-sent events, each with JSON: `runs` with the list of runs whenever it
+    changes, and with `?run=ID` also `records`, as `Batch.json`, whose `id` is the number to go on from with
+    `Last-Event-ID` or `?after=`; `clock` with how old a live run is, in seconds; `end` behind its last record, `gone`
+    where it is not kept, `dropped` where the client was too slow, and is to come again) and `runs/ID/decide` (POST,
+    JSON: `block`, `approved`, `reason`). Programs send the token as `Authorization: Bearer`.
+
+    Args:
+        hub: The runs.
+        token: What has to be known to see them, see `new_token`; None only where the application around it asks who it
+            is already.
+        hosts: Names under which it is asked for, without ports; None takes any, which is safe with a token only.
+
+    Raises:
+        UsageError: The token is too short, or has characters that it cannot have.
+        MissingExtraError: The extra `web` is not installed.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
+
+    pages = _Pages(hub)
+    application = Starlette(
+        routes=[
+            Route("/", pages.page),
+            Route("/static/{name}", pages.static),
+            Route("/events", pages.events),
+            Route("/runs/{run}/decide", pages.decide, methods=["POST"]),
+        ]
+    )
+    return Guard(application, token=token, hosts=hosts)
+
+
+class _Pages:
+    """The endpoints."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._bodies = RequestBodies(_MAX_DECISION_BYTES)
+        self._files = {file.name: file.read_bytes() for file in _STATIC.iterdir() if file.is_file()}
+
+    async def page(self, _: Request) -> Response:
+        from starlette.responses import Response
+
+        return Response(self._files["page.html"], media_type="text/html")
+
+    async def static(self, request: Request) -> Response:
+        from starlette.responses import PlainTextResponse, Response
+
+        name = request.path_params["name"]
+        media_type = _MEDIA_TYPES.get(name[name.rfind(".") :])
+        if media_type is None or name not in self._files:
+            return PlainTextResponse("Not found.\n", 404)
+        return Response(self._files[name], media_type=media_type)
+
+    async def events(self, request: Request) -> Any:
+        run = request.query_params.get("run")
+        # A browser that connects again by itself asks for the same URL, and says by header where it was.
+        after = _number(request.headers.get("last-event-id")) or _number(request.query_params.get("after"))
+
+        async def produce(write: Write) -> None:
+            await write(b"retry: %d\n\n" % _RETRY_MS)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._write_runs, write)
+                if run is not None and not await self._write_records(write, run, after):
+                    tasks.cancel_scope.cancel()  # the client comes again, and gets a snapshot
+
+        return EventStream(produce)
+
+    async def _write_runs(self, write: Write) -> None:
+        async with aclosing(self._hub.changes()) as changes:
+            async for logs in changes:
+                await write(encode_json(self._summarize(logs), event="runs"))
+
+    async def _write_records(self, write: Write, run: str, after: int) -> bool:
+        """The records of one run, to its end; False where the client was too slow for them."""
+        try:
+            log = self._hub.log(run)
+        except KeyError:
+            await write(encode_json({}, event="gone"))
+            return True
+        if self._hub.is_live(run) and (started_at := _summary(log)["started_at"]) is not None:
+            # The newest record may be old: a call waits for a person, say.
+            elapsed = datetime.now(UTC) - datetime.fromisoformat(started_at)
+            await write(encode_json({"elapsed_s": elapsed.total_seconds()}, event="clock"))
+        is_within = False  # a message in pieces: its reader forgets one that has no end, and no other can follow it
+        try:
+            async with log.watch(after=after) as watcher:
+                async for batch in watcher:
+                    message = _records_message(await watcher.encoded(batch), batch.seq)
+                    is_within = batch.is_large
+                    await write(message if is_within else b"".join(message))
+                    is_within = False
+                    del batch, message  # the next one may be long in coming
+        except WatcherDropped as error:
+            if not is_within:
+                await write(encode_json({"reason": str(error)}, event="dropped"))
+            return False
+        await write(encode_json({}, event="end"))
+        return True
+
+    def _summarize(self, logs: Sequence[RunLog]) -> list[dict[str, Any]]:
+        """For the list of runs: what its first and its last record say, and whether a call of it waits for a person."""
+        asking = {run_id for run_id, _ in self._hub.questions}
+        return [{**_summary(log), "asks": log.id in asking} for log in logs]
+
+    async def decide(self, request: Request) -> Response:
+        from starlette.responses import PlainTextResponse, Response
+
+        try:
+            body = await self._bodies.read_json(request, json_object)
+        except BadBody as bad:
+            return PlainTextResponse(f"{bad.text}\n", bad.status)
+        match body:
+            case {"block": int(block), "approved": bool(approved), **rest} if not isinstance(block, bool):
+                reason = rest.get("reason")
+            case _:
+                return PlainTextResponse("A decision has a number block, and approved: true or false.\n", 400)
+        if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON_CHARS):
+            return PlainTextResponse(f"A reason is a text of at most {MAX_REASON_CHARS} characters.\n", 400)
+        try:
+            self._hub.decide(request.path_params["run"], block, approved=approved, reason=reason or None)
+        except KeyError:
+            return PlainTextResponse("Nothing waits for a decision there.\n", 409)
+        return Response(status_code=204)
+
+
+def _records_message(pieces: Iterable[bytes], seq: int) -> Iterator[bytes]:
+    """A batch as one server-sent event, in pieces."""
+    yield b"event: records\nid: %d\ndata: " % seq
+    yield from pieces
+    yield b"\n\n"
+
+
+def _summary(log: RunLog) -> dict[str, Any]:
+    summary: dict[str, Any] = {"id": log.id, "name": log.name, "started_at": None, "model": None, "status": None}
+    summary["ended"] = log.is_closed  # before the records are looked at
+    first, last = log.ends
+    if first is not None and first["type"] == "run_start":
+        summary |= {"started_at": first["started_at"], "model": first["model"], "name": log.name or first["name"]}
+    if last is not None and last["type"] == "run_stop":
+        summary["status"] = last["status"]
+    return summary
+
+
+def _number(text: str | None) -> int:
+    """A number that a client has from us; 0, which is the beginning, for everything else."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 15 else 0

@@ -1,0 +1,374 @@
+"""`masked_contents`: the body of a recorded reply without what the model wrote, each byte where it was.
+
+Everything that is not known to say nothing becomes filler: a string `*` for each of its bytes, a number other digits.
+What stays is what a program goes by: types, ids, names of tools, stop reasons, counts of usage. So events, chunks and
+times stay, and it plays as before.
+
+The text of a tool's input comes in pieces, and is put together first: it stays JSON of the same structure where it was
+JSON, and is wrong, or cut off, where it was. Keys become other keys of the same length, the same one in each place,
+except those that the tools of the request declare.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import string
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+from ..errors import ProtocolError
+from ..wire import PartialJSON, WireEvent, decode_event
+from ._redacted_body import Piece, is_json, piece_at
+
+_FILLER: Final = b"*"
+_BOM: Final = b"\xef\xbb\xbf"
+_LINE: Final = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
+_FIELD: Final = re.compile(rb"(data|event|retry|id)(?:: ?|\Z)")
+_SAYS_NOTHING: Final = re.compile(rb"[A-Za-z0-9_.:@/+-]{1,200}")
+"""An id, a type, the name of a tool or of a model: no prose."""
+_DONE: Final = b"[DONE]"  # gateways end a body with it, and a reader passes over it
+
+_TOKEN: Final = re.compile(
+    rb'"((?:[^"\\]|\\.)*+)(?:"([ \t\r\n]*+:)?)?|(-?[0-9][0-9.eE+-]*+)|([{\[])|([}\]])', re.DOTALL
+)
+_TEXT_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+\\?)(?:(")([ \t\r\n]*+:)?)?|(-?[0-9][0-9.eE+-]*+)', re.DOTALL)
+_DIGITS: Final = re.compile(r"([eE][+-]?)?([0-9]+)")
+_DIGITS_OF_KEYS: Final = "".join(
+    sign for sign in (*string.ascii_lowercase, *string.ascii_uppercase, *string.digits, *string.punctuation)
+    if sign not in '"\\*'
+)  # fmt: skip
+
+
+def masked_contents(body: bytes, input_keys: Collection[str] = ()) -> bytes:
+    """`body` with filler in the place of contents, and as long as it was; nearly linear in its length.
+
+    Args:
+        body: Server-sent events, an error or a message as JSON, or anything else, of which nothing but line ends stays.
+        input_keys: The keys of tool inputs that say nothing: those that the request's tools declare.
+    """
+    masked = bytearray(body)
+    keys = _KeyMasks(frozenset(input_keys))
+    if is_json(body):
+        _mask_document(masked, 0, body, keys)
+        return bytes(masked)
+    inputs = _Inputs()
+    for event in _events(masked, body):
+        _mask_event(masked, event, keys, inputs)
+    for pieces in inputs.all:
+        _mask_input(masked, _Text(pieces), keys)
+    return bytes(masked)
+
+
+def _fill(masked: bytearray, start: int, end: int, filler: bytes = _FILLER) -> None:
+    masked[start:end] = filler * (end - start)
+
+
+# --- lines and events -------------------------------------------------------------------------------------------------
+
+
+class _Data:
+    """The data of an event: of its lines, where each begins in the body, and what is in it."""
+
+    __slots__ = ("_lines", "joined", "start")
+
+    def __init__(self, lines: Sequence[tuple[int, bytes]]) -> None:
+        self._lines = lines
+        self.joined = b"\n".join(line for _, line in lines)
+        self.start = lines[0][0]
+
+    @property
+    def is_one_line(self) -> bool:
+        """It stands in the body as it is."""
+        return len(self._lines) == 1
+
+    def fill(self, masked: bytearray) -> None:
+        """Filler in the place of all of it."""
+        for start, line in self._lines:
+            _fill(masked, start, start + len(line))
+
+    def put(self, masked: bytearray, data: bytes | bytearray) -> None:
+        """Other data of the same length in its place."""
+        at = 0
+        for start, line in self._lines:
+            masked[start : start + len(line)] = data[at : at + len(line)]
+            at += len(line) + 1  # the line feed between two
+
+
+def _events(masked: bytearray, body: bytes) -> Iterator[_Data]:
+    """The data of each event that ends; what else lines say is masked."""
+    lines: list[tuple[int, bytes]] = []
+    for found in _LINE.finditer(body):
+        start, line = found.start(), found[1]
+        if start == 0 and line.startswith(_BOM):
+            start, line = len(_BOM), line.removeprefix(_BOM)
+        if not line:
+            if lines and found[0]:
+                yield _Data(lines)
+                lines = []
+            continue
+        named = _FIELD.match(line)
+        if named is None:
+            _fill(masked, start + line.startswith(b":"), start + len(line))  # a comment stays one
+            continue
+        value = line[named.end() :]
+        if named[1] == b"data":
+            lines.append((start + named.end(), value))
+        elif not _SAYS_NOTHING.fullmatch(value):
+            _fill(masked, start + named.end(), start + len(line))
+    if lines:  # it never ended: no reader sees it
+        _Data(lines).fill(masked)
+
+
+class _Inputs:
+    """The pieces of each input."""
+
+    def __init__(self) -> None:
+        self.all: list[list[Piece]] = []
+        self._open: dict[int, list[Piece]] = {}
+
+    def begin(self, event: WireEvent) -> None:
+        """What is written to a block from here on is another text."""
+        if event["type"] == "message_start":
+            self._open.clear()
+        elif event["type"] == "content_block_start" and type(event.get("index")) is int:
+            self._open.pop(event["index"], None)
+
+    def add(self, index: int, piece: Piece) -> None:
+        """The next piece of the input of a block."""
+        if index not in self._open:
+            self.all.append([])
+            self._open[index] = self.all[-1]
+        self._open[index].append(piece)
+
+
+def _mask_event(masked: bytearray, data: _Data, keys: _KeyMasks, inputs: _Inputs) -> None:
+    joined = data.joined
+    try:
+        event = decode_event(joined)
+    except ProtocolError:
+        if joined != _DONE:
+            data.fill(masked)
+        return
+    inputs.begin(event)
+    if data.is_one_line:
+        _mask_document(masked, data.start, joined, keys, event=event, inputs=inputs)
+    else:  # nobody sends it so; a fragment in it is masked as a whole
+        copy = bytearray(joined)
+        _mask_document(copy, 0, joined, keys)
+        data.put(masked, copy)
+
+
+# --- what stays -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of object: what in it says nothing of the conversation, besides its type and ids.
+
+    Attributes:
+        stays: Fields whose numbers stay, and whose texts do where they are single words.
+        inside: What the objects in a field are; contents where it is not named.
+        is_known: All of its fields stay.
+        is_input: None stays, and its keys are the model's.
+    """
+
+    stays: frozenset[str] = frozenset()
+    inside: Mapping[str, _Kind] = field(default_factory=dict)
+    is_known: bool = False
+    is_input: bool = False
+
+    def within(self, name: str) -> _Kind:
+        """What the objects in a field are."""
+        return self if self.is_input or self.is_known else self.inside.get(name, _CONTENT)
+
+    def keeps(self, name: str) -> bool:
+        """The value of a field stays."""
+        if self.is_input:
+            return False
+        return self.is_known or name in ("type", "id") or name.endswith("_id") or name in self.stays
+
+
+_INPUT: Final = _Kind(is_input=True)
+_USAGE: Final = _Kind(is_known=True)
+_CONTENT: Final = _Kind(frozenset({"error_code", "tool_name"}))
+_BLOCK: Final = _Kind(frozenset({"name", "server_name"}), {"input": _INPUT})
+_DELTA: Final = _Kind(frozenset({"stop_reason"}))
+_MESSAGE: Final = _Kind(frozenset({"role", "model", "stop_reason"}), {"content": _BLOCK, "usage": _USAGE})
+# Of an event, or of an answer that is no stream: a message, or an error.
+_DOCUMENT: Final = _Kind(
+    _MESSAGE.stays | {"index"},
+    {**_MESSAGE.inside, "message": _MESSAGE, "content_block": _BLOCK, "delta": _DELTA},
+)
+
+
+def _mask_document(
+    masked: bytearray,
+    start: int,
+    data: bytes,
+    keys: _KeyMasks,
+    *,
+    event: WireEvent | None = None,
+    inputs: _Inputs | None = None,
+) -> None:
+    """Mask a JSON document that begins at the byte `start`; the fragment of an input is left for `inputs`."""
+    index = _input_index(event) if event is not None else None
+    around: list[tuple[_Kind | None, str]] = []
+    kind: _Kind | None = None  # None outside the first object
+    name = ""  # of the field under way, also inside its lists
+    for found in _TOKEN.finditer(data):
+        text, colon, number, opening, closing = found.groups()
+        if opening is not None:
+            around.append((kind, name))
+            if opening == b"{":
+                kind = _DOCUMENT if kind is None else kind.within(name)
+                name = ""
+        elif closing is not None:
+            kind, name = around.pop() if around else (None, "")
+        elif number is not None:
+            if kind is None or not kind.keeps(name):
+                for first, last, digit in _other_digits(number.decode("ascii")):
+                    _fill(masked, start + found.start(3) + first, start + found.start(3) + last, digit.encode())
+        elif colon is not None:
+            written = text.decode("utf-8", "replace")
+            name = _unescaped(written)
+            other = keys.mask(written, len(text)) if kind is _INPUT else None
+            if other is not None:
+                masked[start + found.start(1) : start + found.end(1)] = other
+        elif inputs is not None and index is not None and kind is _DELTA and name == "partial_json":
+            piece = piece_at(start + found.start(1), text)
+            if piece is None:
+                _fill(masked, start + found.start(1), start + found.end(1))
+            else:
+                inputs.add(index, piece)
+        elif kind is None or not kind.keeps(name) or not _SAYS_NOTHING.fullmatch(text):
+            _fill(masked, start + found.start(1), start + found.end(1))
+
+
+def _input_index(event: WireEvent) -> int | None:
+    """The index of the block whose input the event brings more of; None where it does not."""
+    delta, index = event.get("delta"), event.get("index")
+    is_fragment = isinstance(delta, dict) and delta.get("type") == "input_json_delta"
+    return index if event["type"] == "content_block_delta" and is_fragment and type(index) is int else None
+
+
+# --- the text of an input ---------------------------------------------------------------------------------------------
+
+
+class _Text:
+    """What was written in pieces, as one text."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.text = "".join(piece.text for piece in pieces)
+        self._pieces = pieces
+        self._starts = list(accumulate((len(piece.text) for piece in pieces), initial=0))
+
+    def places(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The bytes of the body that the characters from `start` to `end` take, piece by piece."""
+        number = bisect_right(self._starts, start) - 1
+        while start < end:
+            piece, begin = self._pieces[number], self._starts[number]
+            last = min(end, self._starts[number + 1])
+            if last > start:
+                yield piece.places(start - begin, last - begin)
+                start = last
+            number += 1
+
+
+def _mask_input(masked: bytearray, written: _Text, keys: _KeyMasks) -> None:
+    def fill(start: int, end: int, filler: bytes = _FILLER) -> None:
+        for place in written.places(start, end):
+            _fill(masked, *place, filler)
+
+    fault = _fault_offset(written.text)
+    end = len(written.text) if fault is None else fault
+    for found in _TEXT_TOKEN.finditer(written.text, 0, end):
+        text, quote, colon, number = found.groups()
+        if number is not None:
+            for first, last, digit in _other_digits(number):
+                fill(found.start() + first, found.start() + last, digit.encode())
+        elif colon is not None:
+            places = list(written.places(*found.span(1)))
+            other = keys.mask(text, sum(last - first for first, last in places))
+            if other is not None:
+                for first, last in places:
+                    masked[first:last], other = other[: last - first], other[last - first :]
+        elif quote is None and fault is not None:
+            end = found.start()  # the fault is in this string: it is one from its quote on
+        else:
+            fill(*found.span(1))
+    fill(end, len(written.text))  # where filler stands outside a string, the text is wrong
+
+
+def _fault_offset(text: str) -> int | None:
+    """Where a text stops being the beginning of a usable input; None where it does not."""
+    parser = PartialJSON()
+    parser.feed(text)
+    parser.close()
+    offsets = (parser.error and parser.error.offset_chars, parser.overflow_chars)
+    return min((offset for offset in offsets if offset is not None), default=None)
+
+
+def _other_digits(number: str) -> Iterator[tuple[int, int, str]]:
+    """What each run of digits becomes: as many of another, so that a number stays one, and within floats or beyond."""
+    is_beyond = len(number) > 1 and any(sign in number for sign in ".eE") and _is_infinite(number)
+    for found in _DIGITS.finditer(number):
+        exponent = found[1]
+        small = "1" if exponent is None else "9" if exponent.endswith("-") else "0"
+        yield *found.span(2), "9" if is_beyond else small
+
+
+def _is_infinite(number: str) -> bool:
+    try:
+        return math.isinf(float(number))
+    except ValueError:
+        return False  # cut off, or none
+
+
+class _KeyMasks:
+    """Other keys: as long, the same for the same key, and different for different ones as far as there are enough."""
+
+    def __init__(self, stay: frozenset[str]) -> None:
+        self._stay = stay
+        self._masks: dict[tuple[str, int], bytes] = {}
+        self._next: dict[int, int] = {}
+
+    def mask(self, written: str, size_bytes: int) -> bytes | None:
+        """What stands in the place of a key.
+
+        Args:
+            written: As it is written between its quotes.
+            size_bytes: What it takes in the body.
+        """
+        if _unescaped(written) in self._stay or not size_bytes:
+            return None
+        known = self._masks.get((written, size_bytes))
+        if known is None:
+            number = self._next.get(size_bytes, 0)
+            while (other := _numeral(number, size_bytes)) in self._stay:
+                number += 1
+            self._next[size_bytes] = number + 1
+            known = self._masks[written, size_bytes] = other.encode("ascii")
+        return known
+
+
+def _unescaped(written: str) -> str:
+    if "\\" not in written:
+        return written
+    try:
+        return str(json.loads(f'"{written}"'))
+    except ValueError:
+        return written
+
+
+def _numeral(number: int, size: int) -> str:
+    """A number in `size` signs, filled up in front; where they are too few, the end of it."""
+    signs = ""
+    while number or not signs:
+        number, digit = divmod(number, len(_DIGITS_OF_KEYS))
+        signs = _DIGITS_OF_KEYS[digit] + signs
+    return signs.rjust(size, "*")[-size:]

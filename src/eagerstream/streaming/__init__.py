@@ -1,0 +1,28 @@
+"""One response: read its bytes, feed the wire core, and hand out events."""
+
+from __future__ import annotations
+
+from ._event_buffer import BufferMode
+from ._event_feed import EventFeed
+from ._growing_input import GrowingInput, TextPlace
+from ._marks import BlockMarks, Clock, ReplyMarks
+from ._message_stream import MessageStream, StreamEvent, stream
+from ._observers import FeedEnd, Observer, RequestObserver, on_every_feed, on_feed
+
+__all__ = [
+    "BlockMarks",
+    "BufferMode",
+    "Clock",
+    "EventFeed",
+    "FeedEnd",
+    "GrowingInput",
+    "MessageStream",
+    "Observer",
+    "ReplyMarks",
+    "RequestObserver",
+    "StreamEvent",
+    "TextPlace",
+    "on_every_feed",
+    "on_feed",
+    "stream",
+]

@@ -1,0 +1,292 @@
+"""`EventBuffer`: the events that wait between the task that reads and the one that consumes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from math import inf
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+
+import anyio
+
+from ..errors import LimitError, UsageError
+from ..limits import DEFAULT_LIMITS
+from ..wire import InputDelta, InputStop, TextDelta, ThinkingDelta
+
+E = TypeVar("E")
+
+BufferMode: TypeAlias = Literal["merge", "wait"]
+
+_CAPACITY: Final = 256
+"""Events that wait for a consumer before deltas are merged, or the reader waits."""
+
+
+class _Entry:
+    """An event that waits to be handed out; the texts of deltas merged into it are joined once, at the end."""
+
+    __slots__ = ("chars", "event", "texts", "tokens")
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+        self.texts = [_text(event)]
+        self.tokens = _tokens(event)
+        self.chars = len(self.texts[0])
+
+    def merge(self, event: Any) -> None:
+        if not isinstance(event, InputDelta | TextDelta | ThinkingDelta):
+            self.event = event  # the newest counts
+            return
+        text = _text(event)
+        self.texts.append(text)
+        self.chars += len(text)
+        if (tokens := _tokens(event)) is not None:
+            self.tokens = tokens + (self.tokens or 0)
+
+    def merged(self) -> Any:
+        if len(self.texts) == 1:
+            return self.event
+        text = "".join(self.texts)
+        match self.event:
+            case InputDelta(input=input):
+                return InputDelta(input, text)
+            case TextDelta(index=index):
+                return TextDelta(index, text)
+            case ThinkingDelta(index=index):
+                return ThinkingDelta(index, text, self.tokens)
+            case _:
+                raise AssertionError("only deltas are merged")
+
+
+def _text(event: Any) -> str:
+    match event:
+        case InputDelta(fragment=text) | TextDelta(text=text) | ThinkingDelta(thinking=text):
+            return text
+        case _:
+            return ""
+
+
+def _tokens(event: Any) -> int | None:
+    return event.estimated_tokens if isinstance(event, ThinkingDelta) else None
+
+
+def _delta_key(event: Any) -> Hashable:
+    """Deltas with the same key continue one another; None for what is not a delta."""
+    match event:
+        case InputDelta(input=input):
+            return id(input)
+        case TextDelta(index=index):
+            return ("text", index)
+        case ThinkingDelta(index=index):
+            return ("thinking", index)
+        case _:
+            # Events of which only the newest counts say so themselves (the progress of a tool).
+            newest_of: Hashable = getattr(event, "newest_of", None)
+            return newest_of
+
+
+class EventBuffer(Generic[E]):
+    """Events between one producer and one consumer.
+
+    Up to `capacity` events wait as they are. Beyond that, a delta is merged into the waiting one of its block (no text
+    is lost, and `partial` is the newest anyway), or, with `mode="wait"`, `is_full` asks the producer to wait for
+    `room`. What is not a delta is always taken in, and is few; where a peer sends more than `maximum` of them, `check`
+    raises.
+
+    With `min_interval_s` or `min_chars`, an `InputDelta` is held until it is that late after the one before it, and
+    that long; any other event, and the end, lets it go at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: BufferMode = "merge",
+        min_interval_s: float = 0.0,
+        min_chars: int = 0,
+        capacity: int = _CAPACITY,
+        maximum: int = DEFAULT_LIMITS.max_waiting_events,
+        clock: Callable[[], float] = anyio.current_time,
+    ) -> None:
+        if mode not in ("merge", "wait"):
+            raise UsageError(f'buffer must be "merge" or "wait", not {mode!r}')
+        thinning: dict[str, object] = {"min_interval_s": min_interval_s, "min_chars": min_chars}
+        for name, least in thinning.items():
+            if not isinstance(least, int | float) or not 0 <= least < inf:
+                raise UsageError(f"{name} must be a number that is not negative, not {least!r}")
+        self._waits = mode == "wait"
+        self._min_interval_s = min_interval_s
+        self._min_chars = min_chars
+        self._thins = min_interval_s > 0 or min_chars > 0
+        self._capacity = capacity
+        self._maximum = maximum
+        self._clock = clock
+        self._ready: deque[E] = deque()
+        # Behind what is ready: events beyond the capacity, and all events while deltas are thinned out.
+        self._held: deque[_Entry] = deque()
+        self._held_deltas: dict[Hashable, _Entry] = {}  # by delta key: what a later delta is merged into
+        self._delivered_at: dict[Hashable, float] = {}  # by delta key: when the last InputDelta was handed out
+        self._filled: anyio.Event | None = None  # set by the producer while the consumer sleeps
+        self._emptied: anyio.Event | None = None  # set by the consumer while the producer sleeps
+        self._waits_for_input = 0  # tasks that wait for more of an input: the producer must go on for them
+        self._closed = False
+        self._discards = False
+        self._error: BaseException | None = None
+
+    def put(self, event: E) -> None:
+        """Add an event; never waits."""
+        if self._discards or self._closed:
+            return
+        has_room = len(self._ready) < self._capacity or (self._keeps_apart and not hasattr(event, "newest_of"))
+        if has_room and not self._thins and not self._held:
+            self._ready.append(event)
+        else:
+            self._hold(event)
+        self._wake_consumer()
+
+    def put_all(self, events: Sequence[E]) -> None:
+        """Add events; never waits. The consumer wakes once."""
+        is_plain = not (self._discards or self._closed or self._thins or self._held)
+        if is_plain and len(self._ready) + len(events) <= self._capacity:
+            self._ready.extend(events)
+            self._wake_consumer()
+        else:
+            for event in events:
+                self.put(event)
+
+    @property
+    def wants_deltas(self) -> bool:
+        """Somebody may still get what is put in."""
+        return not self._discards
+
+    def check(self) -> None:
+        """The producer may go on.
+
+        Raises:
+            LimitError: More events wait than may.
+        """
+        if len(self._held) > self._maximum:
+            raise LimitError("max_waiting_events", self._maximum, "what waits for the consumer of events")
+
+    def _wake_consumer(self) -> None:
+        if self._filled is not None:
+            self._filled.set()
+            self._filled = None
+
+    def _hold(self, event: E) -> None:
+        key = _delta_key(event)
+        if key is None:
+            # Later deltas continue what came after this event, not what came before it.
+            self._held_deltas.clear()
+        elif (earlier := self._held_deltas.get(key)) is not None and self._merges(event):
+            earlier.merge(event)
+            return
+        entry = _Entry(event)
+        self._held.append(entry)
+        if key is not None:
+            self._held_deltas[key] = entry
+
+    @property
+    def _keeps_apart(self) -> bool:
+        """It is the reader that waits for room; but not while somebody needs more of the input from it."""
+        return self._waits and not self._waits_for_input
+
+    def _merges(self, event: E) -> bool:
+        if self._thins and isinstance(event, InputDelta):
+            return True
+        keeps_apart = self._keeps_apart and isinstance(event, InputDelta | TextDelta | ThinkingDelta)
+        return not keeps_apart and len(self._ready) + len(self._held) >= self._capacity
+
+    @property
+    def is_full(self) -> bool:
+        """The producer should wait for `room`."""
+        if not self._waits or self._discards or self._waits_for_input:
+            return False
+        return len(self._ready) + len(self._held) >= self._capacity
+
+    def on_wait(self, change: int) -> None:
+        """One more task waits for an input, or one less; while any does, the buffer is never full."""
+        self._waits_for_input += change
+        if self._emptied is not None:
+            self._emptied.set()
+
+    async def room(self) -> None:
+        """Wait while the buffer is full."""
+        while self.is_full:
+            self._emptied = anyio.Event()
+            self._wake_consumer()  # what it holds back must not hold up the producer
+            await self._emptied.wait()
+        self._emptied = None
+
+    def close(self, error: BaseException | None = None) -> None:
+        """No more events; what waits is still handed out, then `error` is raised, or the iteration ends."""
+        if not self._closed:
+            self._closed = True
+            self._error = error
+        self._wake_consumer()
+
+    def discard(self) -> None:
+        """Nobody wants the events any more: drop what waits and what comes."""
+        self._discards = True
+        self._ready.clear()
+        self._held.clear()
+        self._held_deltas.clear()
+        if self._emptied is not None:
+            self._emptied.set()
+
+    async def get(self) -> E:
+        """The next event. Cancelling loses none.
+
+        Raises:
+            StopAsyncIteration: After the last event.
+        """
+        while not self._ready:
+            held_s = self._release()
+            if self._ready:
+                break
+            if self._closed and not self._held:
+                if self._error is not None:
+                    raise self._error
+                raise StopAsyncIteration
+            if self._filled is not None:
+                raise UsageError("another task waits for the next event already: one at a time")
+            filled = self._filled = anyio.Event()
+            try:
+                if held_s is None:  # nearly always, and a time-out costs more than all the rest
+                    await filled.wait()
+                else:
+                    with anyio.move_on_after(held_s):
+                        await filled.wait()
+            finally:
+                if self._filled is filled:
+                    self._filled = None
+        if self._emptied is not None:
+            self._emptied.set()
+        return self._ready.popleft()
+
+    def _release(self) -> float | None:
+        """Make ready what need not be held; where something must, how long yet (None: until something comes)."""
+        while self._held:
+            held_s = self._held_s()
+            if held_s != 0:
+                return held_s
+            entry = self._held.popleft()
+            key = _delta_key(entry.event)
+            if self._held_deltas.get(key) is entry:
+                del self._held_deltas[key]
+            if self._thins and isinstance(entry.event, InputDelta):
+                self._delivered_at[key] = self._clock()
+            elif isinstance(entry.event, InputStop):
+                self._delivered_at.pop(id(entry.event.input), None)
+            self._ready.append(entry.merged())
+        return None
+
+    def _held_s(self) -> float | None:
+        """How long the first held event must be held yet; 0: not at all, None: until something comes."""
+        first = self._held[0]
+        if not (self._thins and isinstance(first.event, InputDelta)) or len(self._held) > 1:
+            return 0
+        if self._closed or self._emptied is not None:
+            return 0
+        if first.chars < self._min_chars:
+            return None
+        last = self._delivered_at.get(id(first.event.input))
+        return 0 if last is None else max(0.0, last + self._min_interval_s - self._clock())

@@ -1,0 +1,458 @@
+"""`stream`: one streaming request. Await bytes, feed the wire core, hand out events."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import anyio
+
+from .._support.cancellation import raise_if_cancelled
+from ..errors import APIError, StreamInterrupted, UsageError
+from ..limits import DEFAULT_LIMITS, Limits
+from ..transports import Reply, RequestBody, Transport, as_transport
+from ..transports._base import betas_in
+from ..transports._eager_fallback import EagerFallback, EagerForm
+from ..transports._failures import event_error
+from ..wire import (
+    INVALID_JSON,
+    InputFragment,
+    MessageAssembler,
+    MessageEvent,
+    MessageState,
+    ParserFactory,
+    PartialJSON,
+    WireEvent,
+)
+from ..wire._accumulator import check_invalid_key
+from ..wire._events import Message
+from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA, USER_DEFINED, forbids_legacy_beta, tool_kind
+from ._deadline import ReplyDeadline
+from ._event_buffer import BufferMode, EventBuffer
+from ._event_feed import EventFeed
+from ._growing_input import GrowingInput
+from ._marks import Clock, ReplyMarks
+from ._observers import FeedEnd
+
+_log = logging.getLogger(__name__)
+
+StreamEvent: TypeAlias = MessageEvent[GrowingInput]
+
+
+class Definition(Protocol):
+    """A tool that knows its definition: one of ours, or of the anthropic package's helpers."""
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """The definition as the API takes it."""
+        ...
+
+
+def stream(
+    client: Any,
+    *,
+    model: str,
+    max_tokens: int,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Definition | Mapping[str, Any]] = (),
+    eager: bool = True,
+    eager_fallback: Literal["auto"] | None = "auto",
+    invalid_key: str = INVALID_JSON,
+    limits: Limits = DEFAULT_LIMITS,
+    parser: ParserFactory = PartialJSON,
+    buffer: BufferMode = "merge",
+    min_interval_s: float = 0.0,
+    min_chars: int = 0,
+    clock: Clock = time.monotonic,
+    **parameters: Any,
+) -> MessageStream:
+    """One streaming request to the Messages API, its events while they come, and the message at the end.
+
+        async with eagerstream.stream(client, model=..., max_tokens=..., tools=[...], messages=[...]) as stream:
+            async for event in stream:
+                ...
+        message = stream.message
+
+    Nothing is sent before the block is entered. Leaving it early, or being cancelled in it, closes the connection.
+    A slow consumer slows only itself: reading goes on.
+
+    Args:
+        client: An async client of the anthropic package, an `HTTPTransport`, a `Recording` to play back; or the body of
+            a response that is there already: an async iterator of bytes or of events, or a response of httpx.
+        model, max_tokens, messages: As in the API.
+        tools: Functions decorated with `@tool`, tools of other libraries with `to_dict()`, or definitions as the API
+            takes them. Betas that they need are added to the request.
+        eager: Add `eager_input_streaming: true` to each user-defined tool whose definition does not have the field. An
+            explicit `false` wins. If False, definitions are sent unchanged.
+        eager_fallback: What a refusal of `eager_input_streaming` leads to, a field that some platforms do not take for
+            some models. `"auto"`: the request is sent once more with the beta that came before the field
+            (`fine-grained-tool-streaming-2025-05-14`), which holds for all its tools. Where that is refused, too, or
+            some tool has `eager_input_streaming: false`, which cannot be said any more, it goes without either, and
+            its inputs arrive buffered. A warning is logged, the client's next requests to that model begin with what
+            was accepted, and `MessageStream.eager` tells. Where you send that beta yourself, it stays. None: the
+            refusal is raised.
+        invalid_key: The key under which an input that is not usable is echoed, `{"INVALID_JSON": raw}` by default.
+        limits: Bounds on what is taken in.
+        parser: Makes the parser of each tool input.
+        buffer: What happens when more than 256 events wait for the consumer: `"merge"` merges deltas of the same
+            block, `"wait"` stops the reading until there is room.
+        min_interval_s: At most one `InputDelta` of an input in so many seconds; no text is lost, and the last one comes
+            before the `InputStop`.
+        min_chars: No `InputDelta` of fewer characters, except the last.
+        clock: Tells the time to `MessageStream.marks`.
+        parameters: Everything else that the API takes: `system`, `tool_choice`, `thinking`, `betas`, ...
+
+    Raises:
+        UsageError: The client is of the wrong kind, a setting is out of range, or the definition of a tool that is not
+            user-defined carries `eager_input_streaming`. At once, before anything is sent.
+    """
+    check_invalid_key(invalid_key)
+    request = request_parameters(model, max_tokens, tools, parameters, eager=eager)
+    request = {"messages": checked_messages(messages), **request}
+    events: EventBuffer[StreamEvent] = EventBuffer(
+        mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
+    )
+    transport = EagerFallback(as_transport(client), client, eager_fallback)
+    return MessageStream(transport, request, events, limits=limits, parser=parser, invalid_key=invalid_key, clock=clock)
+
+
+def checked_messages(messages: object) -> list[Mapping[str, Any]]:
+    """The messages, in a list of their own.
+
+    Raises:
+        UsageError: They are no list of mappings.
+    """
+    if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
+        raise UsageError(f"messages must be a list of messages, not {type(messages).__name__}")
+    listed = list(messages)
+    for message in listed:
+        if not isinstance(message, Mapping):
+            raise UsageError(f"a message must be a mapping, not {type(message).__name__}")
+    return listed
+
+
+class SentDefinition(dict[str, Any]):
+    """The definition of a tool as a request has it: nothing is added to it any more."""
+
+
+def request_parameters(
+    model: str,
+    max_tokens: int,
+    tools: Sequence[Definition | Mapping[str, Any]],
+    parameters: Mapping[str, Any],
+    *,
+    eager: bool,
+) -> dict[str, Any]:
+    """The body of a request, without its messages.
+
+    Raises:
+        UsageError: `stream` is among the parameters, a tool has no definition, two share a name, one that is not
+            user-defined carries `eager_input_streaming`, or that is no boolean; `betas` are one text, or have the one
+            for fine-grained tool streaming beside a tool that the API refuses with it.
+    """
+    if "stream" in parameters:
+        raise UsageError("stream is not a parameter here: every request is streamed")
+    if not isinstance(eager, bool):
+        raise UsageError(f"eager must be True or False, not {eager!r:.80}")
+    definitions = [_sent_definition(tool, eager=eager) for tool in tools]
+    names = [definition["name"] for definition in definitions if "name" in definition]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"more than one tool is named {', '.join(map(repr, twice))}")
+    request = {"model": model, "max_tokens": max_tokens, **parameters}
+    betas = parameters.get("betas")
+    if isinstance(betas, str):
+        raise UsageError(f"betas must be a list of texts, not {betas!r:.80}")
+    listed: list[Any] = []
+    if isinstance(betas, Iterable):
+        listed = request["betas"] = list(betas)  # they are looked at more than once
+    headers = parameters.get("extra_headers")
+    asked = (*listed, *betas_in(headers if isinstance(headers, Mapping) else {}))
+    forbidding = [tool_kind(definition) for definition in definitions if forbids_legacy_beta(definition)]
+    if forbidding and LEGACY_BETA in asked:
+        raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside {forbidding[0]}, and no tool needs it")
+    return {**request, "tools": definitions} if definitions else request
+
+
+def _sent_definition(tool: Definition | Mapping[str, Any], *, eager: bool) -> SentDefinition:
+    """The definition of a tool, with the field that asks for eager inputs where it belongs."""
+    if isinstance(tool, SentDefinition):
+        return tool
+    if isinstance(tool, Mapping):
+        definition = SentDefinition(tool)
+    elif hasattr(tool, "to_dict"):
+        definition = SentDefinition(tool.to_dict())
+    else:
+        name = getattr(tool, "__name__", type(tool).__name__)
+        raise UsageError(f"{name} is not a tool: decorate it with @eagerstream.tool, or give a definition")
+    kind = tool_kind(definition)
+    if EAGER_FIELD not in definition:
+        # A tool of ours with `eager=None` says that it leaves the choice to the API.
+        if eager and kind == USER_DEFINED and getattr(tool, "eager", True) is not None:
+            definition[EAGER_FIELD] = True
+    elif kind != USER_DEFINED:
+        raise UsageError(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
+    elif not isinstance(definition[EAGER_FIELD], bool | None):
+        raise UsageError(f"{EAGER_FIELD} must be True or False, not {definition[EAGER_FIELD]!r:.80}")
+    return definition
+
+
+class MessageStream(EventFeed[StreamEvent]):
+    """What `stream` gives: an async context manager, and an async iterator over `StreamEvent`s.
+
+    The iteration (or `finish`) raises, after the events before it:
+        APIError: The API refused the request, or sent an `error` event.
+        StreamInterrupted: The reply broke off; `error.message` has what had come.
+        ProtocolError, LimitError: The body is not what the API sends, or more than `limits` allow.
+    """
+
+    def __init__(
+        self,
+        transport: EagerFallback,
+        request: RequestBody,
+        events: EventBuffer[StreamEvent],
+        *,
+        limits: Limits,
+        parser: ParserFactory,
+        invalid_key: str,
+        clock: Clock,
+    ) -> None:
+        super().__init__(events)
+        self.request_id: str | None = None
+        """The API's id of the request, once the reply has begun."""
+        self._transport = transport
+        self._request = request
+        self._limits = limits
+        self._assembler = MessageAssembler(
+            parser=parser,
+            limits=limits,
+            input_type=GrowingInput,
+            invalid_key=invalid_key,
+            messages=request["messages"],
+        )
+        self.marks = ReplyMarks(self._assembler, clock)
+        """What of the reply came when."""
+
+    @property
+    def client(self) -> object:
+        """What the requests are sent with, as it was given."""
+        return self._transport.client
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return str(self._request["model"])
+
+    @property
+    def eager(self) -> EagerForm | None:
+        """How the accepted request asked for inputs as they are written: `"field"` (of its tools) or `"header"`.
+
+        None before it was accepted, where no tool asks, and where all that asks was refused; see `eager_fallback`.
+        """
+        return self._transport.eager
+
+    @property
+    def message(self) -> Message:
+        """The assistant message as far as it has come, as it must be echoed in a history.
+
+        A call stands in it under its `ToolInput.echo_id`, and so must its result.
+        """
+        return self._assembler.message
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the model stopped; None until it has."""
+        return self._assembler.stop_reason
+
+    @property
+    def is_whole(self) -> bool:
+        """The message has come to its end."""
+        return self._assembler.state is MessageState.STOPPED
+
+    @property
+    def inputs(self) -> Mapping[int, GrowingInput]:
+        """Block index to tool input. An index that the peer uses again counts as the next free one."""
+        return self._assembler.inputs
+
+    @property
+    def lost_fragments(self) -> int:
+        """The number of fragments whose call never began: a part of the message was lost on the way."""
+        return self._assembler.lost_fragments
+
+    @property
+    def violations(self) -> Sequence[str]:
+        """The violations of the protocol by the peer so far, in words that quote no model; the first 100."""
+        return self._assembler.violations
+
+    async def _read(self) -> None:
+        await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits, marks=self.marks)
+
+    def _how_it_ended(self) -> FeedEnd:
+        usage = self.message.get("usage") or {}
+        violations = self._assembler.violation_count
+        if self._failure is not None:
+            error = {"type": type(self._failure).__name__, "text": str(self._failure)}
+            return FeedEnd("error", 0, usage, error, violations)
+        return FeedEnd("completed" if self.is_whole else "cancelled", int(self.is_whole), usage, None, violations)
+
+    def sending(self, request: RequestBody) -> None:
+        """See `Sink.sending`."""
+        self.show_sending(request)
+
+    def opened(self, reply: Reply) -> None:
+        """See `Sink.opened`."""
+        self.request_id = reply.request_id
+
+    def take(self, events: list[StreamEvent]) -> None:
+        """See `Sink.take`."""
+        self.put_all(events)
+
+
+class Sink(Protocol):
+    """Who takes the events of a reply."""
+
+    @property
+    def is_full(self) -> bool:
+        """No more events now: wait for `room`."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until more events can be taken."""
+        ...
+
+    @property
+    def wants_deltas(self) -> bool:
+        """It has a use for `InputDelta`s: else none are made."""
+        ...
+
+    def sending(self, request: RequestBody) -> None:
+        """The request is about to be sent, by the task that this is called in."""
+        ...
+
+    def opened(self, reply: Reply) -> None:
+        """The reply has begun."""
+        ...
+
+    def take(self, events: list[StreamEvent]) -> None:
+        """Take events in."""
+        ...
+
+
+async def read_reply(
+    transport: Transport,
+    request: RequestBody,
+    assembler: MessageAssembler[GrowingInput],
+    sink: Sink,
+    *,
+    limits: Limits,
+    marks: ReplyMarks,
+    one_message: bool = False,
+    scope: anyio.CancelScope | None = None,
+) -> None:
+    """Send a request and read its reply to the end, or to the end of its first message.
+
+    However it ends, every input is settled before this returns or raises, so that nobody waits for one in vain; their
+    `InputStop`s are handed on, except after cancellation from outside.
+
+    Args:
+        transport, request: Where to, and what.
+        assembler: Puts the message together.
+        sink: Takes the events.
+        limits: Bounds on what is taken in, and on the time.
+        marks: Told what comes when.
+        one_message: Stop after the first message.
+        scope: Not entered yet; who cancels it ends the reading, which counts as an interruption.
+
+    Raises:
+        APIError, StreamInterrupted, ProtocolError, LimitError: See `MessageStream`.
+    """
+    deadline = ReplyDeadline(limits, scope, opening_s=transport.opening_timeout_s(limits))
+    request_id: str | None = None
+    is_read = False
+    sink.sending(request)
+    marks.sending()
+    try:
+        with deadline.scope:
+            async with transport.open(request, limits) as reply:
+                marks.opened()
+                request_id = reply.request_id
+                sink.opened(reply)
+                deadline.begin()
+                while (batch := await reply.receive()) is not None:
+                    marks.arrive()
+                    has_events = _take_batch(batch, assembler, sink, reply, marks, one_message=one_message)
+                    if assembler.state is MessageState.STOPPED:
+                        deadline.end_soon()
+                        if one_message:
+                            is_read = True
+                            await _drain(reply)
+                            break
+                    else:
+                        deadline.end(batch)
+                    if has_events and sink.is_full:
+                        with deadline.allowed():
+                            await sink.room()
+                is_read = True
+        cut = deadline.scope.cancelled_caught
+        sink.take(assembler.close(cleanly=not cut))
+        if assembler.state is not MessageState.STOPPED:
+            deadline.raise_if_too_long()
+            reason = deadline.reason if cut else "the reply ended before its message did"
+            raise StreamInterrupted(reason, request_id=request_id)
+    except anyio.get_cancelled_exc_class() as cancelled:
+        await raise_if_cancelled(cancelled)
+        sink.take(assembler.close(cleanly=False))
+        raise StreamInterrupted(
+            "the connection was given up", request_id=request_id, message=assembler.message
+        ) from cancelled
+    except Exception as error:
+        if assembler.state is MessageState.STOPPED and (is_read or isinstance(error, StreamInterrupted)):
+            return  # the message is whole: what happens to the connection then loses nothing
+        has_begun = assembler.state is not MessageState.WAITING
+        sink.take(assembler.close(cleanly=False))
+        if has_begun and isinstance(error, APIError):
+            error.message = assembler.message
+        raise
+    finally:
+        marks.end()
+        assembler.close(cleanly=False)
+        if assembler.violations:
+            what = "a response broke the protocol (request %s, violations: %d): %s"
+            _log.warning(what, request_id, assembler.violation_count, assembler.violations[0])
+
+
+def _take_batch(
+    batch: Iterable[WireEvent | InputFragment],
+    assembler: MessageAssembler[GrowingInput],
+    sink: Sink,
+    reply: Reply,
+    marks: ReplyMarks,
+    *,
+    one_message: bool,
+) -> bool:
+    """The events of a chunk, all in one go, to whoever takes them; whether there were any."""
+    events: list[StreamEvent] = []
+    deltas = events if sink.wants_deltas else None
+    rest = iter(batch)
+    try:
+        while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:
+            if type(wire_event) is dict and wire_event["type"] == "error":
+                raise event_error(wire_event, reply.request_id)
+            marks.take(wire_event)
+            events += assembler.feed(wire_event)
+            if one_message and assembler.state is MessageState.STOPPED:
+                break
+    finally:
+        marks.catch_up()
+        if events:
+            sink.take(events)  # also what came before an event that raised
+    return bool(events)
+
+
+async def _drain(reply: Reply) -> None:
+    """Read what is left after the message, usually nothing, so that the connection can be used again."""
+    try:
+        while await reply.receive() is not None:
+            pass
+    except Exception:
+        pass  # the message is whole: what comes after it loses nothing

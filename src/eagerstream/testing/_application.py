@@ -1,0 +1,264 @@
+"""The Messages API double as an ASGI application: check the request, ask the scenario, play the recording.
+
+Every answer is a `Recording`, errors too, and `_Playback` alone writes to the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from .._serving.asgi_server import TRANSPORT_STATE, ASGIApplication, ASGIMessage, Receive, Send
+from ..recordings import Recording
+from ..wire import EagerSupport
+from ._chat import CHAT_DIALECTS
+from ._injection import Answer, break_reply
+from ._platforms import DIALECTS, PLAIN, Dialect, Platform, Refused
+from ._received import ReceivedRequest, RequestLog
+from ._scenario import Scenario
+from ._schedule import Faults
+from ._scripted import http_error
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
+"""The API's own bound on the body of a request."""
+
+# Headers of a recorded response that were about its own connection; a recording's chunks hold decoded bytes.
+_NOT_REPLAYED: Final = frozenset(
+    {"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"}
+)
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What the double does.
+
+    Attributes:
+        scenario: Which reply answers which request.
+        speed: So many times as fast as recorded.
+        faults: What goes wrong with which reply; None where nothing does.
+        eager: Which ways to ask for eager input streaming are taken, by model; where a model is not named, any.
+    """
+
+    scenario: Scenario
+    speed: float = 1.0
+    faults: Faults | None = None
+    eager: Mapping[str, EagerSupport] | EagerSupport = "any"
+
+    def eager_support(self, model: object) -> EagerSupport:
+        """Which ways this model takes."""
+        return self.eager if isinstance(self.eager, str) else self.eager.get(str(model), "any")
+
+
+def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
+    """The application: requests in the dialect of any platform are answered, and everything else as the API would.
+
+    Raises:
+        ImportError: starlette is not installed.
+    """
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Route
+
+    def messages(platform: Platform | None, dialect: Dialect) -> Callable[[Request], Awaitable[Any]]:
+        async def answer_request(request: Request) -> Any:
+            arrived_s = monotonic()
+            scope = request.scope
+            query = scope["query_string"].decode("latin-1")
+            received = log.add(request.headers, query, platform=platform, path=scope["path"])
+            try:
+                try:
+                    dialect.check_credentials(request.headers)
+                    received.body = _parse_body(await _read_body(request))
+                    body = dialect.request(_checked(received.body), request.path_params)
+                    recording = _answer(behaviour, body, dialect.betas(request.headers, received.body), dialect)
+                except Refused as refused:
+                    answer = Answer(dialect.spoken(_answer_to(refused, received)))
+                else:
+                    answer = _with_fault(dialect, recording, received, behaviour.faults)
+            except ClientDisconnect:
+                received.disconnected = True
+                received.end()
+                return _say_nothing
+            received.status = answer.recording.status if answer.headers else None
+            return _Playback(
+                answer, received, arrived_s=arrived_s, speed=behaviour.speed, id_header=dialect.request_id_header
+            )
+
+        return answer_request
+
+    async def about(_: Request) -> PlainTextResponse:
+        return PlainTextResponse("A Messages API double that replays recorded streams: POST /v1/messages\n")
+
+    async def refuse(request: Request, error: Exception) -> Any:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404:
+            refused = Refused(404, "not_found_error", f"Not found: {request.scope['path']}")
+        else:
+            refused = Refused(error.status_code, "invalid_request_error", error.detail)
+        return _Playback(Answer(_answer_to(refused)))
+
+    chats = [(None, dialect) for dialect in CHAT_DIALECTS.values()]
+    dialects: list[tuple[Platform | None, Dialect]] = [(None, PLAIN), *DIALECTS.items(), *chats]
+    application = Starlette(
+        routes=[
+            Route("/", about),
+            *(
+                Route(dialect.root + dialect.path, messages(platform, dialect), methods=["POST"])
+                for platform, dialect in dialects
+            ),
+        ],
+        exception_handlers={HTTPException: refuse},
+    )
+    application.router.redirect_slashes = False  # the API does not either, and a redirected POST hides a wrong URL
+    return application
+
+
+# --- the request ------------------------------------------------------------------------------------------------------
+
+
+async def _read_body(request: Request) -> bytes:
+    """The body of the request; one that is too large is read to its end, since clients read no answer before that."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= MAX_REQUEST_BYTES:
+            parts.append(part)
+        else:
+            parts.clear()
+    if size > MAX_REQUEST_BYTES:
+        raise Refused(413, "request_too_large", "Request exceeds the maximum size")
+    return b"".join(parts)
+
+
+def _parse_body(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, "invalid_request_error", f"The request body is not valid JSON: {error}") from error
+
+
+def _checked(body: object) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise Refused(400, "invalid_request_error", "Input should be an object")
+    return body
+
+
+def _answer(behaviour: Behaviour, body: dict[str, Any], betas: Sequence[str], dialect: Dialect) -> Recording:
+    for fault in dialect.faults(body, betas, behaviour.eager_support(body.get("model"))):
+        raise Refused(400, "invalid_request_error", fault)  # the API, too, tells one at a time
+    try:
+        return behaviour.scenario.answer(body)
+    except Exception as error:
+        # A function of the scenario failed. Its author sees why, in the client's own exception.
+        what = f"the scenario failed: {type(error).__name__}: {error}"
+        raise Refused(500, "api_error", what) from error
+
+
+def _answer_to(refused: Refused, received: ReceivedRequest | None = None) -> Recording:
+    request_id = received.request_id if received is not None else None
+    return http_error(refused.status, refused.error_type, refused.message, request_id=request_id)
+
+
+def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedRequest, faults: Faults | None) -> Answer:
+    """The reply, and what the schedule has for it. What is an error anyway meets no fault, and uses none up."""
+    recording = dialect.spoken(recording)
+    fault = faults.draw(received.body, recording) if faults is not None and recording.status == 200 else None
+    received.fault = fault
+    answer = Answer(recording) if fault is None else break_reply(recording, fault, received.request_id)
+    return dialect.answered(answer, received.body)
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+class _Playback:
+    """Writes a reply, each chunk on its own and at its time, until it ends or nobody listens any more."""
+
+    def __init__(
+        self,
+        answer: Answer,
+        received: ReceivedRequest | None = None,
+        *,
+        arrived_s: float = 0.0,
+        speed: float = 1.0,
+        id_header: str = "request-id",
+    ) -> None:
+        self._recording, self._ending, self._has_headers = answer
+        self._received = received
+        self._arrived_s = arrived_s
+        self._speed = speed
+        self._id_header = id_header
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(_disconnected(receive))
+        whole = False
+        try:
+            whole = await self._write(send, gone)
+            if whole and self._ending is not None:
+                whole = False
+                await self._ending(scope["state"][TRANSPORT_STATE], send, gone)
+        finally:
+            gone.cancel()
+            await asyncio.wait((gone,))
+            if self._received is not None:
+                self._received.disconnected = not whole
+                self._received.end()
+
+    async def _write(self, send: Send, gone: asyncio.Future[None]) -> bool:
+        """True where all of it was written; what an ending follows stays open."""
+        start: ASGIMessage = {
+            "type": "http.response.start",
+            "status": self._recording.status,
+            "headers": self._headers(),
+        }
+        for number, chunk in enumerate(self._recording.chunks):
+            # Times count from the request, not from the chunk before: late timers must not add up.
+            if not await _wait_until(self._arrived_s + chunk.at_s / self._speed, gone):
+                return False
+            if not self._has_headers:
+                continue  # and there is nothing in the chunk
+            if number == 0:
+                await send(start)  # with the first chunk, since that is when the API's own headers arrive
+            await send({"type": "http.response.body", "body": chunk.data, "more_body": True})
+        if not self._recording.chunks:
+            await send(start)
+        if self._ending is None:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return True
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+        if self._received is not None:
+            headers[self._id_header] = self._received.request_id
+        recorded = {name.lower(): value for name, value in self._recording.headers.items()}
+        headers.update((name, value) for name, value in recorded.items() if name not in _NOT_REPLAYED)
+        return [(name.encode("latin-1"), value.strip().encode("latin-1")) for name, value in headers.items()]
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass  # the rest of a body that nobody reads
+
+
+async def _wait_until(due_s: float, gone: asyncio.Future[None]) -> bool:
+    """Wait for a time of the monotonic clock; False where the client is gone before it."""
+    delay_s = due_s - monotonic()
+    if delay_s > 0:
+        await asyncio.wait((gone,), timeout=delay_s)
+    else:
+        await asyncio.sleep(0)  # lets a disconnect be noticed, and other replies have their turn
+    return not gone.done()
+
+
+async def _say_nothing(_scope: MutableMapping[str, Any], _receive: Receive, _send: Send) -> None:
+    """The answer to a client that has left."""

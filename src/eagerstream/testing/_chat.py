@@ -1,0 +1,187 @@
+"""OpenAI's protocol for chat completions, as three servers speak it: what is asked, and how a reply is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from ..recordings import Chunk, Recording
+from ..wire import EagerSupport, SSEDecoder
+from ._body import body_events
+from ._chat_chunks import ChatRenderer, OllamaRenderer, VLLMRenderer, completion, encode_chunk, encode_error
+from ._endings import Repeat
+from ._faults import ERROR_STATUS
+from ._framing import SSE
+from ._injection import Answer
+from ._platforms import Body, Dialect, Refused, api_error
+
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+class ChatDialect(StrEnum):
+    """Whose server a reply is told like."""
+
+    OPENAI = "openai"
+    """OpenAI's own: a call's id and name in its first piece, arguments as they are written."""
+    VLLM = "vllm"
+    """vLLM: the last arguments come together with `finish_reason`, and with the id and the name once more."""
+    OLLAMA = "ollama"
+    """Ollama: a call in one piece, and each with the index 0; one that is not JSON becomes text, or nothing."""
+
+
+@dataclass(frozen=True)
+class _Chat(Dialect):
+    path: str = "/v1/chat/completions"
+    request_id_header: str = "x-request-id"
+    renderer: type[ChatRenderer] = ChatRenderer
+    parses_arguments: bool = False
+    """Inputs that were sent back are parsed again, and a request with one that is not JSON is refused."""
+
+    def faults(self, body: Body, betas: Sequence[str], eager: EagerSupport) -> Iterator[str]:
+        del betas, eager  # are of the other API
+        yield from _request_faults(body)
+        yield from _history_faults(body["messages"], parses_arguments=self.parses_arguments)
+
+    def spoken(self, answer: Recording) -> Recording:
+        error = api_error(answer) if answer.status != 200 else None
+        return answer if error is None else _refusal(answer, error)
+
+    def answered(self, answer: Answer, sent: Body) -> Answer:
+        recording = self.spoken(answer.recording)
+        if recording.status != 200 or recording.media_type == "text/html":
+            return answer._replace(recording=recording)
+        if sent.get("stream") is not True:
+            return answer._replace(recording=_whole(recording))
+        options = sent.get("stream_options")
+        wants_usage = isinstance(options, Mapping) and options.get("include_usage") is True
+        renderer = self.renderer(wants_usage=wants_usage)
+        recording = _rendered(recording, renderer)
+        if isinstance(answer.ending, Repeat):
+            again = b"".join(renderer.render(event.data) for event in body_events(answer.ending.data))
+            more = again or encode_chunk(renderer.chunk({"content": "more " * 25}))  # of a call that is told when whole
+            return answer._replace(recording=recording, ending=Repeat(more))
+        return answer._replace(recording=recording)
+
+
+CHAT_DIALECTS: Final[Mapping[ChatDialect, Dialect]] = {
+    ChatDialect.OPENAI: _Chat(""),
+    ChatDialect.VLLM: _Chat("/vllm", renderer=VLLMRenderer),
+    ChatDialect.OLLAMA: _Chat("/ollama", renderer=OllamaRenderer, parses_arguments=True),
+}
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def _request_faults(body: Body) -> Iterator[str]:
+    if not isinstance(body.get("model"), str):
+        yield "you must provide a model parameter"
+    if not isinstance(body.get("messages"), list) or not body["messages"]:
+        yield "Missing required parameter: 'messages'."
+        return
+    if body.get("n") not in (None, 1):
+        yield "n: one choice is all that is replayed"
+    tools = body.get("tools")
+    for number, tool in enumerate(tools if isinstance(tools, list) else ()):
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            yield f"Missing required parameter: 'tools[{number}].function.name'."
+    if tools is not None and not (isinstance(tools, list) and tools):
+        yield f"Invalid 'tools': {'empty array' if tools == [] else 'not an array'}."
+
+
+def _history_faults(messages: Sequence[Any], *, parses_arguments: bool) -> Iterator[str]:
+    """Each call wants its result right behind the message that has it, and each result a call."""
+    waiting: dict[str, None] = {}
+    for number, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if role not in _ROLES:
+            yield f"Invalid value: {role!r:.40}. Supported values are: {', '.join(_ROLES)} (messages[{number}].role)."
+            return
+        if role == "tool":
+            if message.get("tool_call_id") not in waiting:
+                yield "messages with role 'tool' must be a response to a preceding message with 'tool_calls'."
+            waiting.pop(message.get("tool_call_id"), None)
+            continue
+        yield from _unanswered(waiting)
+        calls = message.get("tool_calls") or ()
+        for call in calls if role == "assistant" else ():
+            yield from _call_faults(call, f"messages[{number}].tool_calls", parses_arguments=parses_arguments)
+            waiting[str(call.get("id"))] = None
+        if message.get("content") is None and not calls and message.get("function_call") is None:
+            yield f"Invalid value for 'content': expected a string, got null (messages[{number}].content)."
+    yield from _unanswered(waiting)
+
+
+def _unanswered(waiting: Mapping[str, None]) -> Iterator[str]:
+    if waiting:
+        yield (
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(waiting)}"
+        )
+
+
+def _call_faults(call: Any, place: str, *, parses_arguments: bool) -> Iterator[str]:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
+        raise Refused(400, "invalid_request_error", f"Missing required parameter: '{place}[0].function.arguments'.")
+    if parses_arguments:
+        try:
+            json.loads(function["arguments"])
+        except (ValueError, RecursionError):
+            yield "invalid tool call arguments"
+
+
+# --- what is answered -------------------------------------------------------------------------------------------------
+
+
+def _rendered(recording: Recording, renderer: ChatRenderer) -> Recording:
+    """The same reply as chunks, each at the time at which its event was whole.
+
+    A body that ends in the middle of an event ends in the middle of a chunk.
+    """
+    decoder = SSEDecoder(max_event_bytes=len(recording.body) + 1)
+    chunks = [
+        Chunk(at_s, b"".join(_chunk_of(event.data, renderer) for event in decoder.feed(data)))
+        for at_s, data in recording.chunks
+    ]
+    whole = max((event.end for event in body_events(recording.body)), default=0)
+    if recording.body[whole:].strip():
+        half = encode_chunk(renderer.chunk({"content": "cut off"}))
+        chunks.append(Chunk(recording.duration_s, half[: len(half) // 2]))
+    return replace(recording, chunks=tuple(chunks))
+
+
+def _chunk_of(data: str, renderer: ChatRenderer) -> bytes:
+    if not data:
+        return b""
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict):
+        return SSE.wrap(data.encode(errors="replace"))  # no event of the API's: as it is
+    return renderer.render(event)
+
+
+def _whole(recording: Recording) -> Recording:
+    """The reply in one piece, at its end; half of it where the reply is not whole."""
+    events = [event.data for event in body_events(recording.body)]
+    error = next((event["error"] for event in events if event.get("type") == "error"), None)
+    if error is not None:
+        status = ERROR_STATUS.get(error.get("type"), 500)
+        return _refusal(replace(recording, status=status), error)
+    body = completion(events)
+    if not any(event.get("type") == "message_stop" for event in events):
+        body = body[: len(body) // 2]
+    headers = {"content-type": "application/json"}
+    return replace(recording, chunks=(Chunk(recording.duration_s, body),), headers={**recording.headers, **headers})
+
+
+def _refusal(answer: Recording, error: Mapping[str, Any]) -> Recording:
+    kept = {name: value for name, value in answer.headers.items() if name.lower() == "retry-after"}
+    chunks = (Chunk(answer.duration_s, encode_error(error)),)
+    return replace(answer, chunks=chunks, headers={"content-type": "application/json", **kept})

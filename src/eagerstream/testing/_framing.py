@@ -1,0 +1,157 @@
+"""How the events of a reply stand in its body: as server-sent events, or in the binary frames of Amazon Bedrock."""
+
+from __future__ import annotations
+
+import json
+import struct
+from abc import ABC, abstractmethod
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+from zlib import crc32
+
+from ..errors import EagerStreamError
+from ..recordings import Chunk, Recording
+from ..wire import AWSEventStreamDecoder, SSEDecoder
+from ._body import BodyEvent, body_events
+from ._scripted import encode_event
+
+
+class Framing(ABC):
+    """A way to put wire events into bytes."""
+
+    media_type: ClassVar[str]
+
+    @abstractmethod
+    def encode(self, event: Mapping[str, Any]) -> bytes:
+        """A wire event as it stands in a body."""
+
+    @abstractmethod
+    def wrap(self, data: bytes) -> bytes:
+        """Any data in the place of a wire event."""
+
+    @abstractmethod
+    def events(self, body: bytes) -> Iterator[BodyEvent]:
+        """The events of `body`, in order. Bytes after the last whole one belong to none."""
+
+
+class _SSE(Framing):
+    media_type = SSEDecoder.media_type
+
+    def encode(self, event: Mapping[str, Any]) -> bytes:
+        return encode_event(event)
+
+    def wrap(self, data: bytes) -> bytes:
+        return b"data: " + data + b"\n\n"
+
+    def events(self, body: bytes) -> Iterator[BodyEvent]:
+        return body_events(body)
+
+
+class _AWSEventStream(Framing):
+    media_type = AWSEventStreamDecoder.media_type
+
+    def encode(self, event: Mapping[str, Any]) -> bytes:
+        if event.get("type") == "error":
+            error = event.get("error")
+            error = error if isinstance(error, Mapping) else {}
+            kind = AWS_EXCEPTIONS.get(str(error.get("type")), "InternalServerException")
+            headers = {":exception-type": kind[:1].lower() + kind[1:], ":content-type": "application/json"}
+            payload = json.dumps({"message": error.get("message")}).encode()
+            return aws_frame({**headers, ":message-type": "exception"}, payload)
+        if event.get("type") == "message_stop":
+            event = {**event, "amazon-bedrock-invocationMetrics": {"invocationLatency": 0}}
+        # The data of an event, without the lines around it: one place says how the API writes JSON.
+        return self.wrap(encode_event(event).partition(b"\ndata: ")[2].rstrip(b"\n"))
+
+    def wrap(self, data: bytes) -> bytes:
+        # Bedrock pads, so that the length of a frame tells little of what is in it.
+        payload = {"bytes": b64encode(data).decode(), "p": _PADDING[: 1 + len(data) % len(_PADDING)]}
+        return aws_frame(_CHUNK_HEADERS, json.dumps(payload, separators=(",", ":")).encode())
+
+    def events(self, body: bytes) -> Iterator[BodyEvent]:
+        at = 0
+        while len(body) - at >= _LENGTH.size:
+            (frame_bytes,) = _LENGTH.unpack_from(body, at)
+            if not _LENGTH.size <= frame_bytes <= len(body) - at:
+                return
+            try:
+                decoded = AWSEventStreamDecoder(max_event_bytes=len(body)).feed(body[at : at + frame_bytes])
+            except EagerStreamError:
+                decoded = []
+            at += frame_bytes
+            yield BodyEvent(at, decoded[0] if decoded else {})
+
+
+SSE: Final[Framing] = _SSE()
+AWS_EVENT_STREAM: Final[Framing] = _AWSEventStream()
+
+AWS_EXCEPTIONS: Final = {
+    "invalid_request_error": "ValidationException",
+    "authentication_error": "UnrecognizedClientException",
+    "billing_error": "AccessDeniedException",
+    "permission_error": "AccessDeniedException",
+    "not_found_error": "ResourceNotFoundException",
+    "conflict_error": "ConflictException",
+    "request_too_large": "ValidationException",
+    "rate_limit_error": "ThrottlingException",
+    "api_error": "InternalServerException",
+    "timeout_error": "ModelTimeoutException",
+    "overloaded_error": "ServiceUnavailableException",
+}
+"""By the API's type of an error, what Amazon calls it."""
+
+_LENGTH: Final = struct.Struct("!I")
+_CHUNK_HEADERS: Final = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
+_PADDING: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_STRING: Final = 7
+
+
+def framing_of(recording: Recording) -> Framing:
+    """How the body of a recording stands, by its content type."""
+    return AWS_EVENT_STREAM if recording.media_type == AWS_EVENT_STREAM.media_type else SSE
+
+
+def aws_frame(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """One frame of an AWS event stream; see `eagerstream.wire._aws_event_stream` for its layout."""
+    encoded = b"".join(
+        struct.pack(f"!B{len(name)}sBH", len(name), name.encode(), _STRING, len(value.encode())) + value.encode()
+        for name, value in headers.items()
+    )
+    prelude = struct.pack("!II", 16 + len(encoded) + len(payload), len(encoded))
+    frame = prelude + _LENGTH.pack(crc32(prelude)) + encoded + payload
+    return frame + _LENGTH.pack(crc32(frame))
+
+
+def in_aws_frames(recording: Recording) -> Recording:
+    """The same reply in the frames of Bedrock, each at the time at which its server-sent event was whole.
+
+    A body that ends in the middle of an event ends in the middle of a frame. What gateways add for readers of other
+    protocols (empty data, `[DONE]`) has no frame.
+    """
+    decoder = SSEDecoder(max_event_bytes=len(recording.body) + 1)
+    chunks: list[Chunk] = []
+    for at_s, data in recording.chunks:
+        frames = [_reframed(event.data) for event in decoder.feed(data) if event.data not in ("", "[DONE]")]
+        chunks.append(Chunk(at_s, b"".join(frames)))
+    whole = max((event.end for event in body_events(recording.body)), default=0)
+    if rest := recording.body[whole:].strip():
+        frame = AWS_EVENT_STREAM.wrap(rest)
+        chunks.append(Chunk(recording.duration_s, frame[: len(frame) // 2]))
+    headers = {name: value for name, value in recording.headers.items() if name.lower() != "content-type"}
+    return replace(
+        recording,
+        chunks=tuple(chunk for chunk in chunks if chunk.data),
+        headers={**headers, "content-type": AWS_EVENT_STREAM.media_type},
+    )
+
+
+def _reframed(data: str) -> bytes:
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        event = None
+    if isinstance(event, dict) and event.get("type") in ("error", "message_stop"):
+        return AWS_EVENT_STREAM.encode(event)
+    return AWS_EVENT_STREAM.wrap(data.encode())  # verbatim: spaces and the order of keys stay

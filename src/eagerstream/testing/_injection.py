@@ -1,0 +1,293 @@
+"""A reply with a fault in it: which bytes still come, when, and how it ends.
+
+Everything here computes; nothing waits. What needs the connection itself is an `Ending`, for the playback to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, assert_never
+
+from ..recordings import Chunk, Recording
+from ..wire import WireEvent
+from ._body import BodyEvent
+from ._endings import Ending, Repeat, break_chunking, close, reset, stall
+from ._faults import Fault, FaultKind
+from ._framing import framing_of
+from ._scripted import http_error
+
+_GARBAGE: Final = b'\xff\xfe\x00\x80}{"\xc3('  # nowhere UTF-8, in no place of a document JSON, and no end of a line
+_CONTENT_TYPE: Final = "application/json"
+_ENDLESS_EVENTS: Final = 16  # in one write, of a few kilobytes
+_ENDLESS_CHARS: Final = 128  # in one event: a limit of megabytes is reached in a moment
+_RENAMED: Final = ("id", "tool_use_id")
+
+
+class Answer(NamedTuple):
+    """What a request gets: what is played, how it ends where HTTP does not end it, and whether headers come first."""
+
+    recording: Recording
+    ending: Ending | None = None
+    headers: bool = True
+
+
+def break_reply(recording: Recording, fault: Fault, request_id: str | None = None) -> Answer:
+    """`recording` with `fault` in it.
+
+    What happens to events leaves a body with too few of them as it is.
+
+    Args:
+        recording: The reply as it would come.
+        fault: What happens to it.
+        request_id: What an error of the API says; made up where it is None.
+    """
+    kind = fault.kind
+    match kind:
+        case FaultKind.HTTP_ERROR:
+            return Answer(_http_error(fault, request_id))
+        case FaultKind.HTML_PAGE:
+            return Answer(_html_page(fault))
+        case FaultKind.CONTENT_TYPE:
+            return Answer(_with_content_type(recording, _CONTENT_TYPE))
+        case FaultKind.ERROR_EVENT:
+            error = {"type": "error", "error": {"type": fault.error_type, "message": fault.message}}
+            return Answer(_cut(recording, _offset(recording, fault), framing_of(recording).encode(error)))
+        case FaultKind.END:
+            return Answer(_cut(recording, _offset(recording, fault)))
+        case FaultKind.CLOSE:
+            return Answer(_cut(recording, _offset(recording, fault)), close, not fault.before_headers)
+        case FaultKind.RESET:
+            return Answer(_cut(recording, _offset(recording, fault)), reset, not fault.before_headers)
+        case FaultKind.STALL:
+            return Answer(_cut(recording, _offset(recording, fault)), stall, not fault.before_headers)
+        case FaultKind.BROKEN_CHUNKING:
+            return Answer(_cut(recording, _offset(recording, fault)), break_chunking)
+        case FaultKind.ENDLESS:
+            return _endless(recording, fault)
+        case FaultKind.GARBAGE:
+            garbage = _GARBAGE if fault.after_bytes is not None else framing_of(recording).wrap(_GARBAGE)
+            return Answer(_insert(recording, _offset(recording, fault), garbage))
+        case FaultKind.SPLICE:
+            return Answer(_splice(recording, fault))
+        case FaultKind.DUPLICATE:
+            start, end = _event_bounds(recording, fault)
+            return Answer(_insert(recording, end, recording.body[start:end]))
+        case FaultKind.MISSING:
+            start, end = _event_bounds(recording, fault)
+            return Answer(_with(recording, [*_slice(recording, 0, start), *_slice(recording, end)]))
+        case FaultKind.REORDERED:
+            return Answer(_reorder(recording, fault))
+        case _:
+            assert_never(kind)
+
+
+# --- in place of the reply --------------------------------------------------------------------------------------------
+
+
+def _http_error(fault: Fault, request_id: str | None) -> Recording:
+    error = http_error(fault.status or 0, fault.api_error_type or "", fault.message, request_id=request_id)
+    if fault.retry_after_s is None:
+        return error
+    return replace(error, headers={**error.headers, "retry-after": f"{fault.retry_after_s:.15g}"})
+
+
+def _html_page(fault: Fault) -> Recording:
+    status = fault.status or 0
+    title = f"{status} {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else str(status)
+    page = (
+        f"<html>\r\n<head><title>{title}</title></head>\r\n"
+        f"<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>proxy</center>\r\n</body>\r\n</html>\r\n"
+    )
+    return Recording((Chunk(0.0, page.encode()),), status=status, headers={"content-type": "text/html"})
+
+
+def _with_content_type(recording: Recording, content_type: str) -> Recording:
+    others = {name: value for name, value in recording.headers.items() if name.lower() != "content-type"}
+    return replace(recording, headers={**others, "content-type": content_type})
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+def _offset(recording: Recording, fault: Fault) -> int:
+    """Bytes of the body that come before the fault."""
+    body = recording.body
+    if fault.after_bytes is not None:
+        return min(fault.after_bytes, len(body))
+    ends = [0, *(event.end for event in framing_of(recording).events(body))]
+    return ends[fault.after_events] if fault.after_events < len(ends) else len(body)
+
+
+def _event_bounds(recording: Recording, fault: Fault) -> tuple[int, int]:
+    """Start and end of the event that the fault is about; nothing where there is no event."""
+    ends = [0, *(event.end for event in framing_of(recording).events(recording.body))]
+    number = min(fault.after_events, len(ends) - 2)
+    return (ends[number], ends[number + 1]) if number >= 0 else (0, 0)
+
+
+def _time_at(recording: Recording, offset: int) -> float:
+    """When the byte at `offset` comes; at the end of the body, when the last one came."""
+    at = 0
+    for at_s, data in recording.chunks:
+        at += len(data)
+        if offset < at:
+            return at_s
+    return recording.duration_s
+
+
+def _slice(recording: Recording, start: int, end: int | None = None) -> list[Chunk]:
+    """The chunks of a part of the body, cut where the part begins and ends."""
+    kept = []
+    at = 0
+    for at_s, data in recording.chunks:
+        piece = data[max(start - at, 0) : None if end is None else max(end - at, 0)]
+        if piece:
+            kept.append(Chunk(at_s, piece))
+        at += len(data)
+    return kept
+
+
+# --- what becomes of the chunks ---------------------------------------------------------------------------------------
+
+
+def _with(recording: Recording, chunks: Iterable[Chunk]) -> Recording:
+    return replace(recording, chunks=tuple(chunks))
+
+
+def _cut(recording: Recording, offset: int, then: bytes = b"") -> Recording:
+    """The body up to `offset`, and `then`, or the mere end, at the time of what would have come there."""
+    return _with(recording, [*_slice(recording, 0, offset), Chunk(_time_at(recording, offset), then)])
+
+
+def _insert(recording: Recording, offset: int, data: bytes) -> Recording:
+    return _with(recording, [*_cut(recording, offset, data).chunks, *_slice(recording, offset)])
+
+
+def _reorder(recording: Recording, fault: Fault) -> Recording:
+    """Two events change places; the chunks keep their sizes and times."""
+    body = recording.body
+    ends = [0, *(event.end for event in framing_of(recording).events(body))]
+    number = min(fault.after_events, len(ends) - 3)
+    if number < 0:
+        return recording
+    start, middle, end = ends[number : number + 3]
+    body = body[:start] + body[middle:end] + body[start:middle] + body[end:]
+    chunks = []
+    at = 0
+    for at_s, data in recording.chunks:
+        chunks.append(Chunk(at_s, body[at : at + len(data)]))
+        at += len(data)
+    return _with(recording, chunks)
+
+
+# --- the reply begins anew --------------------------------------------------------------------------------------------
+
+
+def _splice(recording: Recording, fault: Fault) -> Recording:
+    """The reply as far as the fault, then the whole of it, as another message."""
+    events = list(framing_of(recording).events(recording.body))
+    # The first message_start is not the second one, and after a message_stop nothing would be spliced.
+    last = next(
+        (number for number, event in enumerate(events) if event.data.get("type") == "message_stop"), len(events)
+    )
+    place = min(max(fault.after_events, 1), last)
+    if place < 1:
+        return recording
+    offset = events[place - 1].end
+    resumed_s = _time_at(recording, offset)
+    late_s = resumed_s - recording.chunks[0].at_s
+    # Rounding must not take a chunk back behind the one before.
+    again = [Chunk(max(at_s + late_s, resumed_s), data) for at_s, data in _renamed(recording, events)]
+    return _with(recording, [*_slice(recording, 0, offset), *again])
+
+
+def _renamed(recording: Recording, events: Sequence[BodyEvent]) -> list[Chunk]:
+    """The chunks of the same reply under other ids: what another attempt writes has never the ids of the first."""
+    chunks: list[Chunk] = []
+    start = kept = 0
+    for end, event in events:
+        other = _with_other_ids(event)
+        if other is not None:
+            chunks += _slice(recording, kept, start)
+            chunks.append(Chunk(_time_at(recording, end - 1), framing_of(recording).encode(other)))
+            kept = end
+        start = end
+    return chunks + _slice(recording, kept)
+
+
+def _with_other_ids(event: WireEvent) -> WireEvent | None:
+    """The event with other ids; None where it has none."""
+    holder = {"message_start": "message", "content_block_start": "content_block"}.get(event.get("type", ""), "")
+    held = event.get(holder)
+    if not isinstance(held, Mapping):
+        return None
+    other = {name: f"{held[name]}_again" for name in _RENAMED if isinstance(held.get(name), str)}
+    return {**event, holder: {**held, **other}} if other else None
+
+
+# --- the reply never ends ---------------------------------------------------------------------------------------------
+
+
+def _endless(recording: Recording, fault: Fault) -> Answer:
+    """As far as the fault, and then more of the block that is open there; of a new text block where none is."""
+    events = list(framing_of(recording).events(recording.body))
+    # A reply has begun, and is not over, when it goes on for ever.
+    over = (n for n, event in enumerate(events) if event.data.get("type") in ("message_delta", "message_stop"))
+    place = min(max(fault.after_events, 1), next(over, len(events)))
+    passed = [event.data for event in events[:place]]
+    opened, delta = _what_goes_on(passed)
+    offset = events[place - 1].end if place else 0
+    framing = framing_of(recording)
+    repeated = b"".join([framing.encode(delta)] * _ENDLESS_EVENTS)
+    return Answer(_cut(recording, offset, b"".join(map(framing.encode, opened))), Repeat(repeated))
+
+
+def _what_goes_on(passed: Sequence[WireEvent]) -> tuple[list[WireEvent], WireEvent]:
+    """Events that prepare it, and the delta that can be sent for ever after what has passed."""
+    blocks: dict[int, str] = {}  # the type of each open block
+    fragments: dict[int, list[str]] = {}
+    next_index = 0
+    for event in passed:
+        match event:
+            case {"type": "content_block_start", "index": int(index), "content_block": {"type": str(kind)}}:
+                blocks[index] = kind
+                next_index = max(next_index, index + 1)
+            case {"type": "content_block_stop", "index": int(index)}:
+                blocks.pop(index, None)
+            case {"type": "content_block_delta", "index": int(index), "delta": {"partial_json": str(fragment)}}:
+                fragments.setdefault(index, []).append(fragment)
+            case _:
+                pass  # says nothing of blocks that are open
+    for index, kind in blocks.items():
+        if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+            opened, fragment = _endless_json("".join(fragments.get(index, ())))
+            before = [_delta(index, "input_json_delta", "partial_json", opened)] if opened else []
+            return before, _delta(index, "input_json_delta", "partial_json", fragment)
+    more = "more " * (_ENDLESS_CHARS // 5)
+    for index, kind in blocks.items():
+        if kind in ("text", "thinking"):
+            return [], _delta(index, f"{kind}_delta", kind, more)
+    start = {"type": "content_block_start", "index": next_index, "content_block": {"type": "text", "text": ""}}
+    return [start], _delta(next_index, "text_delta", "text", more)
+
+
+def _endless_json(raw: str) -> tuple[str, str]:
+    r"""How an input goes on for ever: what comes once, and what comes again and again.
+
+    Wherever a string may be cut, `b` goes on with it: as a letter, as the escape `\b`, as a digit of `\ubbbb`.
+    Everywhere else space does, but in the middle of a number or a name.
+    """
+    if not raw.strip():
+        return '{"endless": "', "b" * _ENDLESS_CHARS
+    quotes = 0
+    escaped = False
+    for character in raw:
+        quotes += character == '"' and not escaped
+        escaped = character == "\\" and not escaped
+    return "", ("b" if quotes % 2 else " ") * _ENDLESS_CHARS
+
+
+def _delta(index: int, kind: str, name: str, content: str) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, name: content}}

@@ -1,0 +1,274 @@
+"""The platforms that offer the Messages API, and how each one's dialect differs: paths, credentials, errors, framing.
+
+What a request must have is checked as far as a client can get it wrong: that credentials are there and of the right
+form, never whether they are good.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from ..recordings import Chunk, Recording
+from ..transports import betas_in
+from ..wire import EagerSupport
+from ._framing import AWS_EVENT_STREAM, AWS_EXCEPTIONS, SSE, Framing, in_aws_frames
+from ._injection import Answer
+from ._refusals import beta_faults, eager_faults, request_faults
+
+
+class Platform(StrEnum):
+    """Who offers the API, by the client of the anthropic package that speaks to it."""
+
+    ANTHROPIC = "anthropic"
+    """`AsyncAnthropic`: the Claude API."""
+    BEDROCK = "bedrock"
+    """`AsyncAnthropicBedrock`: Amazon Bedrock, InvokeModelWithResponseStream."""
+    BEDROCK_MANTLE = "bedrock-mantle"
+    """`AsyncAnthropicBedrockMantle`: the Messages API of Amazon Bedrock."""
+    AWS = "aws"
+    """`AsyncAnthropicAWS`: the Claude API by way of AWS."""
+    VERTEX = "vertex"
+    """`AsyncAnthropicVertex`: Google Vertex AI."""
+    FOUNDRY = "foundry"
+    """`AsyncAnthropicFoundry`: Microsoft Foundry."""
+    GOOGLE_CLOUD = "google-cloud"
+    """`AsyncAnthropicGoogleCloud`: the Claude API by way of Google Cloud."""
+
+
+class Refused(Exception):
+    """Not an error of ours: the answer to a request that a platform would refuse."""
+
+    def __init__(self, status: int, error_type: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_type = error_type
+        self.message = message
+
+
+Headers: TypeAlias = Mapping[str, str]
+Body: TypeAlias = dict[str, Any]
+_Error: TypeAlias = tuple[Any, dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a platform speaks.
+
+    Attributes:
+        root: What a client has to be given as its base URL, after the address of the server.
+        path: Where requests go, below `root`; with the model where `body` does not have it.
+        check_credentials: Raises `Refused` for a request without credentials of the right form.
+        names_model_in_path: The model is in the path; the body has `anthropic_version` instead, and no `stream`.
+        framing: How a reply is sent.
+        error: The body of an error, and headers for it, from its HTTP status, the API's type and a text; None where the
+            words of the Claude API stay as they are.
+        request_id_header: Under which name a reply tells its id.
+        unknown_beta: What is said of a beta that the platform does not know.
+    """
+
+    root: str
+    path: str = "/v1/messages"
+    check_credentials: Callable[[Headers], None] = lambda _: None
+    names_model_in_path: bool = False
+    framing: Framing = SSE
+    error: Callable[[int, str, str], _Error | None] = lambda *_: None
+    request_id_header: str = "request-id"
+    unknown_beta: str = (
+        "Unexpected value(s) `{}` for the `anthropic-beta` header. "
+        "Please consult our documentation at docs.anthropic.com or try again without the header."
+    )
+
+    def request(self, sent: Body, path_parameters: Mapping[str, Any]) -> Body:
+        """The body as the Claude API would take it.
+
+        Raises:
+            Refused: It is not what this platform takes.
+        """
+        if not self.names_model_in_path:
+            return sent
+        if not isinstance(sent.get("anthropic_version"), str):
+            raise Refused(400, "invalid_request_error", "anthropic_version: Field required")
+        if "model" in sent:
+            raise Refused(400, "invalid_request_error", "model: Extra inputs are not permitted")
+        if not isinstance(sent.get("anthropic_beta"), list | None):
+            raise Refused(400, "invalid_request_error", "anthropic_beta: Input should be a valid list")
+        body = {name: value for name, value in sent.items() if name not in ("anthropic_version", "anthropic_beta")}
+        return {**body, "model": path_parameters["model"], "stream": True}
+
+    def faults(self, body: Body, betas: Sequence[str], eager: EagerSupport) -> Iterator[str]:
+        """What the API would refuse in a request, in its words.
+
+        Args:
+            body: As `request` gave it.
+            betas: What it asks for.
+            eager: Which ways its model takes to ask for eager input streaming.
+        """
+        yield from request_faults(body)
+        yield from beta_faults(body, betas)
+        yield from eager_faults(body, betas, eager, self.unknown_beta)
+        if body.get("stream") is not True:
+            yield "stream: only streamed replies are replayed; it must be true"
+
+    def betas(self, headers: Headers, sent: Body) -> list[str]:
+        """The betas that a request asks for."""
+        if self.framing is AWS_EVENT_STREAM:  # which looks at no header of the API's
+            return [str(beta) for beta in sent.get("anthropic_beta") or ()]
+        return betas_in(headers)
+
+    def spoken(self, answer: Recording) -> Recording:
+        """An answer of the Claude API as this platform gives it; what is in its dialect already stays as it is."""
+        if answer.status == 200:
+            is_other = self.framing is not SSE and answer.media_type in ("", SSE.media_type)
+            return in_aws_frames(answer) if is_other else answer
+        error = api_error(answer)
+        said = error and self.error(answer.status, str(error.get("type")), str(error.get("message")))
+        if not said:
+            return answer
+        body, headers = said
+        kept = {name: value for name, value in answer.headers.items() if name.lower() == "retry-after"}
+        chunks = (Chunk(answer.duration_s, json.dumps(body).encode()),)
+        return replace(answer, chunks=chunks, headers={"content-type": "application/json", **kept, **headers})
+
+    def answered(self, answer: Answer, _sent: Body) -> Answer:
+        """The reply as it is played, with what went wrong with it."""
+        return answer._replace(recording=self.spoken(answer.recording))
+
+
+def api_error(answer: Recording) -> Mapping[str, Any] | None:
+    """What an error of the Claude API says; None for another answer."""
+    try:
+        body = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return None
+    error = body.get("error") if isinstance(body, dict) and body.get("type") == "error" else None
+    return error if isinstance(error, dict) else None
+
+
+# --- credentials ------------------------------------------------------------------------------------------------------
+
+_SIGV4: Final = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=[^/, ]+/\d{8}/[a-z0-9-]+/(?P<service>[a-z0-9-]+)/aws4_request, ?"
+    r"SignedHeaders=(?P<signed>[a-z0-9;-]+), ?Signature=[0-9a-f]{64}"
+)
+
+
+def _has_bearer(headers: Headers) -> bool:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and bool(token.strip())
+
+
+def _check_key(headers: Headers) -> None:
+    if not headers.get("anthropic-version"):
+        raise Refused(400, "invalid_request_error", "anthropic-version: header is required")
+    if not (headers.get("x-api-key") or _has_bearer(headers)):
+        raise Refused(401, "authentication_error", "x-api-key header is required")
+
+
+def _check_foundry(headers: Headers) -> None:
+    if not (headers.get("x-api-key") or headers.get("api-key") or _has_bearer(headers)):
+        what = "Access denied due to invalid subscription key or wrong API endpoint."
+        raise Refused(401, "authentication_error", what)
+
+
+def _check_bearer(headers: Headers) -> None:
+    if not _has_bearer(headers):
+        what = "Request is missing required authentication credential. Expected OAuth 2 access token."
+        raise Refused(401, "authentication_error", what)
+
+
+def _check_signature(headers: Headers, service: str) -> None:
+    """A bearer token, or a signature of version 4 for this service; whether it is right is not looked at."""
+    if _has_bearer(headers):
+        return
+    authorization = headers.get("authorization", "")
+    if not authorization:
+        raise Refused(403, "authentication_error", "Missing Authentication Token")
+    signature = _SIGV4.fullmatch(authorization)
+    if signature is None or not headers.get("x-amz-date") or "host" not in signature["signed"].split(";"):
+        raise Refused(403, "authentication_error", "Authorization header is not a complete AWS signature")
+    if signature["service"] != service:
+        what = f"Credential should be scoped to correct service: '{service}'."
+        raise Refused(403, "authentication_error", what)
+
+
+def _check_aws(headers: Headers) -> None:
+    if not headers.get("anthropic-workspace-id"):
+        raise Refused(400, "invalid_request_error", "anthropic-workspace-id: header is required")
+    if not headers.get("x-api-key"):
+        _check_signature(headers, "aws-external-anthropic")
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+# What Google answers itself, before a request reaches the model; all else are the Messages API's own words.
+_GOOGLE_STATUSES: Final = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
+
+
+def _aws_error(_status: int, error_type: str, message: str) -> _Error:
+    name = AWS_EXCEPTIONS.get(error_type, "InternalServerException")
+    return {"message": message}, {"x-amzn-errortype": f"{name}:http://internal.amazon.com/coral/com.amazon.bedrock/"}
+
+
+def _google_error(status: int, _error_type: str, message: str) -> _Error | None:
+    if status not in _GOOGLE_STATUSES:
+        return None
+    error = {"error": {"code": status, "message": message, "status": _GOOGLE_STATUSES[status]}}
+    return [error] if status == 429 else error, {}
+
+
+def _azure_error(status: int, _error_type: str, message: str) -> _Error | None:
+    return ({"error": {"code": str(status), "message": message}}, {}) if status in (401, 429) else None
+
+
+# --- who speaks how ---------------------------------------------------------------------------------------------------
+
+PLAIN: Final = Dialect("")
+"""The Claude API without a look at credentials: a gateway, a server on one's own machine."""
+
+DIALECTS: Final[Mapping[Platform, Dialect]] = {
+    Platform.ANTHROPIC: Dialect("/anthropic", check_credentials=_check_key),
+    Platform.BEDROCK: Dialect(
+        "/bedrock",
+        "/model/{model:path}/invoke-with-response-stream",
+        check_credentials=partial(_check_signature, service="bedrock"),
+        names_model_in_path=True,
+        framing=AWS_EVENT_STREAM,
+        error=_aws_error,
+        request_id_header="x-amzn-requestid",
+        unknown_beta="invalid beta flag",
+    ),
+    Platform.BEDROCK_MANTLE: Dialect(
+        "/bedrock-mantle/anthropic",
+        check_credentials=partial(_check_signature, service="bedrock-mantle"),
+    ),
+    Platform.AWS: Dialect("/aws", check_credentials=_check_aws),
+    Platform.VERTEX: Dialect(
+        "/vertex/v1",
+        "/projects/{project}/locations/{region}/publishers/anthropic/models/{model}:streamRawPredict",
+        check_credentials=_check_bearer,
+        names_model_in_path=True,
+        error=_google_error,
+    ),
+    Platform.FOUNDRY: Dialect(
+        "/foundry/anthropic",
+        check_credentials=_check_foundry,
+        error=_azure_error,
+    ),
+    Platform.GOOGLE_CLOUD: Dialect(
+        "/google-cloud/v1/projects/local/locations/global/workspaces/local/invoke",
+        check_credentials=_check_bearer,
+        error=_google_error,
+    ),
+}

@@ -1,0 +1,88 @@
+"""The faults of a request that the API refuses, whatever the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ..wire import EAGER_FIELD, LEGACY_BETA, EagerSupport, accepted_betas, forbids_legacy_beta, tool_kind
+
+KINDS_WITHOUT_BETA: Final = (
+    *("bash_20250124", "browser_toolset_20260801", "code_execution_20250522", "code_execution_20250825"),
+    *("code_execution_20260120", "code_execution_20260521", "computer_toolset_20260801", "custom", "memory_20250818"),
+    *("text_editor_20250124", "text_editor_20250429", "text_editor_20250728", "tool_search_tool_bm25"),
+    *("tool_search_tool_bm25_20251119", "tool_search_tool_regex", "tool_search_tool_regex_20251119"),
+    *("web_fetch_20250910", "web_fetch_20260209", "web_fetch_20260309", "web_fetch_20260318"),
+    *("web_search_20250305", "web_search_20260209", "web_search_20260318"),
+)
+"""Kinds of tools that need no beta, in the order in which the API lists them."""
+
+
+def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
+    """What the API would refuse in the body of a request, in its words, the first that it would tell first."""
+    # Brings pydantic, which whoever only looks at recordings does without.
+    from ..tools import count_breakpoints, validate_history
+
+    for name in ("model", "messages", "max_tokens"):
+        if body.get(name) is None:
+            yield f"{name}: Field required"
+    max_tokens = body.get("max_tokens")
+    if max_tokens is not None and type(max_tokens) is not int:
+        yield "max_tokens: Input should be a valid integer"
+    elif max_tokens is not None and max_tokens < 0:
+        yield "max_tokens: must be greater than or equal to 0"
+    messages = body.get("messages")
+    tools = body.get("tools")
+    for name, value in (("messages", messages), ("tools", tools)):
+        if value is not None and not isinstance(value, list):
+            yield f"{name}: Input should be a valid list"
+    if isinstance(messages, list) and isinstance(tools, list | None):
+        system = count_breakpoints(body.get("system"))
+        for fault in validate_history(messages, tools or (), system_breakpoints=system, first_party=True):
+            yield fault.message
+
+
+def eager_faults(
+    body: Mapping[str, Any], betas: Sequence[str], support: EagerSupport, unknown_beta: str
+) -> Iterator[str]:
+    """What a model says that takes eager input streaming in some ways only.
+
+    Args:
+        body: The body of the request.
+        betas: What it asks for in `anthropic-beta`.
+        support: Which ways it takes.
+        unknown_beta: The platform's words for a beta that it does not know; `{}` stands for its name.
+    """
+    if support in ("header", "none"):
+        tools = body.get("tools")
+        for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+            if isinstance(tool, Mapping) and EAGER_FIELD in tool:
+                yield f"tools.{index}.{tool_kind(tool)}.{EAGER_FIELD}: Extra inputs are not permitted"
+    if support in ("field", "none") and LEGACY_BETA in betas:
+        yield unknown_beta.format(LEGACY_BETA)
+
+
+def beta_faults(body: Mapping[str, Any], betas: Sequence[str]) -> Iterator[str]:
+    """Yield the faults of tools whose beta is missing, or that do not go with a beta.
+
+    A kind that this library does not know needs no beta. The words for a missing beta are the API's. Its words for a
+    toolset with the legacy beta are not known, only that it answers with status 400.
+
+    Args:
+        body: The body of the request.
+        betas: The betas of the request.
+    """
+    tools = body.get("tools")
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if not isinstance(tool, Mapping):
+            continue
+        kind = tool_kind(tool)
+        if (accepted := accepted_betas(tool)) and not set(accepted) & set(betas):
+            if set(accepted_betas({"type": kind})) & set(betas):
+                yield f"tools.{index}.{kind}.tools: Extra inputs are not permitted"
+            else:
+                known = ", ".join(f"'{known}'" for known in KINDS_WITHOUT_BETA)
+                what = "found using 'type' does not match any of the expected tags"
+                yield f"tools.{index}: Input tag '{kind}' {what}: {known}"
+        elif LEGACY_BETA in betas and forbids_legacy_beta(tool):
+            yield f"tools.{index}: {kind} cannot be used with the beta `{LEGACY_BETA}`"

@@ -1,0 +1,194 @@
+"""`Faults`: which request meets which fault."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from random import Random
+from typing import Any, Final
+
+from ..errors import UsageError
+from ..recordings import Recording
+from ._faults import BYTEWISE, ERROR_STATUS, INSTEAD, UNANSWERED, Fault, FaultKind
+from ._framing import framing_of
+from ._scenario import assistant_messages
+
+MAX_HISTORIES: Final = 10_000
+"""Histories whose attempts are counted; the one that was not asked for longest is forgotten first."""
+
+# What a request meets although nothing is wrong with it: the same request may do better the next time.
+_PASSING_ERRORS: Final = ("rate_limit_error", "api_error", "timeout_error", "overloaded_error")
+_RETRY_AFTER_S: Final = 1
+_UNANSWERED_RATE: Final = 0.2
+# Those of a proxy that could not reach what is behind it.
+_PAGE_STATUSES: Final = (502, 503, 504)
+
+DRAWN_KINDS: Final = tuple(kind for kind in FaultKind if kind not in (FaultKind.STALL, FaultKind.ENDLESS))
+"""What `Faults.random` draws from unless told otherwise: the two others last until the client gives up."""
+
+
+class Faults:
+    """A schedule: which request meets which fault. The server asks it once for each reply that would be whole.
+
+    ::
+
+        Faults({0: [Fault(FaultKind.HTTP_ERROR, status=529), Fault(FaultKind.RESET, after_bytes=700)]})
+
+    lets the first turn fail twice and then succeed. The n-th request with the same `messages` meets the n-th fault of
+    its turn; `None` in its place lets that attempt pass, and so does the end of the list. Marks of `cache_control` do
+    not make other messages, nor does anything else of the request. It may be used from several threads, and by several
+    servers.
+
+    Args:
+        turns: By turn, counted from 0: the number of assistant messages in the history, as in `Scenario`.
+        max_histories: Different `messages` whose attempts are counted; those beyond it start anew.
+
+    Raises:
+        UsageError: A turn that cannot be, or something that is no `Fault`.
+    """
+
+    def __init__(
+        self, turns: Mapping[int, Sequence[Fault | None]] | None = None, *, max_histories: int = MAX_HISTORIES
+    ) -> None:
+        self._turns = {turn: tuple(faults) for turn, faults in (turns or {}).items()}
+        for turn, faults in self._turns.items():
+            if type(turn) is not int or turn < 0:
+                raise UsageError(f"a turn is a number from 0 on, not {turn!r}")
+            for fault in faults:
+                if fault is not None and not isinstance(fault, Fault):
+                    raise UsageError(f"turn {turn}: expected faults, not {fault!r}")
+        if max_histories < 1:
+            raise UsageError(f"max_histories must be at least 1, not {max_histories!r}")
+        self._lottery: _Lottery | None = None
+        self._max_histories = max_histories
+        self._attempts: OrderedDict[bytes, int] = OrderedDict()
+        self._injected: Counter[FaultKind] = Counter()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def random(
+        cls,
+        seed: int | str,
+        rate: float = 0.05,
+        kinds: Collection[FaultKind] | None = None,
+        *,
+        max_histories: int = MAX_HISTORIES,
+    ) -> Faults:
+        """Any reply may fail, as the seed decides.
+
+        What a request meets follows from the seed, its `messages` and how often they were sent before; so it does not
+        depend on what else is under way, and the same seed repeats the same faults for the same conversations.
+        Errors are drawn from those that may be gone the next time: 429 with and without retry-after, 500, 504, 529.
+
+        Args:
+            seed: The same one gives the same faults.
+            rate: How many replies fail, 0 to 1.
+            kinds: What is drawn from; None is all but `STALL` and `ENDLESS`, which last until the client gives up.
+            max_histories: As for the class.
+
+        Raises:
+            UsageError: `rate` is out of its range, or `kinds` are empty.
+        """
+        faults = cls(max_histories=max_histories)
+        faults._lottery = _Lottery(seed, rate, DRAWN_KINDS if kinds is None else kinds)
+        return faults
+
+    @property
+    def injected(self) -> Counter[FaultKind]:
+        """How many faults of each kind were given out; a new counter each time."""
+        with self._lock:
+            return self._injected.copy()
+
+    def draw(self, request: Mapping[str, Any], recording: Recording) -> Fault | None:
+        """What a request meets, which counts as an attempt; None where its reply comes whole.
+
+        Args:
+            request: The body of the request, `{"messages": [...], ...}`.
+            recording: The reply that it would get.
+        """
+        history = _digest(request)
+        attempt = self._count(history)
+        if self._lottery is not None:
+            fault = self._lottery.draw(history, attempt, recording)
+        else:
+            faults = self._turns.get(assistant_messages(request), ())
+            fault = faults[attempt] if attempt < len(faults) else None
+        if fault is not None:
+            with self._lock:
+                self._injected[fault.kind] += 1
+        return fault
+
+    def _count(self, history: bytes) -> int:
+        """How often `history` came before."""
+        with self._lock:
+            attempt = self._attempts.pop(history, 0)
+            self._attempts[history] = attempt + 1  # which also makes it the latest
+            if len(self._attempts) > self._max_histories:
+                self._attempts.popitem(last=False)
+        return attempt
+
+
+class _Lottery:
+    """Faults as a seed decides."""
+
+    def __init__(self, seed: int | str, rate: float, kinds: Collection[FaultKind]) -> None:
+        if not 0 <= rate <= 1:
+            raise UsageError(f"a rate of faults is from 0 to 1, not {rate!r}")
+        self._seed = seed
+        self._rate = rate
+        self._kinds = [kind for kind in FaultKind if kind in kinds]  # the order of a set is another in each process
+        if not self._kinds:
+            raise UsageError("there is no kind of fault to draw from")
+
+    def draw(self, history: bytes, attempt: int, recording: Recording) -> Fault | None:
+        random = Random(f"{self._seed} {history.hex()} {attempt}")
+        if random.random() >= self._rate:
+            return None
+        kind = random.choice(self._kinds)
+        match kind:
+            case FaultKind.HTTP_ERROR:
+                status = ERROR_STATUS[random.choice(_PASSING_ERRORS)]
+                wait_s = random.choice((None, _RETRY_AFTER_S)) if status == 429 else None
+                return Fault(kind, status=status, retry_after_s=wait_s)
+            case FaultKind.HTML_PAGE:
+                return Fault(kind, status=random.choice(_PAGE_STATUSES))
+            case _ if kind in INSTEAD:
+                return Fault(kind)
+            case _ if kind in UNANSWERED and random.random() < _UNANSWERED_RATE:
+                return Fault(kind, before_headers=True)
+            case _ if kind in BYTEWISE:
+                return Fault(kind, after_bytes=random.randint(0, len(recording.body)))
+            case _:
+                events = sum(1 for _ in framing_of(recording).events(recording.body))
+                error_type = random.choice(_PASSING_ERRORS) if kind is FaultKind.ERROR_EVENT else None
+                return Fault(kind, after_events=random.randint(0, events), error_type=error_type)
+
+
+# --- attempts of the same request -------------------------------------------------------------------------------------
+
+
+def _digest(request: Mapping[str, Any]) -> bytes:
+    """The messages in 16 bytes: of equal ones equal, whatever is marked for the cache."""
+    messages = request.get("messages")
+    plain = [_unmarked(message, levels=2) for message in messages] if isinstance(messages, list) else messages
+    return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=16).digest()
+
+
+def _unmarked(holder: Any, *, levels: int) -> Any:
+    """A message or block without marks, and so many levels of what is in its `content`.
+
+    A text becomes a block, as it has to for a mark. Two levels deep are all that can be marked: blocks of messages, and
+    blocks of tool results; an input with a key of that name is the model's own.
+    """
+    if not isinstance(holder, dict):
+        return holder
+    plain = {name: value for name, value in holder.items() if name != "cache_control"}
+    content = plain.get("content")
+    if isinstance(content, str):
+        plain["content"] = [{"type": "text", "text": content}]
+    elif isinstance(content, list) and levels:
+        plain["content"] = [_unmarked(block, levels=levels - 1) for block in content]
+    return plain

@@ -1,0 +1,265 @@
+"""Replies written by hand, in the wire format of the Messages API.
+
+    reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
+
+gives the body that the API would send, in one chunk at 0; `retime` gives it times. Nothing is random: the same blocks
+give the same ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import UsageError
+from ..recordings import Chunk, Recording
+from ..wire import Message, WireEvent
+
+DEFAULT_MODEL: Final = "claude-sonnet-4-5"
+FRAGMENT_CHARS: Final = 7
+"""Characters in one delta: the median fragment of recorded inputs."""
+
+_ID_PREFIXES: Final = {"tool_use": "toolu", "server_tool_use": "srvtoolu"}
+_INPUT_TOKENS: Final = 100
+_TOKEN_CHARS: Final = 4
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """One block of a reply, as its wire events tell it; an `error` event where there is no block.
+
+    Attributes:
+        block: The `content_block` of its start; empty for an `error` event.
+        deltas: The `delta` of each `content_block_delta`.
+        closed: A `content_block_stop` follows.
+        error: The `error` of an `error` event.
+    """
+
+    block: Mapping[str, Any]
+    deltas: tuple[Mapping[str, Any], ...] = ()
+    closed: bool = True
+    error: Mapping[str, Any] | None = None
+
+
+def text(content: str, *, fragment_chars: int = FRAGMENT_CHARS, closed: bool = True) -> Scripted:
+    """A text block.
+
+    Args:
+        content: The whole text.
+        fragment_chars: Characters in each `text_delta`.
+        closed: False leaves the block open, as in a reply that was cut off.
+
+    Raises:
+        UsageError: `fragment_chars` is less than 1.
+    """
+    deltas = ({"type": "text_delta", "text": piece} for piece in _pieces(content, fragment_chars))
+    return Scripted({"type": "text", "text": ""}, tuple(deltas), closed)
+
+
+def thinking(
+    content: str,
+    *,
+    signature: str = "c2NyaXB0ZWQ=",
+    fragment_chars: int = FRAGMENT_CHARS,
+    closed: bool = True,
+) -> Scripted:
+    """A thinking block; its signature comes at its end, unless it is left open.
+
+    Args:
+        content: The whole thinking.
+        signature: What the API would want back with it, opaque.
+        fragment_chars, closed: As for `text`.
+
+    Raises:
+        UsageError: `fragment_chars` is less than 1.
+    """
+    deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(content, fragment_chars)]
+    if closed:
+        deltas.append({"type": "signature_delta", "signature": signature})
+    return Scripted({"type": "thinking", "thinking": "", "signature": ""}, tuple(deltas), closed)
+
+
+def tool_use(
+    name: str,
+    input: Mapping[str, Any] | str,
+    *,
+    id: str | None = None,
+    fragment_chars: int = FRAGMENT_CHARS,
+    closed: bool = True,
+) -> Scripted:
+    """A tool call.
+
+    Args:
+        name: The tool's name.
+        input: An object, or its text verbatim, which need not be JSON. For a call without arguments the API sends `""`.
+        id: The `tool_use_id`; made from the message's id where it is None.
+        fragment_chars: Characters in each `input_json_delta`. An empty one comes before them, as from the API.
+        closed: False leaves the block open, as in a reply cut off by `max_tokens`.
+
+    Raises:
+        UsageError: `input` cannot be written as JSON, or `fragment_chars` is less than 1.
+    """
+    return _call("tool_use", name, input, id, fragment_chars, closed=closed)
+
+
+def server_tool_use(
+    name: str,
+    input: Mapping[str, Any] | str,
+    *,
+    id: str | None = None,
+    fragment_chars: int = FRAGMENT_CHARS,
+    closed: bool = True,
+) -> Scripted:
+    """A call that the API runs itself; everything as for `tool_use`."""
+    return _call("server_tool_use", name, input, id, fragment_chars, closed=closed)
+
+
+def block(content: Mapping[str, Any]) -> Scripted:
+    """Any other block, whole in its `content_block_start`: a server tool's result, a kind not known here."""
+    return Scripted(dict(content))
+
+
+def error_event(type: str, message: str) -> Scripted:
+    """An `error` event, which ends the reply: `error_event("overloaded_error", "Overloaded")`."""
+    return Scripted({}, error={"type": type, "message": message})
+
+
+def reply(
+    *blocks: Scripted,
+    stop_reason: str | None = None,
+    model: str = DEFAULT_MODEL,
+    message_id: str | None = None,
+    usage: Mapping[str, Any] | None = None,
+) -> Recording:
+    """The streamed reply with these blocks, in one chunk at 0.
+
+    Args:
+        blocks: In the order of their indexes; an `error_event` only at the end.
+        stop_reason: `"tool_use"` where there is a `tool_use` block, else `"end_turn"`.
+        model: What the reply says of itself.
+        message_id: Made from the blocks where it is None, and the ids of calls from it: in a conversation that gives
+            the same reply twice, say one of the two, so that no id comes twice.
+        usage: Counts that replace the made-up ones, at the end of the reply.
+
+    Raises:
+        UsageError: Something comes after an `error_event`.
+    """
+    if any(scripted.error is not None for scripted in blocks[:-1]):
+        raise UsageError("an error event ends the reply: nothing comes after it")
+    if message_id is None:
+        message_id = f"msg_{_digest([(dict(b.block), b.deltas, b.closed, b.error) for b in blocks])}"
+    if stop_reason is None:
+        stop_reason = "tool_use" if any(b.block.get("type") == "tool_use" for b in blocks) else "end_turn"
+    counts = {
+        "input_tokens": _INPUT_TOKENS,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": _output_tokens(blocks),
+        **(usage or {}),
+    }
+    events = [_message_start(message_id, model, {**counts, "output_tokens": 1})]
+    for index, scripted in enumerate(blocks):
+        events += _block_events(index, scripted, message_id)
+    if not blocks or blocks[-1].error is None:
+        end = {"stop_reason": stop_reason, "stop_sequence": None}
+        events += [{"type": "message_delta", "delta": end, "usage": counts}, {"type": "message_stop"}]
+    return Recording.from_body(b"".join(encode_event(event) for event in events))
+
+
+def http_error(status: int, error_type: str, message: str, *, request_id: str | None = None) -> Recording:
+    """An HTTP error in the API's words: `http_error(529, "overloaded_error", "Overloaded")`.
+
+    Raises:
+        UsageError: `status` is not an HTTP status from 200 to 599, or `request_id` cannot stand in a header.
+    """
+    request_id = request_id or f"req_{_digest([status, error_type, message])}"
+    error = {"type": "error", "error": {"type": error_type, "message": message}, "request_id": request_id}
+    headers = {"content-type": "application/json", "request-id": request_id}
+    return Recording((Chunk(0.0, _dump(error).encode()),), status=status, headers=headers)
+
+
+def encode_event(event: Mapping[str, Any]) -> bytes:
+    """A wire event as the server-sent event that the API makes of it."""
+    return f"event: {event['type']}\ndata: {_dump(event)}\n\n".encode()
+
+
+# --- wire events ------------------------------------------------------------------------------------------------------
+
+
+def _call(
+    kind: str, name: str, input: Mapping[str, Any] | str, id: str | None, fragment_chars: int, *, closed: bool
+) -> Scripted:
+    if isinstance(input, str):
+        raw = input
+    else:
+        try:
+            raw = json.dumps(input, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"the input of {name} cannot be written as JSON: {error}") from error
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(raw, fragment_chars))]
+    return Scripted({"type": kind, "id": id, "name": name, "input": {}}, tuple(deltas), closed)
+
+
+def _pieces(content: str, size: int) -> list[str]:
+    if size < 1:
+        raise UsageError(f"fragment_chars must be at least 1, not {size!r}")
+    return [content[at : at + size] for at in range(0, len(content), size)]
+
+
+def _message_start(message_id: str, model: str, usage: Mapping[str, Any]) -> WireEvent:
+    message: Message = {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+    return {"type": "message_start", "message": message}
+
+
+def _block_events(index: int, scripted: Scripted, message_id: str) -> list[WireEvent]:
+    if scripted.error is not None:
+        return [{"type": "error", "error": dict(scripted.error)}]
+    content = dict(scripted.block)
+    prefix = _ID_PREFIXES.get(str(content.get("type")))
+    if prefix and content.get("id") is None:
+        content["id"] = f"{prefix}_{_digest([message_id, index])}"
+    events: list[WireEvent] = [{"type": "content_block_start", "index": index, "content_block": content}]
+    if index == 0:
+        events.append({"type": "ping"})  # where the API sends its first one
+    events += [{"type": "content_block_delta", "index": index, "delta": dict(delta)} for delta in scripted.deltas]
+    if scripted.closed:
+        events.append({"type": "content_block_stop", "index": index})
+    return events
+
+
+def _output_tokens(blocks: Sequence[Scripted]) -> int:
+    chars = sum(
+        len(value)
+        for scripted in blocks
+        for delta in scripted.deltas
+        for name, value in delta.items()
+        if name != "type"
+    )
+    return max(1, chars // _TOKEN_CHARS)
+
+
+def _digest(content: object) -> str:
+    """24 characters for an id, the same for the same content."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
+
+
+def _dump(value: object) -> str:
+    """JSON as the API writes it: no spaces, and characters as themselves unless UTF-8 cannot say them."""
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        written.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, from a script that has one
+        return json.dumps(value, separators=(",", ":"))
+    return written

@@ -1,0 +1,141 @@
+"""Simulated timing: when the bytes of a reply would arrive.
+
+Everything here computes; nothing waits. The same arguments give the same times on every machine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isfinite
+from random import Random
+from typing import Final, Literal
+
+from ..errors import UsageError
+from ..recordings import Chunk, Recording
+from ._body import body_events, model_text, noted
+
+TOKEN_CHARS: Final = 4
+"""Characters of model text that count as one token here. A rule of thumb, not the tokenizer."""
+
+TIMED_NOTE: Final = "simulated timing"
+"""In the note of a recording whose times are made."""
+
+_LARGEST_RANDOM_CHUNK: Final = 256  # bytes; about two events of ordinary streams, so that cuts fall everywhere
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How fast a reply is written, and how its bytes are cut, for a body that has no arrival times of its own.
+
+    Attributes:
+        tokens_per_second: Tokens of `TOKEN_CHARS` characters. Counted is what the model writes (text, thinking, the
+            JSON of inputs); events without such text take no time.
+        first_byte_s: Seconds from the request to the first event.
+        jitter: How unevenly tokens come, 0 to 1: an event takes up to this part more or less time than it would.
+        seed: Decides the jitter and the random cuts; the same seed gives the same recording.
+        cut: `"event"` one chunk per server-sent event, `"random"` chunks of random sizes, a number chunks of so many
+            bytes, a sequence the offsets in bytes at which the body is cut. A chunk arrives with its last byte.
+        speed: 2 plays twice as fast, all waiting included; `inf` puts everything at 0.
+
+    Raises:
+        UsageError: A value is out of its range.
+    """
+
+    tokens_per_second: float = 80.0
+    first_byte_s: float = 0.0
+    jitter: float = 0.0
+    seed: int = 0
+    cut: Literal["event", "random"] | int | Sequence[int] = "event"
+    speed: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_speed(self.tokens_per_second, "tokens_per_second")
+        check_speed(self.speed)
+        if not (isfinite(self.first_byte_s) and self.first_byte_s >= 0):
+            raise UsageError(f"first_byte_s must be finite and not negative, not {self.first_byte_s!r}")
+        if not 0 <= self.jitter <= 1:
+            raise UsageError(f"jitter must be from 0 to 1, not {self.jitter!r}")
+        if isinstance(self.cut, str):
+            if self.cut not in ("event", "random"):
+                raise UsageError(f'cut must be "event", "random", a number or offsets, not {self.cut!r}')
+        elif isinstance(self.cut, int):
+            if isinstance(self.cut, bool) or self.cut < 1:
+                raise UsageError(f"a cut into chunks of {self.cut!r} bytes is not possible")
+        else:
+            offsets = (0, *self.cut)
+            if any(later <= earlier for earlier, later in pairwise(offsets)):
+                raise UsageError("the offsets of a cut must be positive and increase")
+            object.__setattr__(self, "cut", offsets[1:])
+
+    @classmethod
+    def instant(cls) -> Timing:
+        """Everything at 0, one chunk per event."""
+        return cls(speed=float("inf"))
+
+
+def check_speed(speed: float, name: str = "speed") -> None:
+    """`speed` can divide times.
+
+    Raises:
+        UsageError: It is not a positive number; infinity is one.
+    """
+    if not speed > 0:
+        raise UsageError(f"{name} must be a positive number, not {speed!r}")
+
+
+def retime(recording: Recording, timing: Timing) -> Recording:
+    """The same body, cut and timed by `timing`; the times it had are dropped.
+
+    Raises:
+        UsageError: `timing.cut` has an offset outside the body.
+    """
+    body = recording.body
+    events = list(body_events(body))
+    times: list[float] = []
+    written_s = 0.0
+    random = Random(f"jitter {timing.seed}")
+    for event in events:
+        seconds = len(model_text(event.data)) / TOKEN_CHARS / timing.tokens_per_second
+        written_s += seconds * (1 + timing.jitter * random.uniform(-1, 1))
+        times.append((timing.first_byte_s + written_s) / timing.speed)
+    # What comes after the last whole event (a cut reply, a body that is no event stream) comes together with it.
+    times.append(times[-1] if times else timing.first_byte_s / timing.speed)
+    ends = [event.end for event in events]
+    bounds = _bounds(timing, body, ends)
+    chunks = tuple(Chunk(times[bisect_left(ends, end)], body[start:end]) for start, end in bounds)
+    return replace(recording, chunks=chunks, note=noted(recording.note, TIMED_NOTE))
+
+
+def at_speed(recording: Recording, speed: float) -> Recording:
+    """The same chunks, `speed` times as fast; `inf` puts all of them at 0.
+
+    Raises:
+        UsageError: `speed` is not a positive number.
+    """
+    check_speed(speed)
+    return replace(recording, chunks=tuple(Chunk(at_s / speed, data) for at_s, data in recording.chunks))
+
+
+def _bounds(timing: Timing, body: bytes, event_ends: Sequence[int]) -> list[tuple[int, int]]:
+    """Start and end of each chunk, in bytes; no chunk is empty."""
+    size = len(body)
+    cuts: list[int]
+    if timing.cut == "event":
+        cuts = list(event_ends)
+    elif timing.cut == "random":
+        random = Random(f"cut {timing.seed}")
+        cuts = []
+        at = 0
+        while (at := at + random.randint(1, _LARGEST_RANDOM_CHUNK)) < size:
+            cuts.append(at)
+    elif isinstance(timing.cut, int):
+        cuts = list(range(timing.cut, size, timing.cut))
+    else:
+        cuts = [int(offset) for offset in timing.cut]
+        if cuts and cuts[-1] >= size:
+            raise UsageError(f"a body of {size} bytes cannot be cut at {cuts[-1]}")
+    ends = cuts if cuts and cuts[-1] == size else [*cuts, size]
+    return [(start, end) for start, end in pairwise([0, *ends]) if start < end]

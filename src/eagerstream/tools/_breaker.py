@@ -1,0 +1,185 @@
+"""`CircuitBreaker`: a tool that fails again and again is left alone for a while.
+
+Each call of a broken tool costs a turn, and often a time-out: the model is told at once that the tool is out of order,
+and for how long. The protocol is that of HelloAgents: closed, open, closed again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from ..errors import UsageError
+from ._response import ToolErrorCode, ToolResponse, ToolStatus
+
+NOT_THE_TOOLS_FAULT: Final = frozenset(
+    {
+        ToolErrorCode.INVALID_PARAM,
+        ToolErrorCode.INVALID_FORMAT,
+        ToolErrorCode.NOT_FOUND,
+        ToolErrorCode.ALREADY_EXISTS,
+        ToolErrorCode.PERMISSION_DENIED,
+        ToolErrorCode.ACCESS_DENIED,
+        ToolErrorCode.CONFLICT,
+        ToolErrorCode.IS_DIRECTORY,
+        ToolErrorCode.BINARY_FILE,
+        ToolErrorCode.CIRCUIT_OPEN,
+    }
+)
+"""Errors that say what was wrong with a call, not with the tool: a healthy one gives them, too."""
+
+
+class CircuitStatus(TypedDict):
+    """How a tool's circuit is.
+
+    Attributes:
+        state: `"open"`: the tool is not called.
+        failure_count: Failures in a row.
+        open_since: When it opened, in seconds since 1970.
+        recover_in_seconds: Until it closes by itself, rounded up.
+    """
+
+    state: Literal["closed", "open"]
+    failure_count: int
+    open_since: NotRequired[float]
+    recover_in_seconds: NotRequired[int]
+
+
+@dataclass(slots=True)
+class _Circuit:
+    failures: int = 0
+    opened_s: float | None = None  # by the breaker's clock
+    open_since: float = 0.0
+
+
+class CircuitBreaker:
+    """Counts the failures of each tool, and says which are to be left alone.
+
+    Give it to `run(circuit_breaker=...)`; one that is given to several runs counts over all of them. It can be used
+    from any thread.
+
+    What counts is an error of a tool that was called: an exception, a time-out, an error response. A success, also a
+    partial one, begins the count anew. Nothing of a call that never reached its tool counts (its input was not JSON or
+    did not fit, it was rejected, refused or cancelled), nor does an error of `ignored_codes`.
+
+    Args:
+        failure_threshold: Failures in a row that open a tool's circuit.
+        recovery_timeout_s: Seconds for which it then stays open; after more than these it is closed, its count 0.
+        enabled: False counts nothing and opens nothing; switched off later, it takes every circuit for closed.
+        ignored_codes: Codes of errors that neither count nor begin the count anew. With none, every error counts.
+        clock: Tells the time in seconds; never falling.
+
+    Raises:
+        UsageError: A number is out of range, or the codes are a single text.
+    """
+
+    def __init__(
+        self,
+        failure_threshold: int = 3,
+        recovery_timeout_s: float = 300.0,
+        *,
+        enabled: bool = True,
+        ignored_codes: Collection[str] = NOT_THE_TOOLS_FAULT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if type(failure_threshold) is not int or failure_threshold < 1:
+            raise UsageError(f"failure_threshold must be at least 1, not {failure_threshold!r}")
+        if type(recovery_timeout_s) not in (int, float) or not 0 <= recovery_timeout_s < math.inf:
+            raise UsageError(f"recovery_timeout_s must be a number of seconds, at least 0, not {recovery_timeout_s!r}")
+        if isinstance(ignored_codes, str):  # its letters would be the codes
+            raise UsageError(f"ignored_codes must be a collection of codes, not {ignored_codes!r}")
+        self.failure_threshold = failure_threshold
+        self.recovery_timeout_s = recovery_timeout_s
+        self.enabled = enabled
+        self._ignored_codes = frozenset(ignored_codes)
+        self._clock = clock
+        self._circuits: dict[str, _Circuit] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        open_ones = [name for name, status in self.statuses().items() if status["state"] == "open"]
+        return f"<CircuitBreaker, open: {', '.join(open_ones) or 'none'}>"
+
+    def is_open(self, name: str) -> bool:
+        """The tool of this name is to be left alone."""
+        return self.status(name)["state"] == "open"
+
+    def status(self, name: str) -> CircuitStatus:
+        """How the circuit of a tool is; closed for one that nobody has called. Asking changes nothing."""
+        with self._lock:
+            return self._status(self._circuits.get(name) or _Circuit())
+
+    def statuses(self) -> dict[str, CircuitStatus]:
+        """The same for all tools that have been called, by name."""
+        with self._lock:
+            return {name: self._status(circuit) for name, circuit in self._circuits.items()}
+
+    def record(self, name: str, response: ToolResponse) -> None:
+        """What a call of a tool came to."""
+        if not self.enabled:
+            return
+        with self._lock:
+            circuit = self._circuits.setdefault(name, _Circuit())
+            if self._has_recovered(circuit):
+                self._circuits[name] = circuit = _Circuit()
+            if circuit.opened_s is not None:
+                return  # of a call that was under way when it opened
+            if response.status is not ToolStatus.ERROR:
+                circuit.failures = 0
+            elif response.code not in self._ignored_codes:
+                circuit.failures += 1
+                if circuit.failures >= self.failure_threshold:
+                    self._open(circuit)
+
+    def open(self, name: str) -> None:
+        """Leave a tool alone from now on, for `recovery_timeout_s`; nothing where the breaker is not enabled."""
+        if self.enabled:
+            with self._lock:
+                self._open(self._circuits.setdefault(name, _Circuit()))
+
+    def close(self, name: str) -> None:
+        """Let a tool be called again; its count begins anew."""
+        with self._lock:
+            self._circuits[name] = _Circuit()
+
+    def refusal(self, name: str) -> ToolResponse | None:
+        """What a call of a tool is answered with while its circuit is open; None while it is closed."""
+        status = self.status(name)
+        if status["state"] == "closed":
+            return None
+        text = (
+            f"The tool {name} is out of order: it failed {status['failure_count']} times in a row. "
+            if status["failure_count"]
+            else f"The tool {name} has been switched off. "
+        )
+        return ToolResponse.error(
+            ToolErrorCode.CIRCUIT_OPEN,
+            f"{text}It can be used again in {status['recover_in_seconds']} seconds.",
+            context={"tool_name": name, "circuit_status": status},
+        )
+
+    def _open(self, circuit: _Circuit) -> None:
+        circuit.opened_s = self._clock()
+        circuit.open_since = time.time()
+
+    def _has_recovered(self, circuit: _Circuit) -> bool:
+        return circuit.opened_s is not None and self._clock() - circuit.opened_s > self.recovery_timeout_s
+
+    def _status(self, circuit: _Circuit) -> CircuitStatus:
+        if circuit.opened_s is None or not self.enabled:
+            return {"state": "closed", "failure_count": circuit.failures}
+        if self._has_recovered(circuit):
+            return {"state": "closed", "failure_count": 0}
+        left_s = circuit.opened_s + self.recovery_timeout_s - self._clock()
+        return {
+            "state": "open",
+            "failure_count": circuit.failures,
+            "open_since": circuit.open_since,
+            "recover_in_seconds": max(0, -int(-left_s // 1)),
+        }

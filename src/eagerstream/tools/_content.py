@@ -1,0 +1,186 @@
+"""Content of results: blocks of text, images and documents, and what a tool returned as such."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from pydantic_core import to_jsonable_python
+
+from ..errors import UsageError
+from ..wire import encodable
+from ..wire._events import Block
+
+IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""What the API takes as an image."""
+
+PDF_TYPE: Final = "application/pdf"
+"""What the API takes as a document of bytes."""
+
+
+def text_block(text: str) -> Block:
+    """A text block."""
+    return {"type": "text", "text": text}
+
+
+def image_bytes(data: bytes, media_type: str | None = None) -> Block:
+    """An image block.
+
+    Args:
+        data: A whole PNG, JPEG, GIF or WebP file.
+        media_type: For example `"image/jpeg"`; told from the first bytes where it is None.
+
+    Raises:
+        UsageError: The API takes no such image.
+    """
+    media_type = media_type or media_type_of(data)
+    if media_type not in IMAGE_TYPES:
+        raise UsageError(f"an image must be one of {', '.join(IMAGE_TYPES)}, not {media_type or 'of an unknown kind'}")
+    return {"type": "image", "source": _base64(data, media_type)}
+
+
+def document_text(text: str, *, title: str | None = None) -> Block:
+    """A document block of plain text."""
+    block: Block = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}}
+    return block if title is None else {**block, "title": title}
+
+
+def document_bytes(data: bytes, *, title: str | None = None) -> Block:
+    """A document block of a whole PDF file.
+
+    Raises:
+        UsageError: It is no PDF.
+    """
+    if media_type_of(data) != PDF_TYPE:
+        raise UsageError("a document of bytes must be a PDF; text is for document_text")
+    block: Block = {"type": "document", "source": _base64(data, PDF_TYPE)}
+    return block if title is None else {**block, "title": title}
+
+
+def block_of_bytes(data: bytes) -> Block | None:
+    """The image or document block that a file's bytes are; None where they are neither."""
+    media_type = media_type_of(data)
+    if media_type == PDF_TYPE:
+        return document_bytes(data)
+    return image_bytes(data, media_type) if media_type else None
+
+
+def media_type_of(data: bytes) -> str | None:
+    """What a file is by its first bytes, among what the API takes; None for anything else."""
+    start = bytes(data[:16])
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    return PDF_TYPE if start.startswith(b"%PDF-") else None
+
+
+def _base64(data: bytes, media_type: str) -> dict[str, Any]:
+    return {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode("ascii")}
+
+
+def content_of(returned: Any) -> str | list[Block]:
+    """What a tool returned, as content: text, a content block and lists of them as they are, anything else as JSON.
+
+    The bytes of an image or a PDF become a block, alone and in a list. Numbers that JSON does not have (NaN,
+    infinities) become null.
+
+    Raises:
+        TypeError: It has no JSON form.
+    """
+    if isinstance(returned, str):
+        return returned
+    if returned is None or (isinstance(returned, list | tuple) and not returned):
+        return ""
+    if is_content_block(returned):
+        return [to_json(returned)]
+    if isinstance(returned, bytes | bytearray | memoryview):
+        block = block_of_bytes(bytes(returned))
+        return [block] if block else _decoded(bytes(returned))
+    if isinstance(returned, list | tuple) and (blocks := _as_blocks(returned)) is not None:
+        return blocks
+    return dump_json(returned)
+
+
+def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
+    """The blocks that a list is: content blocks, bytes of images and PDFs, and texts between them; None if not so."""
+    blocks: list[Block] = []
+    only_texts = True
+    for item in items:
+        if isinstance(item, str):
+            if item:
+                blocks.append(text_block(item))
+            continue
+        if isinstance(item, bytes | bytearray | memoryview):
+            block = block_of_bytes(bytes(item))
+            only_texts = only_texts and block is None
+            blocks.append(block or text_block(_decoded(bytes(item))))
+        elif is_content_block(item):
+            only_texts = False
+            blocks.append(to_json(item))
+        else:
+            return None
+    return None if only_texts else blocks
+
+
+def is_content_block(item: Any) -> bool:
+    """A mapping that the API takes as a block: of its kinds, with what the kind must have."""
+    if not isinstance(item, Mapping):
+        return False
+    match item.get("type"):
+        case "text":
+            return isinstance(item.get("text"), str)
+        case "image" | "document":
+            return isinstance(item.get("source"), Mapping)
+        case "search_result":
+            return isinstance(item.get("content"), list | tuple)
+        case "tool_reference":
+            return isinstance(item.get("tool_name"), str)
+        case kind:
+            return kind == "browser_state"
+
+
+NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
+"""Kinds of blocks that the API refuses in a result."""
+
+
+def may_be_in_result(item: Any) -> bool:
+    """Return True for a block that a result may have: a known kind that is complete, or a kind not known here."""
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    if kind in ("text", "image", "document", "search_result", "tool_reference"):
+        return is_content_block(item)
+    return isinstance(kind, str) and kind != "" and kind not in NEVER_IN_RESULTS
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        what = "a tool returned bytes that are neither UTF-8 text nor an image or PDF of a kind that the API takes"
+        raise TypeError(what) from None
+
+
+def dump_json(value: Any) -> str:
+    """A value as JSON text. Raises `TypeError` where it has no JSON form."""
+    return json.dumps(to_json(value), ensure_ascii=False)
+
+
+def to_json(value: Any) -> Any:
+    """A value as plain JSON values, copied; NaN and the infinities as null. Raises as `dump_json`."""
+    try:
+        try:
+            return to_jsonable_python(value, inf_nan_mode="null")
+        except UnicodeEncodeError:
+            return to_jsonable_python(encodable(value), inf_nan_mode="null")
+    except ValueError as error:
+        # Pydantic goes 255 containers deep; the input of a call, which is copied here too, may go 512.
+        with suppress(TypeError, ValueError, RecursionError):
+            return json.loads(json.dumps(value), parse_constant=lambda _: None)
+        raise TypeError(f"a tool returned {type(value).__name__}, which has no JSON form") from error

@@ -1,0 +1,408 @@
+"""`@tool`: a typed function becomes a tool that Claude can call."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Callable, Mapping
+from copy import copy
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, Protocol, Self, Unpack, cast, get_type_hints, overload
+
+import docstring_parser
+
+from ..errors import InputInterrupted, UsageError
+from ..streaming._growing_input import GrowingInput
+from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
+from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
+from ._call import ToolCall
+from ._faults import InputError
+from ._history import API_NAME
+from ._invoke import Kind, invoke, kind_of
+from ._options import IN_DEFINITION, Group, Reject, ToolOptions, option_faults
+from ._raw_schema import RawSchema
+from ._response import error_text
+from ._schema import Parameters, annotated, is_of
+from ._streams import repeated_key
+
+_log = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
+
+
+class Tool:
+    """A tool of the user's own: its definition, and the function that runs it.
+
+    It still is the function: calling it calls the function, with the function's own arguments. As an attribute of a
+    class it is a method: taken from an object, it is the tool of that object.
+
+    Args:
+        function: `async def`, or `def`, which runs in a thread; also a generator of either kind, whose values are
+            progress and whose last one is the result. A parameter of the type `ToolCall` gets the call.
+        options: See `ToolOptions`.
+
+    Raises:
+        UsageError: Everything that is wrong with the function and the options, together.
+
+    Attributes:
+        name: Unique in a request; letters, digits, `_` and `-`, at most 64.
+        description: What the model reads to decide when and how to call it.
+        input_schema: JSON schema of the input; empty for a tool whose schema the API knows.
+        toolset: The toolset whose members it runs (`"computer"`); None for a tool of its own name.
+        options: Those with which it was made.
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
+        wrong = option_faults(options)
+        options = cast("ToolOptions", {name: value for name, value in options.items() if name not in wrong})
+        self.options: Mapping[str, Any] = MappingProxyType(dict(options))
+        self._function = function
+        self._bound_to: object = None
+        self.is_method = _is_method(function)
+        group = options.get("group")
+        self.group = Group(group) if isinstance(group, str) else group
+        self.timeout_s = options.get("timeout_s")
+        self.accepts_invalid_input = options.get("accepts_invalid_input", False)
+        self.include_data = options.get("include_data", False)
+        self.start = options.get("start", "input")
+        self.approve = options.get("approve")
+        self.approve_timeout_s = options.get("approve_timeout_s", 600.0)
+        self.guard = options.get("guard")
+        self.idempotent = options.get("idempotent", False)
+        self.on_cancel = options.get("on_cancel", "cancel")
+        given = options.get("definition")
+        unfit = _function_faults(function)
+        faults = [*wrong.values(), *unfit]
+        if inspect.iscoroutinefunction(self.guard):
+            faults.append("guard must be a plain function: it is asked at every fragment")
+        if not unfit:
+            self._kind = kind_of(function)
+            faults += self._define(function, options) if given is None else self._take(function, given, options)
+        if faults:
+            name = options.get("name") or (given or {}).get("name") or _name_of(function)
+            raise UsageError(f"{name} cannot be a tool: {'; '.join(faults)}")
+        self.__doc__ = function.__doc__
+        self.__name__ = _name_of(function)
+        self.__wrapped__: Callable[..., Any] = function
+
+    def _define(self, function: Callable[..., Any], options: ToolOptions) -> list[str]:
+        """Make the definition from the function."""
+        docstring = docstring_parser.parse(inspect.getdoc(_documented(function)) or "")
+        hidden = frozenset({INVALID_JSON} if self.accepts_invalid_input else ())
+        parameters = Parameters(
+            function,
+            {parameter.arg_name: parameter.description or "" for parameter in docstring.params},
+            injected=ToolCall,
+            hidden=hidden,
+            is_method=self.is_method,
+        )
+        self._parameters: Parameters | RawSchema | None = parameters
+        self._injected = parameters.injected
+        self.toolset: str | None = None
+        self.name = _first(options.get("name"), _name_of(function))
+        self.description = _first(options.get("description"), docstring.description or "").strip()
+        self.input_schema: JSONObject = parameters.schema
+        self.eager = options.get("eager", True)
+        self._definition: dict[str, Any] = {"name": self.name}
+        if self.description:
+            self._definition["description"] = self.description
+        self._definition["input_schema"] = self.input_schema
+        if self.eager is not None:
+            self._definition[EAGER_FIELD] = self.eager
+        self._definition |= {name: options[name] for name in IN_DEFINITION if options.get(name) is not None}
+        faults = list(parameters.faults)
+        if not _NAME.fullmatch(self.name):
+            faults.append(f"a tool's name must match {_NAME.pattern}, not {self.name!r}")
+        if self.accepts_invalid_input and not faults and not _takes_only(function, INVALID_JSON, parameters):
+            faults.append(
+                f"with accepts_invalid_input it needs a parameter {INVALID_JSON}, and defaults for all the others"
+            )
+        if parameters.is_streaming and self._kind is Kind.THREADED:
+            faults.append("only an async function can read streaming parameters")
+        if parameters.is_streaming and self.start == "message":
+            faults.append('a tool with streaming parameters begins before its message ends: start cannot be "message"')
+        faults += _definition_faults(self._definition)
+        faults += self._example_faults() if not faults else []
+        if not faults and not self.description:
+            _log.warning("the tool %s has no description: the model will not know when to call it", self.name)
+        return faults
+
+    def _take(self, function: Callable[..., Any], given: Mapping[str, Any], options: ToolOptions) -> list[str]:
+        """Take a definition as it is given."""
+        faults = [
+            f"{name} belongs into the definition itself"
+            for name in ("name", "description", *IN_DEFINITION)
+            if options.get(name) is not None
+        ]
+        definition: dict[str, Any] = cast("dict[str, Any]", copy_json(dict(given)))
+        kind = tool_kind(definition)
+        matched = _TOOLSET.fullmatch(kind)
+        self.toolset = matched[1] if matched else None
+        self.name = str(definition.get("name") or self.toolset or "")
+        self.description = str(definition.get("description") or "")
+        schema = definition.get("input_schema")
+        if self.toolset is not None and self.group is None:
+            # The API's rule for actions of one turn: in order, and none after one that failed.
+            what = "computer action" if self.toolset == "computer" else "action"
+            skipped = f"Not executed: an earlier {what} in this turn failed."
+            self.group = Group(f"{self.toolset} toolset", stop_on_error=True, skipped=skipped)
+        if kind == USER_DEFINED:
+            if "eager" in options or EAGER_FIELD not in definition:
+                definition.pop(EAGER_FIELD, None)
+                if options.get("eager", True) is not None:
+                    definition[EAGER_FIELD] = options.get("eager", True)
+            if not isinstance(schema, Mapping):
+                faults.append("its definition needs an input_schema")
+        elif EAGER_FIELD in definition or options.get("eager") is not None:
+            faults.append(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
+        if not API_NAME.fullmatch(self.name):
+            faults.append(f"a tool's name must match {API_NAME.pattern}, not {self.name!r}")
+        self.eager = definition.get(EAGER_FIELD)
+        self._parameters = RawSchema(schema) if isinstance(schema, Mapping) else None
+        self.input_schema = self._parameters.schema if self._parameters else {}
+        faults += self._parameters.faults if self._parameters else []
+        self._definition = definition
+        self._injected = _raw_parameters(function, faults, is_method=self.is_method)
+        in_definition: dict[str, Any] = {name: definition[name] for name in IN_DEFINITION if name in definition}
+        if wrong := option_faults(in_definition):
+            return [*faults, *wrong.values()]
+        return faults + _definition_faults(definition) + self._example_faults()
+
+    def _example_faults(self) -> list[str]:
+        """The API refuses examples that do not fit the schema."""
+        faults: list[str] = []
+        examples = self._definition.get("input_examples") or ()
+        for number, example in enumerate(examples if self._parameters and not self._parameters.faults else ()):
+            try:
+                self.check(dict(example))
+            except InputError as error:
+                faults.append(f"input_examples[{number}]: {str(error).removeprefix('Error: ')}")
+        return faults
+
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        """The tool of an object, where this is a method of its class."""
+        if instance is None or not self.is_method:
+            return self
+        bound = copy(self)
+        bound.__dict__.update(_function=partial(self._function, instance), _bound_to=instance)
+        return bound
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself: no checks, no conversion."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+    @property
+    def bound_to(self) -> object:
+        """The object from which it was taken, where it is a method; None otherwise."""
+        return self._bound_to
+
+    @property
+    def is_unbound(self) -> bool:
+        """It is a method that was not taken from an object, and cannot be run."""
+        return self.is_method and self._bound_to is None
+
+    @property
+    def is_streaming(self) -> bool:
+        """It has streaming parameters: a call begins while its input is being written."""
+        return isinstance(self._parameters, Parameters) and self._parameters.is_streaming
+
+    async def begin(self, input: GrowingInput) -> JSONObject | None:
+        """What a streaming tool is called with, as soon as the parameters that it needs to begin are finished.
+
+        None where that never happens, or they do not fit: then the whole input is to be looked at.
+        """
+        assert isinstance(self._parameters, Parameters)
+        try:
+            await input.begun()
+            first = {name: await input.field(name) for name in self._parameters.first}
+            return self._parameters.begin(input, first)
+        except (KeyError, InputInterrupted, InputError):
+            return None
+
+    def rejects(self, partial: JSONObject) -> Reject | None:
+        """What the tool's guard says of an input, as far as it has come; None where it says nothing against it.
+
+        A guard is there to keep something out: one that fails rejects.
+        """
+        if self.guard is None:
+            return None
+        try:
+            verdict: object = self.guard(partial)
+        except Exception as error:
+            return Reject(f"Not executed: the guard of this tool failed: {error_text(error)}")
+        if verdict is None or isinstance(verdict, Reject):
+            return verdict
+        if isinstance(verdict, str) and verdict:
+            return Reject(verdict)
+        return Reject(f"Not executed: the guard of this tool gave {type(verdict).__name__}, neither None nor a reason")
+
+    def fault_of(self, input: GrowingInput) -> str | None:
+        """What is wrong with a whole input on which a call has begun, in words for the model; None if nothing is."""
+        if input.value is None:
+            return None
+        try:
+            self.check(input.value)
+        except InputError as error:
+            return str(error)
+        except Exception as error:  # a validator of the tool's own
+            return error_text(error)
+        if (name := repeated_key(input.raw)) is not None:
+            return f"Error: Parameter {name!r} was written twice, and the tool had begun with an earlier value"
+        return None
+
+    def with_options(self, *, eager: bool | None) -> Self:
+        """A copy whose input comes as it is written (`eager=True`), or buffered (False); None leaves it to the API.
+
+        Raises:
+            UsageError: It is no user-defined tool: of others the API decides.
+        """
+        if (kind := tool_kind(self._definition)) != USER_DEFINED:
+            raise UsageError(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
+        definition = {name: value for name, value in self._definition.items() if name != EAGER_FIELD}
+        if eager is not None:
+            definition[EAGER_FIELD] = eager
+        changed = copy(self)
+        changed.__dict__.update(eager=eager, _definition=definition)
+        return changed
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition as the API takes it, in a copy of its own."""
+        definition = copy_json(self._definition)
+        assert isinstance(definition, dict)
+        return definition
+
+    def check(self, input: JSONObject) -> dict[str, Any]:
+        """What the function is called with for a whole input: checked, converted, and a copy of its own.
+
+        Raises:
+            InputError: The input does not fit the schema; every fault in one message.
+        """
+        if self._parameters is not None:
+            return self._parameters.check(input)
+        copied = copy_json(encodable(input))
+        assert isinstance(copied, dict)
+        return copied
+
+    async def call(self, input: JSONObject) -> Any:
+        """Check an input and run the function on it.
+
+        Raises:
+            InputError: As `check`; the function was not called.
+            Exception: Whatever the function raises.
+        """
+        return await self.invoke(self.check(input))
+
+    async def invoke(self, arguments: JSONObject, call: ToolCall | None = None) -> Any:
+        """Run the function on what `check` gave; `call` is where its progress goes.
+
+        Cancelling it cancels an `async def`; a `def` runs on in its thread, and what it returns is dropped.
+        """
+        injected = dict.fromkeys(self._injected, call)
+        if isinstance(self._parameters, Parameters):
+            arguments = self._parameters.with_field_defaults(arguments)
+            function = partial(self._function, **arguments, **injected)
+        else:
+            function = partial(self._function, arguments, **injected)
+        return await invoke(function, call, kind=self._kind)
+
+
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> _Decorator: ...
+@overload
+def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Tool | _Decorator:
+    """Make a tool of a typed function, with or without options.
+
+        @tool
+        async def get_weather(city: str) -> str:
+            \"\"\"Current weather in a city.
+
+            Args:
+                city: City and country.
+            \"\"\"
+
+    Its name, docstring and annotations give name, description and schema. It may be an `async def`, a `def` (which
+    runs in a thread), a generator of either kind (what it yields is progress, the last value the result), a method, or
+    an object that can be called.
+
+    Raises:
+        UsageError: What is wrong with the function and the options, all of it, when it is decorated.
+    """
+
+    def decorate(function: Callable[..., Any], /) -> Tool:
+        return Tool(function, **options)
+
+    return decorate if function is None else decorate(function)
+
+
+def _function_faults(function: object) -> list[str]:
+    if inspect.isclass(function):
+        return ["a class is no function: make an object of it"]
+    return [] if callable(function) else [f"{function!r} cannot be called"]
+
+
+def _first(given: str | None, otherwise: str) -> str:
+    return otherwise if given is None else given
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    named = function.func if isinstance(function, partial) else function
+    return getattr(named, "__name__", None) or type(named).__name__
+
+
+def _documented(function: Callable[..., Any]) -> Any:
+    """What bears the docstring: the function, or of an object that can be called, its `__call__` or its class."""
+    if isinstance(function, partial):
+        return function.func
+    if inspect.isroutine(function):
+        return function
+    called = type(function).__call__
+    return called if called.__doc__ else type(function)
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """It is a function in the body of a class, seen before the class exists."""
+    if not inspect.isfunction(function) or "." not in function.__qualname__.rpartition("<locals>.")[2]:
+        return False
+    return next(iter(inspect.signature(function).parameters), None) == "self"
+
+
+def _raw_parameters(function: Callable[..., Any], faults: list[str], *, is_method: bool) -> list[str]:
+    """The parameters of the type `ToolCall` of a function that takes its input as one dict."""
+    found: list[str] = []
+    try:
+        hints = get_type_hints(annotated(function), include_extras=True)
+        found = [name for name, hint in hints.items() if name != "return" and is_of(hint, ToolCall)]
+        signature = inspect.signature(function)
+        signature.bind(*([None] if is_method else []), {}, **dict.fromkeys(found))
+    except (NameError, TypeError, ValueError, AttributeError) as error:
+        faults.append(f"with a definition, its function takes the input as one dict: {error}")
+    return found
+
+
+def _takes_only(function: Callable[..., Any], name: str, parameters: Parameters) -> bool:
+    signature = inspect.signature(function)
+    return name in signature.parameters and not parameters.schema.get("required")
+
+
+def _definition_faults(definition: Mapping[str, Any]) -> list[str]:
+    """What does not go together in a definition."""
+    callers = definition.get("allowed_callers") or ()
+    if definition.get("strict") and any(caller != "direct" for caller in callers):
+        # The API refuses it today; a warning does not stand in the way the day it does not.
+        _log.warning("the tool %s: strict cannot be combined with calls from code", definition.get("name"))
+    if definition.get("defer_loading") and definition.get("cache_control") is not None:
+        return ["a tool with defer_loading cannot carry cache_control"]
+    return []

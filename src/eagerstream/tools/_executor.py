@@ -1,0 +1,393 @@
+"""How a call reaches its tool: one call in, one `tool_result` out, whatever happens in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from .._support.cancellation import raise_if_cancelled
+from ..errors import UsageError
+from ..limits import DEFAULT_LIMITS, Limits
+from ..wire import INVALID_JSON, JSONObject, Outcome
+from ._breaker import CircuitBreaker
+from ._call import CallState, ToolCall
+from ._definition import Tool
+from ._faults import InputError
+from ._invoke import invoke
+from ._invoked import Invoked, invoked
+from ._options import Group
+from ._places import Place, Slots
+from ._response import ToolErrorCode, error_response, error_text
+from ._results import CANCELLED
+from ._toolbox import Toolbox
+
+
+class Executor(Protocol):
+    """Runs calls: in this process, or wherever their tools are.
+
+    It is given every call whose input is finished, valid or not, and those of streaming tools when their input begins.
+    It sees to it that each is answered: it tells the call when its tool starts (`call.start()`), how far it is
+    (`call.progress(...)`), and how it ended (`call.answer`, `fail`, `refuse` or `refuse_invalid`).
+    `call.input.echo_id` is unique in a conversation: by it, a remote side can tell a call that it has seen. `call.id`
+    is the peer's, and may come again in another response.
+
+    What a tool's options say of its running (`approve`, `group`, `timeout_s`, how many run at once) is the executor's
+    to keep. One that asks for approval says so by an attribute `asks_approval = True`; others are refused tools that
+    want it.
+    """
+
+    def admit(self, call: ToolCall) -> None:
+        """Give the call its place among the others; called in call order, and followed by `execute`.
+
+        A call that need not wait becomes `ADMITTED`: it will run even where the reply then ends badly.
+        """
+        ...
+
+    async def execute(self, call: ToolCall) -> None:
+        """Run the call and answer it; one that has been answered when its turn comes is left alone.
+
+        Cancelling it cancels the tool, and leaves the call without an answer.
+        """
+        ...
+
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_MAX_NAME_CHARS: Final = 128
+_QUICK_CHARS: Final = 16 * 1024
+"""Inputs up to this length are checked on the event loop, in well under a millisecond; larger ones in a thread."""
+
+
+@dataclass(slots=True)
+class _Admission:
+    """A call on its way to its tool; `arguments` are None as long as its input is not checked."""
+
+    tool: Tool | None
+    place: Place
+    arguments: JSONObject | None
+
+    @property
+    def group(self) -> Group | None:
+        return self.tool.group if self.tool else None
+
+
+class InProcessExecutor:
+    """Runs tools in this process: `async` ones as tasks on the event loop, plain ones in threads.
+
+    Args:
+        tools: Each with a name of its own.
+        limits: `tool_timeout_s` bounds each call, unless its tool says otherwise.
+        max_concurrency: Tools that run at once; further calls wait their turn, in the order of `admit`.
+        circuit_breaker: Says which tools have failed too often to be called; none by default.
+
+    Raises:
+        UsageError: Two tools share a name, or `max_concurrency` is less than 1.
+    """
+
+    asks_approval: Final = True
+
+    def __init__(
+        self,
+        tools: Toolbox | Iterable[Tool] = (),
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        max_concurrency: int = 16,
+        circuit_breaker: CircuitBreaker | None = None,
+    ) -> None:
+        if type(max_concurrency) is not int or max_concurrency < 1:
+            raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency!r}")
+        self._tools = tools if isinstance(tools, Toolbox) else Toolbox(tools)
+        self._limits = limits
+        self._breaker = circuit_breaker
+        self._slots = Slots(max_concurrency)
+        self._groups: dict[str, Slots] = {}
+        self._admissions: dict[ToolCall, _Admission] = {}
+
+    def admit(self, call: ToolCall) -> None:
+        """See `Executor.admit`; what needs no tool is answered here."""
+        self._admissions[call] = self._admission(call)
+
+    def _admission(self, call: ToolCall) -> _Admission:
+        tool = self._tools.find(call.block)
+        self._refuse_if_open(call, tool)
+        arguments = None
+        if call.result is None and call.input.outcome is not None and call.input.chars <= _QUICK_CHARS:
+            arguments = self._arguments(call, tool)
+        group = tool.group if tool else None
+        if group:
+            _note_failure(call, group)
+        place = Place(
+            self._slots,
+            self._groups.setdefault(group.name, Slots(1)) if group else None,
+            at_once=self._may_begin(call, tool, arguments),
+        )
+        if place.is_free:
+            call.state = CallState.ADMITTED
+        return _Admission(tool, place, arguments)
+
+    def _may_begin(self, call: ToolCall, tool: Tool | None, arguments: JSONObject | None) -> bool:
+        """The call waits for nothing but its turn; a large input is still to be checked."""
+        if tool is None or tool.approve is not None or call.result is not None:
+            return False
+        is_large = call.input.outcome is Outcome.VALID and call.input.chars > _QUICK_CHARS
+        return arguments is not None or is_large
+
+    async def execute(self, call: ToolCall) -> None:
+        """See `Executor.execute`.
+
+        An input that is not valid, an unknown tool, arguments that do not fit, a time-out and an exception are
+        answered with an error result.
+        """
+        admission = self._admissions.pop(call, None) or self._admission(call)
+        place = admission.place
+        try:
+            await place.wait_for_group()
+            if call.result is None:
+                await self._execute_in_turn(call, admission)
+        except (Exception, SystemExit) as error:
+            call.fail(error)
+        except anyio.get_cancelled_exc_class() as error:
+            await raise_if_cancelled(error)
+            call.fail(error)  # the tool came by it on its own: a failure like any other
+        finally:
+            call.given_up = call.result is None
+            self._record(call, admission.tool)
+            place.leave_slot()
+            if admission.group:
+                _note_failure(call, admission.group)
+            if call.in_thread:  # given up, but still at work: the next of the group waits for it
+                call.on_thread_end = place.leave_group
+            else:
+                place.leave_group()
+
+    async def _execute_in_turn(self, call: ToolCall, admission: _Admission) -> None:
+        tool, group, arguments = admission.tool, admission.group, admission.arguments
+        failed = call.failed_groups.get(group.name) if group and group.stop_on_error else None
+        if group and failed is not None and failed.input.index < call.input.index:
+            call.refuse(group.skipped.replace("{name}", failed.name))
+            return
+        is_early = False
+        if arguments is None and tool is not None and tool.is_streaming and tool.approve is None:
+            arguments = await tool.begin(call.input)
+            is_early = arguments is not None and call.input.outcome is None
+        if not is_early and admission.arguments is None:
+            await call.input.settled()
+            arguments = await self._arguments_in_time(call, tool)
+        self._refuse_if_open(call, tool)
+        if arguments is None or tool is None or call.result is not None:
+            return
+        if tool.approve is not None and not await _approved(call, tool, tool.approve):
+            return
+        await admission.place.wait_for_slot()
+        if is_early and call.input.outcome is not None:  # it was whole before its turn came: nothing need be risked
+            is_early = False
+            arguments = await self._arguments_in_time(call, tool)
+        self._refuse_if_open(call, tool)
+        if arguments is None or call.result is not None:
+            return
+        shield = tool.on_cancel == "finish"  # its time limit bounds it
+        if not is_early:
+            await self._run(call, tool, arguments, shield=shield)
+            return
+        with anyio.CancelScope() as kept:
+            await self._run_early(call, tool, arguments, admission.place, kept if shield else None)
+
+    async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
+        """As `_arguments`; a large input is checked in a thread, and not for longer than the tool may run."""
+        value = call.input.value
+        if tool is None or value is None or call.input.chars <= _QUICK_CHARS:
+            return self._arguments(call, tool)
+        timeout_s = self._timeout_s(tool)
+        told = f"Error: the input could not be checked within {timeout_s:g} seconds"
+        with anyio.move_on_after(timeout_s):
+            try:
+                return await _in_thread_if_large(call, tool.check, value)
+            except InputError as error:
+                told = str(error)
+        call.refuse(told, code=ToolErrorCode.INVALID_PARAM)
+        return None
+
+    def _arguments(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
+        """What the tool is called with; None where the call was answered without it."""
+        accepts = tool is not None and tool.accepts_invalid_input and call.input.outcome is Outcome.INVALID
+        if accepts and not call.input.is_damaged:
+            return {INVALID_JSON: call.input.raw}  # whatever key the model sees: it is the name of a parameter
+        if call.input.outcome is not Outcome.VALID or call.input.value is None:
+            call.refuse_invalid()
+            return None
+        if tool is None:
+            name = call.name if len(call.name) <= _MAX_NAME_CHARS else f"{call.name[:_MAX_NAME_CHARS]}..."
+            known = ", ".join(self._tools.names) or "none"
+            call.refuse(f"Error: Tool '{name}' not found. Available tools: {known}", code=ToolErrorCode.NOT_FOUND)
+            return None
+        try:
+            return tool.check(call.input.value)
+        except InputError as error:
+            call.refuse(str(error), code=ToolErrorCode.INVALID_PARAM)
+        except Exception as error:  # a validator of the tool's own
+            call.fail(error)
+        return None
+
+    async def _invoke(self, tool: Tool, arguments: JSONObject, call: ToolCall, begin: Callable[[], object]) -> Invoked:
+        """Call the tool: the one step that is another where tools run elsewhere.
+
+        Args:
+            tool: Whose turn it is.
+            arguments: What it is called with.
+            call: Where its progress goes.
+            begin: To be called at the moment when the tool is: the call has started, and its time runs.
+
+        Raises:
+            Exception: The tool was not reached, or nobody knows what became of it.
+        """
+        begin()
+        return await invoked(tool, arguments, call)
+
+    async def _run(self, call: ToolCall, tool: Tool, arguments: JSONObject, *, shield: bool) -> None:
+        timeout_s = self._timeout_s(tool)
+        with anyio.CancelScope() as scope:
+
+            def begin() -> None:
+                call.start()
+                scope.shield = shield
+                scope.deadline = anyio.current_time() + timeout_s
+
+            try:
+                said = await self._invoke(tool, arguments, call, begin)
+                said.settle(call)
+            except (Exception, SystemExit) as error:
+                call.fail(error, include_data=tool.include_data)
+        if scope.cancelled_caught:
+            _refuse_late(call, timeout_s)
+
+    async def _run_early(
+        self, call: ToolCall, tool: Tool, arguments: JSONObject, place: Place, kept: anyio.CancelScope | None
+    ) -> None:
+        """Run a tool whose input is still written; the time that it has counts from the end of the input.
+
+        Args:
+            call: The call.
+            tool: Its tool.
+            arguments: What is known of them.
+            place: Given back when the tool has ended.
+            kept: The scope around this, where a cancellation from outside must not reach a tool that has begun.
+        """
+        timeout_s = self._timeout_s(tool)
+        begun = anyio.Event()
+
+        def begin() -> None:
+            call.start()
+            if kept is not None:
+                kept.shield = True
+            begun.set()
+
+        said: Invoked | None = None
+        try:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_limit_from_the_end, call, begun, scope, timeout_s)
+                    try:
+                        said = await self._invoke(tool, arguments, call, begin)
+                    except (Exception, SystemExit) as error:
+                        said = Invoked(error_response(error), raised=True, error=error)
+                    call.error = said.error
+                    place.leave_slot()
+                    # Whether what it was given is what the model meant shows only when the input is whole.
+                    await call.input.settled()
+                    tasks.cancel_scope.cancel()
+            if said is None:
+                _refuse_late(call, timeout_s)
+                return
+            fault = await _in_thread_if_large(call, tool.fault_of, call.input)
+        except anyio.get_cancelled_exc_class():
+            if said is not None:  # its work is done, and is not lost
+                is_large = call.input.outcome is None or call.input.chars > _QUICK_CHARS
+                _end_early(call, said, fault=CANCELLED if is_large else tool.fault_of(call.input))
+            raise
+        _end_early(call, said, fault=fault)
+
+    def _refuse_if_open(self, call: ToolCall, tool: Tool | None) -> None:
+        """Answer a call whose tool is to be left alone. Asked anew after each wait: others may have failed."""
+        refusal = self._breaker.refusal(tool.name) if self._breaker and tool and call.result is None else None
+        if refusal is not None:
+            call.settle(refusal)
+
+    def _record(self, call: ToolCall, tool: Tool | None) -> None:
+        """Count what the tool itself did, and nothing that its input, a guard or a cancellation did."""
+        if self._breaker is None or tool is None or not call.ran or call.response is None or call.rejected is not None:
+            return
+        if call.input.outcome is Outcome.VALID or tool.accepts_invalid_input:
+            self._breaker.record(tool.name, call.response)
+
+    def _timeout_s(self, tool: Tool) -> float:
+        return self._limits.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
+
+
+def _end_early(call: ToolCall, said: Invoked, *, fault: str | None) -> None:
+    """Answer a call whose tool had begun before its input was whole: it counts where the input turned out right."""
+    is_right = call.rejected is None and fault is None and call.input.outcome is Outcome.VALID
+    if is_right or not call.ran:  # one that did not begin after all was told why
+        said.settle(call)
+    else:
+        call.end_early(said.response, raised=said.raised, fault=fault)
+
+
+async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> R:
+    """Look at an input without keeping the event loop for long."""
+    if call.input.chars <= _QUICK_CHARS:
+        return look(at)
+    return await anyio.to_thread.run_sync(look, at, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+
+
+def _note_failure(call: ToolCall, group: Group) -> None:
+    """Remember the first call of the group that failed, in call order: one can fail before its turn comes."""
+    if call.is_error and not call.withdrawn:
+        failed = call.failed_groups.get(group.name, call)
+        call.failed_groups[group.name] = min(failed, call, key=lambda each: each.input.index)
+
+
+async def _limit_from_the_end(call: ToolCall, begun: anyio.Event, scope: anyio.CancelScope, timeout_s: float) -> None:
+    await begun.wait()
+    await call.input.settled()
+    scope.deadline = anyio.current_time() + timeout_s
+
+
+def _refuse_late(call: ToolCall, timeout_s: float) -> None:
+    text = f"TimeoutError: the tool did not finish within {timeout_s:g} seconds"
+    call.refuse(text, code=ToolErrorCode.TIMEOUT)
+
+
+async def _approved(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], object]) -> bool:
+    """Ask whether the call may run; one that may not is answered."""
+    answer: object = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
+    with anyio.move_on_after(tool.approve_timeout_s):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_once_answered, call, tasks.cancel_scope)
+            answer = await _answer_of(approve, call)
+            tasks.cancel_scope.cancel()
+    if answer is True:
+        return call.result is None
+    refused = answer if isinstance(answer, str) and answer else "Not executed: the call was not approved."
+    call.refuse(refused, code=ToolErrorCode.PERMISSION_DENIED)
+    return False
+
+
+async def _answer_of(approve: Callable[[ToolCall], Any], call: ToolCall) -> object:
+    try:
+        answer: object = await invoke(partial(approve, call), None)
+    except Exception as error:
+        return f"Not executed: the call could not be approved: {error_text(error)}"
+    return answer
+
+
+async def _cancel_once_answered(call: ToolCall, scope: anyio.CancelScope) -> None:
+    """Nobody need be asked any more about a call that was withdrawn, or rejected."""
+    await call.answered.wait()
+    scope.cancel()

@@ -1,0 +1,204 @@
+"""How a tool's function is run, whatever kind it is: awaited, in a thread, or as a generator of progress.
+
+Time in which an `async def` blocks the event loop is measured: all other calls, and the reading of the reply, stand
+still in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+import types
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import closing, suppress
+from enum import Enum
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, TypeAlias
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from ._call import ToolCall
+from ._response import ToolResponse
+
+_log = logging.getLogger(__name__)
+
+BLOCKED_S: Final = 0.1
+"""A tool that keeps the event loop for longer, without an `await`, is told of; asyncio's debug mode says the same."""
+
+
+_LOOK_S: Final = 0.5
+"""How often a thread that waits looks whether anybody still waits for it."""
+
+
+class Kind(Enum):
+    """How a function is run."""
+
+    COROUTINE = "async def"
+    GENERATOR = "async generator"
+    THREADED = "anything else"
+
+
+def kind_of(function: Callable[..., Any]) -> Kind:
+    """How a function is to be run; looking takes as long as much of the way from an input to its tool."""
+    kind = _unwrapped(function)
+    if inspect.iscoroutinefunction(kind):
+        return Kind.COROUTINE
+    return Kind.GENERATOR if inspect.isasyncgenfunction(kind) else Kind.THREADED
+
+
+async def invoke(function: Callable[[], Any], call: ToolCall | None, *, kind: Kind | None = None) -> Any:
+    """The result of a function without arguments; `kind` where `kind_of` has been asked before.
+
+    An `async def` and an async generator run here; anything else runs in a thread, and where it gives an awaitable or
+    an async generator, that runs here. Of a generator, each value but a response is progress, and the last one is the
+    result; one that yields nothing returns None.
+    """
+    kind = kind or kind_of(function)
+    if kind is Kind.COROUTINE:
+        return await _watched(function(), call)
+    if kind is Kind.GENERATOR:
+        return await _watched(_last_of(function(), call), call)
+    # How many of these threads there are is bounded by who calls this; one that was given up must not take a place.
+    limiter = anyio.CapacityLimiter(1)
+    if call is not None:
+        call.in_thread = True
+    (returned,) = await anyio.to_thread.run_sync(
+        partial(_call_in_thread, function, call, soon_of_loop()), abandon_on_cancel=True, limiter=limiter
+    )
+    if inspect.iscoroutine(returned):
+        return await _watched(returned, call)
+    if isinstance(returned, AsyncGenerator):
+        return await _watched(_last_of(returned, call), call)
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+def _unwrapped(function: Callable[..., Any]) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function
+    return type(function).__call__
+
+
+_Soon: TypeAlias = Callable[[Callable[[], object]], object]
+
+
+def soon_of_loop() -> _Soon:
+    """How a thread has something done on this event loop, without waiting for it.
+
+    Waiting, as `anyio.from_thread` does, would never end in a thread that outlives its loop.
+    """
+    try:
+        return asyncio.get_running_loop().call_soon_threadsafe
+    except RuntimeError:
+        import trio  # is there: it runs this
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+
+
+def _call_in_thread(function: Callable[[], Any], call: ToolCall | None, soon: _Soon) -> tuple[Any]:
+    """What the function returns, in a tuple: trio takes no coroutine from a thread."""
+    try:
+        returned = function()
+        return (_last_in_thread(returned, call, soon) if inspect.isgenerator(returned) else returned,)
+    finally:
+        if call is not None:
+            with suppress(Exception):  # the event loop may be gone by now
+                soon(call.leave_thread)
+
+
+def _last_in_thread(values: Generator[Any, Any, Any], call: ToolCall | None, soon: _Soon) -> Any:
+    last: Any = None
+    with closing(values):
+        for last in values:
+            if call is not None and not _report_from_thread(call, last, soon):
+                return None  # it took too long, or the run is over: nobody wants the rest
+    return last
+
+
+def _report_from_thread(call: ToolCall, value: Any, soon: _Soon) -> bool:
+    """Tell of progress, and wait until it has been told; False where nobody wants any more."""
+    told = threading.Event()
+    failures: list[BaseException] = []
+
+    def report() -> None:
+        try:
+            _report(call, value)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            told.set()
+
+    soon(report)
+    while not told.wait(_LOOK_S):
+        if call.result is not None or call.given_up:
+            return False
+    if failures:
+        raise failures[0]
+    return call.result is None and not call.given_up
+
+
+async def _last_of(values: AsyncGenerator[Any, None], call: ToolCall | None) -> Any:
+    last: Any = None
+    step = values.__anext__()
+    while True:
+        try:
+            last = await step
+        except StopAsyncIteration:
+            return last
+        if call is not None:
+            try:
+                _report(call, last)
+            except BaseException:
+                await values.aclose()
+                raise
+        try:
+            await anyio.lowlevel.checkpoint()  # a generator need not wait for anything: others have their turn
+        except anyio.get_cancelled_exc_class() as cancelled:
+            # Its own scopes are open while it rests at its `yield`: only inside it can they be told whose this is.
+            step = values.athrow(cancelled)
+        else:
+            step = values.__anext__()
+
+
+def _report(call: ToolCall, value: Any) -> None:
+    if not isinstance(value, ToolResponse):
+        call.report(value)
+
+
+@types.coroutine
+def _watched(coroutine: Coroutine[Any, Any, Any], call: ToolCall | None) -> Generator[Any, Any, Any]:
+    """Run a coroutine, and take the time of each of its steps from one `await` to the next."""
+    step: Callable[[], Any] = partial(coroutine.send, None)
+    while True:
+        started_s = perf_counter()
+        try:
+            waits_for = step()
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            blocked_s = perf_counter() - started_s
+            if blocked_s > BLOCKED_S and call is not None:
+                _note(call, blocked_s)
+        try:
+            step = partial(coroutine.send, (yield waits_for))
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as error:
+            step = partial(coroutine.throw, error)
+
+
+def _note(call: ToolCall, blocked_s: float) -> None:
+    if blocked_s > call.blocked_s:
+        call.blocked_s = blocked_s
+        _log.warning(
+            "the tool %s blocked the event loop for %.1f s: make it a plain def, which runs in a thread",
+            call.name,
+            blocked_s,
+        )

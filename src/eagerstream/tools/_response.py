@@ -1,0 +1,386 @@
+"""`ToolResponse`: what a tool answers, with its status said and not guessed from a text.
+
+Plain returns are wrapped into one, and exceptions mapped to one, so that whoever watches calls reads a single form. The
+protocol is that of HelloAgents (`ToolResponse`, `ToolStatus`, `ToolErrorCode`), with `reason` and `content` added.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from .._support.redaction import without_middle
+from ..errors import ToolError
+from ..wire._events import Block
+from ._content import content_of, is_content_block
+from ._faults import InputError
+
+
+class ToolStatus(StrEnum):
+    """The way in which a call went. Each member equals its value: `status == "success"`."""
+
+    SUCCESS = "success"
+    """As expected."""
+    PARTIAL = "partial"
+    """Usable, with a discount: cut, a fallback, a part that failed."""
+    ERROR = "error"
+    """No usable result."""
+
+
+class ToolErrorCode:
+    """What kind of error: fifteen codes, and five more that older programs use."""
+
+    NOT_FOUND: Final = "NOT_FOUND"
+    ALREADY_EXISTS: Final = "ALREADY_EXISTS"
+    PERMISSION_DENIED: Final = "PERMISSION_DENIED"
+    INVALID_PARAM: Final = "INVALID_PARAM"
+    INVALID_FORMAT: Final = "INVALID_FORMAT"
+    EXECUTION_ERROR: Final = "EXECUTION_ERROR"
+    TIMEOUT: Final = "TIMEOUT"
+    CONFLICT: Final = "CONFLICT"
+    CIRCUIT_OPEN: Final = "CIRCUIT_OPEN"
+    RATE_LIMIT: Final = "RATE_LIMIT"
+    NETWORK_ERROR: Final = "NETWORK_ERROR"
+    SERVICE_UNAVAILABLE: Final = "SERVICE_UNAVAILABLE"
+    PARTIAL_SUCCESS: Final = "PARTIAL_SUCCESS"
+    DEPRECATED: Final = "DEPRECATED"
+    UNKNOWN: Final = "UNKNOWN"
+
+    ACCESS_DENIED: Final = "ACCESS_DENIED"
+    IS_DIRECTORY: Final = "IS_DIRECTORY"
+    BINARY_FILE: Final = "BINARY_FILE"
+    INTERNAL_ERROR: Final = "INTERNAL_ERROR"
+    API_ERROR: Final = "API_ERROR"
+
+    UPSTREAM_CODES: Final = ("ACCESS_DENIED", "IS_DIRECTORY", "BINARY_FILE", "INTERNAL_ERROR", "API_ERROR")
+    """Valid, but not among the fifteen."""
+
+    @classmethod
+    def get_all_codes(cls) -> list[str]:
+        """The fifteen codes."""
+        named = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items() if name.isupper()}
+        return [name for name, value in named.items() if isinstance(value, str) and name not in cls.UPSTREAM_CODES]
+
+    @classmethod
+    def is_valid_code(cls, code: str) -> bool:
+        """One of the fifteen, or of the five."""
+        return code in cls.get_all_codes() or code in cls.UPSTREAM_CODES
+
+
+@dataclass
+class ToolResponse:
+    """What a tool answers; make one with `success`, `partial` or `error`.
+
+    Attributes:
+        status: How the call went.
+        text: For the model.
+        data: For programs: the same, structured. Not sent, unless the tool says `include_data=True`.
+        error_info: `{"code": str, "message": str}` of an `ERROR`, else None.
+        stats: Figures, for example `{"time_ms": 245, "count": 3}`.
+        context: Where and with what it ran.
+        reason: Of a `PARTIAL`: why it is one. The model sees it.
+        content: Content blocks (images, documents) that follow the text.
+    """
+
+    status: ToolStatus
+    text: str
+    data: dict[str, Any] = field(default_factory=dict)
+    error_info: dict[str, Any] | None = None
+    stats: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
+    reason: str | None = None
+    content: list[Block] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        # Never what it says: results do not belong in a log.
+        code = f", {self.code!r:.80}" if self.status is ToolStatus.ERROR else ""
+        blocks = f", {len(self.content)} blocks" if self.content else ""
+        return f"ToolResponse({self.status.value}{code}, {len(self.text)} chars{blocks})"
+
+    def __post_init__(self) -> None:
+        self.status = ToolStatus(self.status)
+        if self.status is not ToolStatus.ERROR:
+            self.error_info = None
+        elif not (self.error_info and isinstance(self.error_info, Mapping)):
+            self.error_info = {"code": ToolErrorCode.UNKNOWN, "message": self.error_info or self.text}
+
+    @classmethod
+    def success(
+        cls,
+        text: str,
+        data: Mapping[str, Any] | None = None,
+        stats: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        content: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """All went as expected."""
+        return cls(
+            ToolStatus.SUCCESS, text, dict(data or {}), None, _copied(stats), _copied(context), None, _blocks(content)
+        )
+
+    @classmethod
+    def partial(
+        cls,
+        text: str,
+        data: Mapping[str, Any] | None = None,
+        stats: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        *,
+        content: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """There is a result, but not all of it; the model is told so, with the reason."""
+        return cls(
+            ToolStatus.PARTIAL, text, dict(data or {}), None, _copied(stats), _copied(context), reason, _blocks(content)
+        )
+
+    @classmethod
+    def error(
+        cls,
+        code: str,
+        message: str,
+        stats: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        data: Mapping[str, Any] | None = None,
+        content: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """There is no result: the model reads `[code] message` in an error result."""
+        info = {"code": code, "message": message}
+        return cls(
+            ToolStatus.ERROR, message, dict(data or {}), info, _copied(stats), _copied(context), None, _blocks(content)
+        )
+
+    @property
+    def code(self) -> str | None:
+        """The code of an `ERROR`; None of anything else."""
+        if self.status is not ToolStatus.ERROR:
+            return None
+        return str((self.error_info or {}).get("code") or ToolErrorCode.UNKNOWN)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: `status`, `text` and `data` always, the rest where there is some."""
+        plain: dict[str, Any] = {"status": self.status.value, "text": self.text, "data": self.data}
+        optional = {
+            "error": self.error_info,
+            "stats": self.stats,
+            "context": self.context,
+            "reason": self.reason,
+            "content": self.content,
+        }
+        return plain | {name: value for name, value in optional.items() if value}
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text.
+
+        Raises:
+            TypeError: Something in it has no JSON form.
+        """
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """What `to_dict` gave; whatever is missing is empty, a missing status is a success.
+
+        Raises:
+            ValueError: The status is none.
+        """
+        return cls(
+            ToolStatus(plain.get("status", "success")),
+            plain.get("text") or "",
+            dict(plain.get("data") or {}),
+            plain.get("error") or plain.get("error_info"),
+            plain.get("stats"),
+            plain.get("context"),
+            plain.get("reason"),
+            list(plain.get("content") or ()),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` gave; see `from_dict`.
+
+        Raises:
+            ValueError: It is no JSON, or the status is none.
+            TypeError: It is no object.
+        """
+        plain = json.loads(text)
+        if not isinstance(plain, dict):
+            raise TypeError(f"a ToolResponse is a JSON object, not {type(plain).__name__}")
+        return cls.from_dict(plain)
+
+
+def _copied(mapping: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if mapping is None else dict(mapping)
+
+
+def _blocks(content: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Block]:
+    """Return copies of the blocks.
+
+    A later step leaves out whatever is not a block, and says so in the result.
+    """
+    listed: Sequence[Any] = [content] if isinstance(content, Mapping | str) else content
+    return [dict(block) if isinstance(block, Mapping) else block for block in listed]
+
+
+def error_code(error: BaseException) -> str:
+    """The code that an exception stands for; `EXECUTION_ERROR` where it says nothing more."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    code = getattr(error, "code", None)
+    if isinstance(error, ToolError):
+        return error.code or ToolErrorCode.EXECUTION_ERROR
+    if isinstance(code, str) and ToolErrorCode.is_valid_code(code):
+        return code
+    names = {base.__name__ for base in type(error).__mro__}
+    status = _http_status(error)
+    for matches, found in (
+        (status == 429, ToolErrorCode.RATE_LIMIT),
+        (status is not None and status >= 500, ToolErrorCode.SERVICE_UNAVAILABLE),
+        (status == 404, ToolErrorCode.NOT_FOUND),
+        (status in (401, 403), ToolErrorCode.PERMISSION_DENIED),
+        (isinstance(error, FileNotFoundError), ToolErrorCode.NOT_FOUND),
+        (isinstance(error, FileExistsError), ToolErrorCode.ALREADY_EXISTS),
+        (isinstance(error, PermissionError), ToolErrorCode.PERMISSION_DENIED),
+        # HTTP clients are told by class name: httpx and httpx2 may both be installed, or neither.
+        (isinstance(error, TimeoutError) or names & _TIMEOUTS, ToolErrorCode.TIMEOUT),
+        (isinstance(error, ConnectionError) or names & _NETWORK_ERRORS, ToolErrorCode.NETWORK_ERROR),
+        (isinstance(error, InputError), ToolErrorCode.INVALID_PARAM),
+        (isinstance(error, json.JSONDecodeError), ToolErrorCode.INVALID_FORMAT),
+    ):
+        if matches:
+            return found
+    return ToolErrorCode.EXECUTION_ERROR
+
+
+_TIMEOUTS: Final = frozenset({"TimeoutException", "APITimeoutError"})
+_NETWORK_ERRORS: Final = frozenset({"TransportError", "APIConnectionError", "URLError"})
+
+
+def _http_status(error: BaseException) -> int | None:
+    status: object = None
+    for holder in (error, getattr(error, "response", None)):
+        status = status or getattr(holder, "status_code", None)
+    if type(error).__name__ == "HTTPError":  # of urllib
+        status = status or getattr(error, "code", None)
+    return status if type(status) is int else None
+
+
+def response_of(returned: Any) -> ToolResponse:
+    """What a tool returned, as a response: itself where it is one, anything else wrapped as a success.
+
+    Raises:
+        TypeError: It has no JSON form.
+    """
+    if isinstance(returned, ToolResponse):
+        return returned
+    content = content_of(returned)
+    data = {} if returned is None else {"output": returned}
+    if isinstance(content, str):
+        return ToolResponse.success(content, data)
+    return ToolResponse.success("", data, content=content)
+
+
+def error_response(error: BaseException) -> ToolResponse:
+    """What a tool raised, as a response; `error_text` is its text."""
+    try:
+        content: object = getattr(error, "content", None)
+        code = error_code(error)
+    except Exception:  # an exception may be of any class, and do anything when it is looked at
+        content, code = None, ToolErrorCode.EXECUTION_ERROR
+    # The anthropic package's helpers raise an error that carries blocks (or a text) for the result, as ours does.
+    blocks = content if isinstance(content, list | tuple) and all(map(is_content_block, content)) else ()
+    return ToolResponse.error(code, error_text(error), content=blocks)
+
+
+def error_text(error: BaseException) -> str:
+    """`Class: message`, and never a traceback; the class alone where there is no message. Of a group, its members.
+
+    An exception made for the model (`ToolError`, ours or the anthropic package's) speaks for itself: its words stay as
+    they are. Of any other message are left out: tracebacks, files and lines of the program, links to pydantic's pages,
+    and the middle beyond 10,000 characters.
+    """
+    texts = [_text_of(member) for member in _members(error)]
+    if len(texts) > _MAX_MEMBERS:
+        texts = [*texts[:_MAX_MEMBERS], f"and {len(texts) - _MAX_MEMBERS} more errors"]
+    return texts[0] if len(texts) == 1 else without_middle("; ".join(texts), _MAX_ERROR_CHARS)
+
+
+_MAX_ERROR_CHARS: Final = 10_000
+_MAX_MEMBERS: Final = 20
+
+
+def _members(error: BaseException) -> list[BaseException]:
+    """The exceptions in a group and in the groups in it, in order; the exception itself where it is none."""
+    members: list[BaseException] = []
+    pending = [error]
+    while pending:
+        member = pending.pop()
+        if isinstance(member, BaseExceptionGroup):
+            pending += reversed(member.exceptions)
+        else:
+            members.append(member)
+    return members
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        message = str(error)
+        if isinstance(error, SyntaxError):  # its text names the file, and it holds the line
+            line = f" (line {error.lineno})" if error.lineno else ""
+            message = f"{error.msg}{line}"
+    except Exception:
+        message = ""
+    if message and type(error).__name__ in ("ToolError", "InputError"):
+        return message
+    message = without_middle(without_source(message), _MAX_ERROR_CHARS)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+# --- what the model is not shown of the program -----------------------------------------------------------------------
+
+_BEGINS_TRACEBACK: Final = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\)")
+_FRAME: Final = re.compile(r'[ ]*+File "[^"]*+", line [0-9]++')
+_IN_GROUP: Final = re.compile(r"[ ]*+[|+](?:[ ]|[-+|]++(?:[ ][0-9]++[ ]-++)?$)?")
+_CHAINS: Final = (
+    "",
+    "The above exception was the direct cause of the following exception:",
+    "During handling of the above exception, another exception occurred:",
+)
+_ABOUT: Final = "For further information visit https://errors.pydantic.dev/"
+_SOURCE_FILE: Final = re.compile(r"[ ]\((?:/|[A-Za-z]:\\)[^()\n]{1,1000}\.(?:py|pyc|pyd|so)\)")
+
+
+def without_source(text: str) -> str:
+    """The message of an exception without the tracebacks that it may quote, and without names of source files.
+
+    What stays of a traceback is its last line, the exception. A text without anything of the kind stays as it is.
+    """
+    text = _SOURCE_FILE.sub("", text)
+    if _BEGINS_TRACEBACK.search(text) is None and 'File "' not in text and _ABOUT not in text:
+        return text
+    kept: list[str] = []
+    inside = False  # of a traceback, up to the first line that is not indented
+    was_inside = False
+    in_group = False
+    for line in text.splitlines():
+        if in_group:
+            line = _IN_GROUP.sub("", line, count=1)
+        begin = _BEGINS_TRACEBACK.search(line)
+        if begin is not None:
+            before = line[: begin.start()].strip(" |+-")
+            kept += [before] if before else []
+            in_group = in_group or begin[0].startswith("Exception")
+            inside = was_inside = True
+        elif _FRAME.match(line):
+            inside = was_inside = True
+        elif not (inside and line[:1] in ("", " ", "\t")):
+            inside = False
+            if _ABOUT not in line and not (was_inside and line.strip() in _CHAINS):
+                kept.append(line)
+    return "\n".join(kept).strip()

@@ -1,0 +1,240 @@
+"""What goes back to the model: `tool_result` blocks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from .._support.redaction import without_middle
+from ..wire import JSON, Outcome, ToolInput, encodable
+from ..wire._events import Block
+from ._content import dump_json, may_be_in_result, text_block, to_json
+from ._response import ToolResponse, ToolStatus
+
+_MAX_RAW_CHARS: Final = 64 * 1024
+"""More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
+_TEXT: Final = frozenset({"text"})
+_MAX_NAMED: Final = 20
+_MAX_MEDIA_CHARS: Final = 24 * 1024 * 1024
+"""Images and documents of one result: with more, the request would be over the API's 32 MB."""
+
+CUT_OFF: Final = "Not executed: the input of this call was cut off before its JSON was complete."
+LOST: Final = "Not executed: a part of the input of this call was lost on its way."
+REPEATED: Final = "Not executed: an earlier call of this response has the same id."
+NOT_RUN: Final = "Not executed: the reply ended before this call was run."
+CANCELLED: Final = "The run was cancelled while this tool was running: it may have done a part of its work."
+
+
+def tool_result(
+    tool_use_id: str, content: JSON | list[Block], *, is_error: bool = False, toolset_name: object = None
+) -> Block:
+    """A `tool_result` block: `content` only where there is some, `is_error` only where it is true."""
+    block: Block = {"type": "tool_result", "tool_use_id": tool_use_id}
+    if content:
+        block["content"] = encodable(content)
+    if is_error:
+        block["is_error"] = True
+    if toolset_name is not None:
+        block["toolset_name"] = toolset_name
+    return block
+
+
+def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, max_chars: int) -> Block:
+    """The `tool_result` of a call: its content within `max_chars` characters of text, and of the kinds that it takes.
+
+    Calls made from code that the API runs take text only, members of a toolset text and images, and an error result
+    never anything but text.
+
+    A block that the API would refuse in a result is left out, and the result says so. Kinds that are not known here
+    pass.
+    """
+    call = input.block
+    if not isinstance(content, str):
+        content = _sound(content)
+    content, left_out = _of_kinds(content, _kinds_for(call))
+    if left_out:
+        said = f"Error: the tool returned {', '.join(left_out)}, and this kind of call takes {_taken(call)} only."
+        content = [text_block(said), *content]
+        is_error = True
+    if is_error:
+        content, left_out = _of_kinds(content, _TEXT)
+        if left_out:
+            content = [*content, text_block(f"(Left out, since an error takes text only: {', '.join(left_out)}.)")]
+        content = content or "Error"  # the API refuses an error without a word
+    return tool_result(
+        input.echo_id, _fitted(content, max_chars), is_error=is_error, toolset_name=call.get("toolset_name")
+    )
+
+
+def _sound(content: Sequence[Any]) -> list[Block]:
+    """Copies of the blocks, which the tool cannot change any more; a note stands in for those that are refused."""
+    kept: list[Block] = []
+    refused: list[str] = []
+    for block in content:
+        kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
+        try:
+            if not may_be_in_result(block):
+                raise TypeError
+            copied: Block = to_json(block)
+        except TypeError:
+            refused.append(f"{kind!s:.40}")
+            continue
+        if not _is_empty(copied):
+            kept.append(copied)
+    if refused:
+        kept.append(
+            text_block(f"(Left out, since it is no block that a result can have: {', '.join(refused[:_MAX_NAMED])}.)")
+        )
+    return kept
+
+
+def _is_empty(block: Block) -> bool:
+    text = block.get("text", "x")
+    return not text or text.isspace()  # the API refuses text without a word
+
+
+def invalid_result(input: ToolInput) -> Block:
+    """Return the answer to a call whose input is not usable: the model's own text, wrapped, to show its mistake.
+
+    Behind the wrapped text, and never inside it, the answer says if its middle is left out, and if the input was cut
+    off or lost on its way.
+    """
+    raw = encodable(input.raw)
+    notes: list[str] = []
+    if len(raw) > _MAX_RAW_CHARS:
+        half = _MAX_RAW_CHARS // 2
+        notes.append(f"(Left out of this text: characters {half} to {len(raw) - half} of {len(raw)}.)")
+        raw = raw[:half] + raw[-half:]
+    if input.is_damaged:
+        notes.append(LOST)
+    elif input.outcome is not Outcome.INVALID:
+        notes.append(CUT_OFF)
+    text = "\n".join([json.dumps({input.invalid_key: raw}, ensure_ascii=False), *notes])
+    return tool_result(input.echo_id, text, is_error=True, toolset_name=input.block.get("toolset_name"))
+
+
+def begun_result(input: ToolInput, said: str | list[Block], *, why: str | None, max_chars: int) -> Block:
+    """The answer to a call whose tool had begun on an input that then turned out not to be usable.
+
+    Args:
+        input: The input, settled.
+        said: What the tool answered, or raised.
+        why: What was wrong, where the input's own text does not show it.
+        max_chars: As for `result_for`.
+    """
+    text = str(invalid_result(input)["content"]) if why is None else why
+    for note, told in ((CUT_OFF, "The input of this call was cut off."), (LOST, "A part of its input was lost.")):
+        if why is None and text.endswith(note):
+            text = text.removesuffix(note) + told
+    text += "\nThe tool had begun with what had come by then"
+    text += ", and says:" if said else "."
+    content = [text_block(text), *said] if isinstance(said, list) else f"{text}\n{said}".rstrip()
+    return result_for(input, content, is_error=True, max_chars=max_chars)
+
+
+# --- from a response to content ---------------------------------------------------------------------------------------
+
+
+def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool = False) -> str | list[Block]:
+    """A response as the content of a result.
+
+    Args:
+        response: What the tool answered.
+        raised: It stands for an exception, whose text says all; a returned error is shown as `[CODE] message`.
+        include_data: Its `data` follows as JSON.
+    """
+    text = response.text
+    if response.status is ToolStatus.ERROR and not raised:
+        text = f"[{response.code}] {text}".rstrip()
+    elif response.status is ToolStatus.PARTIAL:
+        text = f"[PARTIAL] {response.reason}\n{text}" if response.reason else f"[PARTIAL] {text}"
+        text = text.rstrip()
+    if include_data and response.data:
+        text = f"{text}\n{dump_json(response.data)}" if text else dump_json(response.data)
+    if not response.content:
+        return text
+    if raised and text == _words_of(response.content):
+        text = ""  # the anthropic package's error says in its text what its blocks say
+    return [*([text_block(text)] if text else []), *response.content]
+
+
+def _words_of(content: Sequence[Block]) -> str:
+    return " ".join(str(block.get("text") or f"[{block.get('type')}]") for block in content)
+
+
+# --- what a call takes, and how much of it ----------------------------------------------------------------------------
+
+
+def is_programmatic(call: Mapping[str, Any]) -> bool:
+    """Return True if the call was made from code that the API runs, not by the model itself."""
+    caller = call.get("caller")
+    return isinstance(caller, Mapping) and caller.get("type", "direct") != "direct"
+
+
+def _kinds_for(call: Mapping[str, Any]) -> frozenset[str] | None:
+    if is_programmatic(call):
+        return _TEXT
+    match call.get("toolset_name"):
+        case None:
+            return None
+        case "browser":
+            return frozenset({"text", "image", "browser_state"})
+        case _:
+            return frozenset({"text", "image"})
+
+
+def _taken(call: Mapping[str, Any]) -> str:
+    return " and ".join(sorted(_kinds_for(call) or ()))
+
+
+def _of_kinds(content: str | list[Block], kinds: frozenset[str] | None) -> tuple[str | list[Block], list[str]]:
+    if kinds is None or isinstance(content, str):
+        return content, []
+    left_out = sorted({str(block.get("type")) for block in content} - kinds)
+    return [block for block in content if block.get("type") in kinds], left_out
+
+
+def _fitted(content: str | list[Block], max_chars: int) -> str | list[Block]:
+    """The content with at most `max_chars` characters of text, and a notice where there was more."""
+    if isinstance(content, str):
+        return content if len(content) <= max_chars else _cut(content, max_chars)
+    room = max_chars
+    media_room = _MAX_MEDIA_CHARS
+    blocks: list[Block] = []
+    for block in content:
+        text = block.get("text")
+        if isinstance(text, str):
+            if room <= 0:
+                continue  # the notice stands in the block that was cut
+            if len(text) > room:
+                block = {**block, "text": _cut(text, room)}
+            room -= len(text)
+        else:
+            size = _size(block)
+            if size > media_room:
+                block = text_block(f"[PARTIAL] A block of type {block.get('type')!r} was left out: {size} characters.")
+            else:
+                media_room -= size
+        blocks.append(block)
+    return blocks
+
+
+def _size(block: Block) -> int:
+    """Characters of all strings in a block."""
+    size = 0
+    pending: list[Any] = [block]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, str):
+            size += len(found)
+        elif isinstance(found, Mapping):
+            pending += found.values()
+        elif isinstance(found, list | tuple):
+            pending += found
+    return size
+
+
+def _cut(text: str, max_chars: int) -> str:
+    notice = f"[PARTIAL] The result has {len(text)} characters; its middle was left out.\n"
+    return notice + without_middle(text, max_chars)

@@ -1,0 +1,342 @@
+"""The JSON schema of a function's parameters, and the check of an input against it; both through pydantic."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from functools import partial
+from types import UnionType
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json, to_jsonable_python
+
+from ..streaming._growing_input import GrowingInput
+from ..wire import JSON, JSONObject, copy_json, encodable
+from ._faults import MAX_TOLD, InputError, InputFaults
+from ._streams import ItemStream, Later, TextStream, hides_a_stream, stream_kind, value_type
+from ._typed_dicts import readable, typed_dict_of
+
+
+class Parameters:
+    """The parameters of a tool function: their JSON schema, and how an input becomes arguments.
+
+    Args:
+        function: Its parameters must be annotated and can be given by name.
+        descriptions: Parameter name to description; one in the annotation (`Annotated[T, Field(description=...)]`)
+            counts more.
+        injected: Parameters of this type are not the model's to fill in: they stay out of the schema.
+        hidden: Names of further such parameters.
+        is_method: The first parameter is the object that the function is a method of.
+
+    Attributes:
+        schema: The JSON schema of the input.
+        injected: Names of the parameters of the type `injected`.
+        faults: What is wrong with the signature; with one, the rest is not to be used.
+        first: Of a tool that streams: the parameters that it needs to begin.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        descriptions: Mapping[str, str],
+        *,
+        injected: type | None = None,
+        hidden: frozenset[str] = frozenset(),
+        is_method: bool = False,
+    ) -> None:
+        self.schema: JSONObject = {"type": "object", "properties": {}}
+        self.injected: list[str] = []
+        self.faults: list[str] = []
+        self._streams: dict[str, _Stream] = {}
+        self._fields: dict[str, FieldInfo] = {}  # defaults that are pydantic's fields
+        fields: dict[str, Any] = {}
+        for parameter, hint in _annotated_parameters(function, self.faults, is_method=is_method):
+            if injected is not None and is_of(hint, injected):
+                self.injected.append(parameter.name)
+            elif parameter.name not in hidden:
+                if hides_a_stream(hint):
+                    self.faults.append(f"parameter {parameter.name!r} cannot stream inside another type: {hint}")
+                elif (kind := stream_kind(hint)) is not None:
+                    self._streams[parameter.name] = _Stream(kind, parameter, hint)
+                if isinstance(parameter.default, FieldInfo) and not parameter.default.is_required():
+                    self._fields[parameter.name] = parameter.default
+                fields[parameter.name] = _field(parameter, hint, descriptions.get(parameter.name))
+        self.faults += _stream_faults(self._streams, fields)
+        if not self.faults:
+            self._build(fields)
+
+    @property
+    def is_streaming(self) -> bool:
+        """A parameter is read while the model is still writing it."""
+        return bool(self._streams)
+
+    def _build(self, fields: dict[str, Any]) -> None:
+        self.first = [name for name in fields if name not in self._streams]
+        try:
+            self._adapter = _adapter(fields, extra="forbid")
+            self.schema |= _without_titles(self._adapter.json_schema())
+            if self._streams:
+                self._first_adapter = _adapter({name: fields[name] for name in self.first}, extra="ignore")
+                for stream in self._streams.values():
+                    stream.build()
+        except Exception as error:
+            self.faults.append(str(getattr(error, "message", error)))  # pydantic's own adds a link to its pages
+
+    def check(self, input: JSONObject) -> dict[str, Any]:
+        """The arguments that an input stands for: checked without coercing JSON types, then converted; a fresh copy.
+
+        Raises:
+            InputError: Every fault of the input, in one message for the model.
+        """
+        arguments = _checked(self._adapter, input)
+        return {
+            name: self._streams[name].of(value) if name in self._streams else value for name, value in arguments.items()
+        }
+
+    def with_field_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, with the defaults that stand in the signature as pydantic's fields."""
+        defaults = {
+            name: field.get_default(call_default_factory=True, validated_data={})
+            for name, field in self._fields.items()
+            if name not in arguments
+        }
+        return arguments | defaults
+
+    def begin(self, input: GrowingInput, first: JSONObject) -> dict[str, Any]:
+        """The arguments with which a tool begins while its input is still written.
+
+        Args:
+            input: For the streaming parameters.
+            first: The values of the others, finished.
+
+        Raises:
+            InputError: One of these does not fit.
+        """
+        arguments: dict[str, Any] = _checked(self._first_adapter, first)
+        return arguments | {name: stream.over(input) for name, stream in self._streams.items()}
+
+
+class _Stream:
+    """A streaming parameter: how what arrives becomes what the tool reads."""
+
+    def __init__(self, kind: Any, parameter: inspect.Parameter, hint: Any) -> None:
+        self.kind = kind
+        self.name = parameter.name
+        default = parameter.default
+        is_required = default is parameter.empty or (isinstance(default, FieldInfo) and default.is_required())
+        self.has_default = not is_required
+        self._default = parameter.default
+        self._hint = hint
+
+    @property
+    def default_is_fit(self) -> bool:
+        """It has none, or one that can be waited for."""
+        return not self.has_default or isinstance(self._default, self.kind)
+
+    def build(self) -> None:
+        """Make what checks the values."""
+        self._adapter: TypeAdapter[Any] = TypeAdapter(value_type(self._hint))
+
+    def convert(self, value: JSON) -> Any:
+        """A finished value (an item, of an `ItemStream`), checked and converted.
+
+        Raises:
+            ValueError: It does not fit.
+        """
+        try:
+            return _checked(self._adapter, value)
+        except InputError as error:
+            raise ValueError(str(error).removeprefix("Error: ")) from None
+
+    def over(self, input: GrowingInput) -> Any:
+        """What the tool reads, of an input that is still written."""
+        return self.kind(input, self.name, self.convert, self._default if self.has_default else None)
+
+    def of(self, value: Any) -> Any:
+        """What the tool reads, of an input that has come whole."""
+        return self.kind.of(value)
+
+
+def _stream_faults(streams: Mapping[str, _Stream], fields: Mapping[str, Any]) -> list[str]:
+    faults: list[str] = []
+    if not any(stream.kind is not Later for stream in streams.values()):
+        return [f"parameter {name!r} is Later, and there is no streaming parameter beside it" for name in streams]
+    for name, stream in streams.items():
+        if not stream.default_is_fit:
+            faults.append(f"the default of parameter {name!r} must be {stream.kind.__name__}.of(...)")
+    for name, field in fields.items():
+        if name not in streams and get_origin(field) is NotRequired:
+            faults.append(f"parameter {name!r} is optional beside a streaming one: it must be Later[...]")
+    return faults
+
+
+def _adapter(fields: dict[str, Any], *, extra: Literal["forbid", "ignore"]) -> TypeAdapter[dict[str, Any]]:
+    # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that the
+    # function's own default counts.
+    config = with_config(ConfigDict(extra=extra, allow_inf_nan=False))
+    return TypeAdapter(config(typed_dict_of("Input", fields)))
+
+
+def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
+    """A JSON value as what it stands for: checked without coercing JSON types, then converted; a fresh copy.
+
+    Raises:
+        InputError: Every fault of it.
+    """
+    try:
+        try:
+            return adapter.validate_json(_as_json(value), strict=True)
+        except ValidationError as error:
+            if error.errors(include_url=False)[0]["type"] != "json_invalid":
+                raise
+        # Deeper than pydantic's JSON parser goes. By way of Python values it accepts no strings for dates or enums.
+        return adapter.validate_python(copy_json(encodable(value)), strict=True)
+    except ValidationError as error:
+        raise InputError(_describe(error, value)) from None
+
+
+def _as_json(value: Any) -> bytes:
+    """A JSON value as UTF-8, with U+FFFD in place of each lone surrogate."""
+    try:
+        # In few instructions: they come from cold caches, and the tool waits for this.
+        return to_json(value)
+    except PydanticSerializationError:  # of a lone surrogate, and of more levels than it goes down
+        return json.dumps(encodable(value)).encode()
+
+
+def annotated(function: Any) -> Any:
+    """What bears the annotations: of a partial its function, of an object that can be called its `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def is_of(hint: Any, kind: type) -> bool:
+    """An annotation says `kind`, alone, annotated, or as one of several types."""
+    if get_origin(hint) is Annotated:
+        return is_of(hint.__origin__, kind)
+    if get_origin(hint) in (Union, UnionType):
+        return any(is_of(part, kind) for part in get_args(hint))
+    return isinstance(hint, type) and issubclass(hint, kind)
+
+
+def _annotated_parameters(
+    function: Callable[..., Any], faults: list[str], *, is_method: bool
+) -> Iterator[tuple[inspect.Parameter, Any]]:
+    """The parameters of a function with their types; what is wrong with them goes to `faults`."""
+    try:
+        hints = get_type_hints(annotated(function), include_extras=True)
+        hints = {name: readable(hint) for name, hint in hints.items()}
+        parameters = list(inspect.signature(function).parameters.values())
+    except NameError as error:
+        faults.append(f"{error}: annotations written as text are looked up in its module, not in a function around it")
+        return
+    except (TypeError, ValueError, AttributeError) as error:
+        faults.append(str(error))
+        return
+    for parameter in parameters[1:] if is_method else parameters:
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
+            faults.append(f"parameter {parameter.name!r} cannot be given by name")
+        elif parameter.name not in hints:
+            faults.append(f"parameter {parameter.name!r} has no type annotation")
+        else:
+            yield parameter, hints[parameter.name]
+
+
+def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> Any:
+    default = parameter.default
+    if isinstance(default, TextStream | ItemStream | Later):
+        default = default.given
+    if isinstance(default, FieldInfo):
+        # As in a model: `x: int = Field(3, description=...)`.
+        annotated_hint: Any = Annotated[hint, _without_default(default)]
+        given = default.get_default(call_default_factory=True, validated_data={})
+        default = parameter.empty if default.is_required() else given
+    else:
+        annotated_hint = hint
+    extra: dict[str, Any] = {}
+    if default is not parameter.empty:
+        try:
+            shown = to_jsonable_python(default)
+            json.dumps(shown, allow_nan=False)
+            extra["default"] = shown
+        except (ValueError, TypeError):
+            pass  # a default that JSON cannot show is the function's own secret
+    options: dict[str, Any] = {"json_schema_extra": extra} if extra else {}
+    if not _has_description(annotated_hint) and (said := description or _plain_description(hint)):
+        options["description"] = said
+    complete: Any = Annotated[annotated_hint, Field(**options)]
+    return Required[complete] if default is parameter.empty else NotRequired[complete]
+
+
+def _without_default(field: FieldInfo) -> FieldInfo:
+    """The same without its default: a field that is left out stays left out, and the default is filled in later."""
+    bare = copy(field)
+    bare.default = PydanticUndefined
+    bare.default_factory = None
+    return bare
+
+
+def _has_description(hint: Any) -> bool:
+    return any(getattr(meta, "description", None) for meta in getattr(hint, "__metadata__", ()))
+
+
+def _plain_description(hint: Any) -> str | None:
+    """The description in `Annotated[int, "how many"]`, or in a `Doc("how many")`."""
+    for meta in getattr(hint, "__metadata__", ()):
+        said = meta if isinstance(meta, str) else getattr(meta, "documentation", None)
+        if isinstance(said, str):
+            return said
+    return None
+
+
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without the titles that pydantic adds: they repeat the names, and cost the model tokens."""
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            kept[key] = {name: _without_titles(inner) for name, inner in value.items()}
+        elif key in ("default", "const", "enum", "examples"):
+            kept[key] = value
+        elif isinstance(value, dict):
+            kept[key] = _without_titles(value)
+        elif isinstance(value, list):
+            kept[key] = [_without_titles(item) if isinstance(item, dict) else item for item in value]
+        elif key != "title":
+            kept[key] = value
+    return kept
+
+
+def _describe(error: ValidationError, input: JSONObject) -> str:
+    faults = InputFaults()
+    told = error.errors(include_url=False, include_context=False)
+    faults.not_looked_at = max(0, len(told) - 10 * MAX_TOLD)
+    for fault in told[: 10 * MAX_TOLD]:
+        place = _place(fault["loc"], input, absent=fault["type"] == "missing")
+        if fault["type"] == "missing":
+            faults.missing.append(place)
+        elif fault["type"] == "extra_forbidden":
+            faults.unknown.append(place)
+        else:
+            faults.add_wrong(place, fault["msg"], fault["input"])
+    return str(faults)
+
+
+def _place(location: tuple[int | str, ...], input: Any, *, absent: bool) -> str:
+    """Where in the input a fault is; pydantic also names the branches of a union, which are no places in it."""
+    steps: list[str] = []
+    for number, step in enumerate(location):
+        is_last = number == len(location) - 1
+        if isinstance(input, dict) and step in input:
+            input = input[step]
+            steps.append(f".{step}")
+        elif isinstance(input, list) and isinstance(step, int) and step < len(input):
+            input = input[step]
+            steps.append(f"[{step}]")
+        elif absent and is_last:
+            steps.append(f".{step}")
+    return "".join(steps).removeprefix(".")

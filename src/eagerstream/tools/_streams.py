@@ -1,0 +1,291 @@
+"""`TextStream`, `ItemStream`, `Later`: parameters that a tool reads while the model is still writing them.
+
+    @tool
+    async def make_file(filename: str, lines_of_text: ItemStream[str]) -> str:
+        async with await anyio.open_file(filename, "w") as file:
+            async for line in lines_of_text:
+                await file.write(line)
+
+They are views of the call's growing input: they keep nothing of their own, and a tool that reads slowly, or not at all,
+holds nobody up. Where the input turns out not to be usable, or is cut off, reading raises `InputInterrupted`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Annotated, Any, Generic, NoReturn, Protocol, Self, TypeVar, get_args, get_origin
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from ..errors import InputInterrupted
+from ..wire import JSON, encodable
+from ..wire._values import Path
+
+T = TypeVar("T")
+
+Convert = Callable[[JSON], Any]
+"""From a finished JSON value to what the tool is given; raises `ValueError` where it does not fit."""
+
+
+class _Source(Protocol):
+    """What the values are read from: a `GrowingInput`, usually."""
+
+    async def field(self, *path: str | int) -> Any: ...
+
+    async def next_text(self, path: Path, sent: int) -> str: ...
+
+    async def next_item(self, path: Path, number: int) -> tuple[Any] | None: ...
+
+
+class _Whole:
+    """A value that is there already."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    async def field(self, *_path: str | int) -> Any:
+        return self.value
+
+    async def next_text(self, _path: Path, sent: int) -> str:
+        text: str = self.value[sent:]
+        return text
+
+    async def next_item(self, _path: Path, number: int) -> tuple[Any] | None:
+        return (self.value[number],) if number < len(self.value) else None
+
+
+def _as_it_is(value: JSON) -> Any:
+    return value
+
+
+class _Parameter:
+    """What the three have in common: a place in an input, and what counts where a valid input has nothing there."""
+
+    def __init__(self, input: _Source, name: str, convert: Convert = _as_it_is, default: Self | None = None) -> None:
+        self._input = input
+        self._name = name
+        self._convert = convert
+        self._default = default
+
+    @property
+    def given(self) -> Any:
+        """The value of one made by `of`."""
+        assert isinstance(self._input, _Whole)
+        return self._input.value
+
+    def _given(self, value: JSON, *path: str | int) -> Any:
+        try:
+            return self._convert(value)
+        except ValueError as error:
+            raise InputInterrupted((self._name, *path), str(error)) from None
+
+    def _interrupted(self, error: Exception) -> NoReturn:
+        reason = "the parameter is missing" if isinstance(error, KeyError) else str(error)
+        raise InputInterrupted((self._name,), reason) from None
+
+
+class TextStream(_Parameter):
+    """A string parameter, in pieces as they are written; `await` it for the whole string.
+
+    Each iteration begins at the start of the string. As the default of an optional one stands `TextStream.of(text)`: it
+    counts where a valid input has ended without the parameter.
+
+    Raises:
+        InputInterrupted: While reading: the input was cut off, is not JSON, or what came is no string.
+    """
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """One that is whole: a default, or to call a tool's function by hand."""
+        return cls(_Whole(text), "text")
+
+    def __aiter__(self) -> _Pieces:
+        return _Pieces(self)
+
+    def __await__(self) -> Generator[Any, Any, str]:
+        return self._whole().__await__()
+
+    async def _whole(self) -> str:
+        try:
+            value: str = self._given(await self._input.field(self._name))
+        except KeyError as error:
+            if self._default is None:
+                self._interrupted(error)
+            return await self._default
+        except TypeError as error:
+            self._interrupted(error)
+        return value
+
+    async def next_piece(self, sent: int) -> str:
+        """What follows the first `sent` characters; empty at the end."""
+        try:
+            piece: str = encodable(await self._input.next_text((self._name,), sent))
+            return piece
+        except KeyError as error:
+            if self._default is None:
+                self._interrupted(error)
+            return await self._default.next_piece(sent)
+        except TypeError as error:
+            self._interrupted(error)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.str_schema()
+
+
+class _Pieces:
+    """One reading of a `TextStream`. A class, not a generator: it can be left at any point without being closed."""
+
+    def __init__(self, stream: TextStream) -> None:
+        self._stream = stream
+        self._sent = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        piece = await self._stream.next_piece(self._sent)
+        if not piece:
+            raise StopAsyncIteration
+        self._sent += len(piece)
+        return piece
+
+
+class ItemStream(_Parameter, Generic[T]):
+    """An array parameter, item by item as each is finished and found to fit; `await` it for the whole list.
+
+    Each iteration begins at the first item. As the default of an optional one stands `ItemStream.of(items)`: it counts
+    where a valid input has ended without the parameter.
+
+    Raises:
+        InputInterrupted: While reading: the input was cut off, is not JSON, what came is no array, or an item of it is
+            no `T`.
+    """
+
+    @classmethod
+    def of(cls, items: Iterable[T]) -> Self:
+        """One that is whole: a default, or to call a tool's function by hand; the items are given as they are."""
+        return cls(_Whole(list(items)), "items")
+
+    def __aiter__(self) -> _Items[T]:
+        return _Items(self)
+
+    def __await__(self) -> Generator[Any, Any, list[T]]:
+        return self._whole().__await__()
+
+    async def _whole(self) -> list[T]:
+        return [item async for item in self]
+
+    async def next_item(self, number: int) -> tuple[T] | None:
+        """The item of that number, from 0, in a tuple; None where there is none any more."""
+        try:
+            found = await self._input.next_item((self._name,), number)
+        except KeyError as error:
+            if self._default is None:
+                self._interrupted(error)
+            return await self._default.next_item(number)
+        except TypeError as error:
+            self._interrupted(error)
+        return None if found is None else (self._given(found[0], number),)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.list_schema(handler.generate_schema(_item_type(source)))
+
+
+class _Items(Generic[T]):
+    """One reading of an `ItemStream`."""
+
+    def __init__(self, stream: ItemStream[T]) -> None:
+        self._stream = stream
+        self._number = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        found = await self._stream.next_item(self._number)
+        if found is None:
+            raise StopAsyncIteration
+        self._number += 1
+        return found[0]
+
+
+class Later(_Parameter, Awaitable[T]):
+    """A parameter that the tool does not need to begin: `await` it when its value is needed.
+
+    As the default of an optional one stands `Later.of(value)`.
+
+    Raises:
+        InputInterrupted: While waiting: the input was cut off, is not JSON, or what came is no `T`.
+    """
+
+    @classmethod
+    def of(cls, value: T) -> Self:
+        """One that is there already."""
+        return cls(_Whole(value), "value")
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._value().__await__()
+
+    async def _value(self) -> T:
+        try:
+            value: T = self._given(await self._input.field(self._name))
+        except KeyError as error:
+            if self._default is not None:
+                return await self._default
+            self._interrupted(error)
+        return value
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(_item_type(source))
+
+
+def _item_type(source: Any) -> Any:
+    arguments = get_args(source)
+    return arguments[0] if arguments else Any
+
+
+def value_type(hint: Any) -> Any:
+    """The type of what is checked one by one: of the items, of the value, of the whole text; with its constraints."""
+    metadata: tuple[Any, ...] = ()
+    while hasattr(hint, "__metadata__"):
+        metadata = (*hint.__metadata__, *metadata)
+        hint = hint.__origin__
+    kind = stream_kind(hint)
+    if kind is not None and issubclass(kind, ItemStream):
+        return _item_type(hint)  # what is said of the array as a whole shows at its end
+    value = str if kind is not None and issubclass(kind, TextStream) else _item_type(hint)
+    return Annotated[(value, *metadata)] if metadata else value
+
+
+def hides_a_stream(hint: Any) -> bool:
+    """A streaming type stands inside another type, where nothing could stream."""
+    while hasattr(hint, "__metadata__"):
+        hint = hint.__origin__
+    return any(stream_kind(part) is not None or hides_a_stream(part) for part in get_args(hint))
+
+
+def stream_kind(hint: Any) -> type[TextStream | ItemStream[Any] | Later[Any]] | None:
+    """Which of the three an annotation is; None for an ordinary one."""
+    while hasattr(hint, "__metadata__"):
+        hint = hint.__origin__
+    origin: Any = get_origin(hint) or hint
+    return origin if isinstance(origin, type) and issubclass(origin, TextStream | ItemStream | Later) else None
+
+
+def repeated_key(raw: str) -> str | None:
+    """A key that stands twice in the object that `raw` is, not in those inside it; None where there is none.
+
+    JSON allows it, and the last one counts: but a tool that had begun was given the first.
+    """
+    keys: list[str] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> None:
+        keys[:] = [key for key, _ in pairs]  # objects end from the inside out: the last one is the root
+
+    json.loads(raw, object_pairs_hook=keep)
+    return next((key for number, key in enumerate(keys) if key in keys[:number]), None)

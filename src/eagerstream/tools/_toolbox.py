@@ -1,0 +1,53 @@
+"""`Toolbox`: which tool a call is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..errors import UsageError
+from ._definition import Tool
+
+
+class Toolbox:
+    """Tools by name, and toolsets by theirs, whose members the model calls by names of their own.
+
+    Raises:
+        UsageError: Two tools share a name.
+    """
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._toolsets: dict[str, Tool] = {}
+        for tool in tools:
+            known, name = (self._toolsets, tool.toolset) if tool.toolset else (self._tools, tool.name)
+            if name in known:
+                raise UsageError(f"more than one tool is named {name!r}")
+            known[name] = tool
+
+    def __iter__(self) -> Iterator[Tool]:
+        yield from self._tools.values()
+        yield from self._toolsets.values()
+
+    def replace(self, other: Toolbox) -> None:
+        """Hold the tools of `other` from now on. An executor that was given this toolbox runs them."""
+        self._tools, self._toolsets = other._tools, other._toolsets
+
+    @property
+    def names(self) -> list[str]:
+        """The names that a call can have, sorted; those of toolsets' members are not known here."""
+        return sorted(self._tools)
+
+    @property
+    def has_guards(self) -> bool:
+        """A tool wants to see inputs while they grow."""
+        return any(tool.guard is not None for tool in self)
+
+    def asking_approval(self) -> list[str]:
+        """Names of the tools that must not run unseen."""
+        return [tool.name for tool in self if tool.approve is not None]
+
+    def find(self, block: Mapping[str, Any]) -> Tool | None:
+        """The tool that a `tool_use` block calls; None where there is none."""
+        toolset = block.get("toolset_name")
+        return self._tools.get(str(block.get("name"))) if toolset is None else self._toolsets.get(str(toolset))

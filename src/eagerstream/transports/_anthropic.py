@@ -1,0 +1,110 @@
+"""Any async client of the anthropic package as a transport: first-party, Bedrock, Vertex and the others.
+
+They share no base class, so the client is taken by what it can do: it sends the request, and the bytes of the reply
+are decoded here, those of Bedrock's binary frames, too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from .._support.unpacking import ACCEPT_ENCODING
+from ..errors import APIError, UsageError
+from ..limits import Limits
+from ..wire import encodable
+from ._base import Reply, RequestBody, Transport, betas_in, close_quietly, streamed
+from ._error_bodies import bounded_error_bodies
+from ._failures import is_resent_by_clients, raise_as, refusal
+
+
+class AnthropicTransport(Transport):
+    """Sends requests through `client.messages` (or `client.beta.messages` where the request has `betas`).
+
+    Retries, time-outs, redirects and the key are the client's own business; so is closing the client. Its HTTP client
+    gets a hook, which bounds the bodies of error responses to requests that are sent from here.
+
+    Raises:
+        UsageError: `client` is not an async client of the anthropic package, nor like one.
+    """
+
+    def __init__(self, client: Any) -> None:
+        if any(base.__name__ == "SyncAPIClient" for base in type(client).__mro__):
+            name = type(client).__name__
+            raise UsageError(f"{name} is a synchronous client; eagerstream needs an async one: Async{name}")
+        if not hasattr(getattr(client, "messages", None), "with_streaming_response"):
+            raise UsageError(
+                "the client must be an async client of the anthropic package, an HTTPTransport, a Recording or a body, "
+                f"not {type(client).__name__}"
+            )
+        self._client = client
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        """See `Transport.opening_timeout_s`: the client pauses before each retry as the peer asks, without a bound."""
+        retry_s = limits.idle_timeout_s + limits.max_retry_after_s
+        return super().opening_timeout_s(limits) + self._retries * retry_s
+
+    @property
+    def _retries(self) -> int:
+        retries = getattr(self._client, "max_retries", 0)
+        return retries if type(retries) is int and retries > 0 else 0
+
+    @property
+    def default_betas(self) -> Sequence[str]:
+        """See `Transport.default_betas`."""
+        headers = getattr(self._client, "default_headers", None)
+        return betas_in(headers) if isinstance(headers, Mapping) else ()
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+        """See `Transport.open`.
+
+        Raises:
+            MissingExtraError: The client is one of another platform, and the packages that it needs are not installed.
+        """
+        try:
+            response = await self._send(request)
+        except UnicodeEncodeError:
+            # A history may hold lone surrogates that a model wrote. Looking for them in every request would cost more
+            # than this second attempt, before which nothing was sent.
+            try:
+                response = await self._send(encodable(request))
+            except UnicodeEncodeError:
+                # It is the client's own then, a key perhaps; the exception shows what it is in, and is not chained.
+                raise UsageError("a setting of the client, or the name of a header, cannot be encoded") from None
+        try:
+            async with streamed(response.http_response, limits) as reply:
+                yield reply
+        finally:
+            await close_quietly(response)
+
+    async def _send(self, request: RequestBody) -> Any:
+        messages = self._client.beta.messages if "betas" in request else self._client.messages
+        create = messages.with_streaming_response.create
+        try:
+            # The clients offer no other way to reach what they send with.
+            with bounded_error_bodies(getattr(self._client, "_client", None)):
+                return await create(**self._arguments(messages.create, request), stream=True).__aenter__()
+        except UnicodeEncodeError:
+            raise  # see `open`
+        except Exception as error:
+            refused = refusal(error)
+            if isinstance(refused, APIError):
+                refused.retried = self._retries > 0 and refused.retryable and is_resent_by_clients(error)
+            raise_as(refused, error)
+
+    def _arguments(self, create: Any, request: RequestBody) -> dict[str, Any]:
+        """Request fields that this version of the client does not know travel in its `extra_body`."""
+        known = inspect.signature(create).parameters
+        arguments = {name: value for name, value in request.items() if name in known}
+        unknown = {name: value for name, value in request.items() if name not in known}
+        if unknown:
+            arguments["extra_body"] = {**(arguments.get("extra_body") or {}), **unknown}
+        headers = arguments.get("extra_headers") or {}
+        always = getattr(self._client, "default_headers", None)
+        names = {name.lower() for given in (headers, always if isinstance(always, Mapping) else {}) for name in given}
+        if "accept-encoding" not in names:
+            arguments["extra_headers"] = {**headers, "accept-encoding": ACCEPT_ENCODING}
+        return arguments

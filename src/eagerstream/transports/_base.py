@@ -1,0 +1,279 @@
+"""What a transport is: it sends one streaming request and hands back the wire events of the reply, as they arrive."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, Protocol, TypeAlias
+
+import anyio
+import anyio.lowlevel
+
+from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
+from ..errors import LimitError, ProtocolError
+from ..limits import Limits
+from ..recordings._recording import media_type
+from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
+from ._failures import interruption, raise_as, request_id_of
+
+RequestBody: TypeAlias = Mapping[str, Any]
+"""The parameters of `POST /v1/messages`, without `stream`."""
+
+BETA_HEADER: Final = "anthropic-beta"
+
+_CLOSE_TIMEOUT_S: Final = 5.0
+_MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may hand out before it waits for the connection again
+_PIECE_BYTES: Final = 16_384
+"""Of a longer chunk, what is decoded in one go: some 150 events, a quarter of a millisecond."""
+_CHUNKS_IN_ONE_GO: Final = 32
+"""Where each event is a chunk of HTTP, a client finds 600 of them in one read, and hands them out without a pause."""
+
+
+class Reply(Protocol):
+    """A streamed reply under way."""
+
+    request_id: str | None
+
+    async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
+        """The wire events of the next chunk, or of a part of it, often none; None at the end of the body.
+
+        An `input_json_delta` may come as an `InputFragment`, which is cheaper.
+
+        Cancelling it leaves the reply unusable: close it.
+
+        Raises:
+            StreamInterrupted: The connection was lost.
+            ProtocolError: The body is not what the API sends.
+            LimitError: An event is over `Limits.max_event_bytes`, or the body over `Limits.max_reply_bytes`.
+        """
+        ...
+
+
+class Transport(ABC):
+    """Where the bytes come from. Subclass it for a source of your own."""
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        """Seconds that `open` may take in silence; more where it tries more than once."""
+        return min(limits.idle_timeout_s, limits.progress_timeout_s)
+
+    @property
+    def default_betas(self) -> Sequence[str]:
+        """The betas of a request that has neither `betas` nor an `anthropic-beta` in its `extra_headers`."""
+        return ()
+
+    @abstractmethod
+    def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
+        """Send the request and enter its reply; leaving it closes the connection, also when cancelled.
+
+        Raises:
+            APIError: The API refused the request, or could not be reached.
+            ProtocolError: The answer is no stream of events.
+            UsageError: The request, or a setting of the client, cannot be sent.
+        """
+
+
+class StreamedReply:
+    """A reply whose body is a stream of events, from any source of bytes. Its HTTP status is 200.
+
+    Attributes:
+        request_id: What to quote to support; None where the peer gave none.
+        headers: Those of the response.
+        tap: Called with each chunk as it comes, unpacked, before anything is made of it; None where nobody wants them.
+        ended: True once the body has ended, False once the connection is lost, None before.
+
+    Raises:
+        ProtocolError: The body has another content coding than the one that was asked for.
+    """
+
+    def __init__(
+        self,
+        chunks: AsyncIterator[bytes],
+        *,
+        request_id: str | None,
+        limits: Limits,
+        decoder: type[Decoder[Any]],
+        headers: Mapping[str, str] | None = None,
+        content_encoding: str = "",
+    ) -> None:
+        self.request_id = request_id
+        self.headers: Mapping[str, str] = headers if headers is not None else {}
+        self.tap: Callable[[bytes], object] | None = None
+        self.ended: bool | None = None
+        self._next_chunk = chunks.__anext__  # `anext` with a default wraps each of its awaitables
+        self._decoder = decoder(max_event_bytes=limits.max_event_bytes)
+        self._max_bytes = limits.max_reply_bytes
+        self._bytes = 0
+        self._chunks_in_a_row = 0
+        self._pieces: Iterator[bytes] = iter(())  # what is left of a long chunk
+        self._unpacker: Unpacker | None = None
+        if content_encoding:
+            with self._as_our_errors():
+                self._unpacker = Unpacker(content_encoding, max_bytes=self._max_bytes, piece_bytes=_PIECE_BYTES)
+
+    async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
+        """See `Reply.receive`; a long chunk comes in pieces, and others get their turn between them."""
+        piece = next(self._pieces, None)
+        if piece is not None:
+            await self._pause()
+            return self._decoder.feed(piece)
+        if self._chunks_in_a_row == _CHUNKS_IN_ONE_GO:
+            await self._pause()
+        self._chunks_in_a_row += 1
+        chunk = None
+        try:
+            chunk = await self._next_chunk()
+        except StopAsyncIteration:
+            pass  # the end, which is no context for what is wrong with it
+        except Exception as error:
+            self.ended = False
+            raise_as(interruption(error, self.request_id), error)
+        if chunk is None:
+            self.ended = True
+            self._decoder.close()
+            return None
+        if self._unpacker is not None:
+            self._pieces = self._unpacked(self._unpacker, chunk)
+            return self._decoder.feed(next(self._pieces, b""))
+        if self.tap is not None:
+            self.tap(chunk)
+        self._bytes += len(chunk)
+        if self._bytes > self._max_bytes:
+            raise self._too_long()
+        if len(chunk) > _PIECE_BYTES:
+            self._pieces = _pieces_of(chunk)
+            chunk = next(self._pieces)
+        return self._decoder.feed(chunk)
+
+    def _unpacked(self, unpacker: Unpacker, chunk: bytes) -> Iterator[bytes]:
+        with self._as_our_errors():
+            for piece in unpacker.feed(chunk):
+                if self.tap is not None:
+                    self.tap(piece)
+                yield piece
+
+    @contextmanager
+    def _as_our_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except TooManyBytesError:
+            raise self._too_long() from None
+        except UnpackingError as error:
+            self.ended = False
+            raise ProtocolError(f"the reply cannot be decompressed: {error}") from error
+
+    def _too_long(self) -> LimitError:
+        return LimitError("max_reply_bytes", self._max_bytes, "the reply")
+
+    async def _pause(self) -> None:
+        """Give others their turn. Shielded: what has come is taken in before a cancellation is seen."""
+        self._chunks_in_a_row = 0
+        await anyio.lowlevel.cancel_shielded_checkpoint()
+
+
+async def unwind(chunks: AsyncIterator[object]) -> None:
+    """End an iteration that was given up before its end.
+
+    HTTP clients nest async generators. Closing the outermost leaves the inner ones to the garbage collector, which trio
+    complains about; cancelling the innermost wait ends them all, one after the other.
+    """
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            for _ in range(_MAX_BUFFERED_CHUNKS):
+                if await anext(chunks, None) is None:
+                    return
+        except Exception:
+            return  # it is over, which is all that is wanted
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()
+
+
+async def close_quietly(response: Any) -> None:
+    """Close a response also when cancelled: a connection must not outlive the one who asked for it.
+
+    Shielded from cancellation, therefore bounded in time.
+    """
+    with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(Exception):
+        await (response.aclose() if hasattr(response, "aclose") else response.close())
+
+
+def betas_in(headers: Mapping[str, object]) -> list[str]:
+    """The betas that the headers of a request name, the case of `anthropic-beta` regardless; none where it has none."""
+    value = {name.lower(): value for name, value in headers.items()}.get(BETA_HEADER)
+    # The anthropic package has an object that stands for the removal of a header.
+    named = value.split(",") if isinstance(value, str) else ()
+    return [beta.strip() for beta in named if beta.strip()]
+
+
+def betas_of(request: RequestBody, default_betas: Iterable[str]) -> list[str]:
+    """Return the betas that a request may be sent with: its own, those of its headers and body, and the client's."""
+    listed = request.get("betas")
+    named = (request.get("extra_body") or {}).get("anthropic_beta")  # Bedrock looks there
+    return [
+        *(listed if isinstance(listed, Iterable) else ()),
+        *(named if isinstance(named, list) else ()),
+        *betas_in(request.get("extra_headers") or {}),
+        *default_betas,
+    ]
+
+
+def with_betas(request: RequestBody, betas: Sequence[str], default_betas: Iterable[str]) -> RequestBody:
+    """Return the request with these betas beside all those that it would be sent with; itself if there are none."""
+    if not betas:
+        return request
+    body = request.get("extra_body") or {}
+    if isinstance(named := body.get("anthropic_beta"), list):  # Bedrock looks there, and only there
+        request = {**request, "extra_body": {**body, "anthropic_beta": [*dict.fromkeys([*named, *betas])]}}
+    headers = request.get("extra_headers") or {}
+    has_header = any(name.lower() == BETA_HEADER for name in headers)
+    # If a request has both, an anthropic client sends the header.
+    listed = request.get("betas")
+    if isinstance(listed, Iterable) and not has_header:
+        return {**request, "betas": [*dict.fromkeys([*listed, *betas])]}
+    others = {name: value for name, value in headers.items() if name.lower() != BETA_HEADER}
+    kept = betas_in(headers) if has_header else default_betas
+    return {**request, "extra_headers": {**others, BETA_HEADER: ",".join(dict.fromkeys([*kept, *betas]))}}
+
+
+DECODERS: Final[Mapping[str, type[Decoder[Any]]]] = {
+    FragmentDecoder.media_type: FragmentDecoder,
+    AWSEventStreamDecoder.media_type: AWSEventStreamDecoder,
+}
+"""By the media type of a body, what reads it."""
+
+
+@asynccontextmanager
+async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply]:
+    """The reply of a response of httpx or httpx2 whose status is 200; leaving it ends the reading, also when cancelled.
+
+    Closing the response is left to who opened it.
+
+    Raises:
+        ProtocolError: It has no content type of a stream of events, or its content coding is not gzip.
+    """
+    content_type = media_type(response.headers.get("content-type", ""))
+    decoder = DECODERS.get(content_type)
+    if decoder is None:
+        told = repr(content_type[:80]) if content_type else "of no content type"
+        raise ProtocolError(f"the reply is not a stream of events but {told}")
+    # The raw bytes: clients unpack each chunk as a whole, whatever comes of it. A body that was read already, by a hook
+    # of the client say, is unpacked.
+    is_raw = not getattr(response, "is_stream_consumed", True)
+    chunks: AsyncIterator[bytes] = response.aiter_raw() if is_raw else response.aiter_bytes()
+    try:
+        yield StreamedReply(
+            chunks,
+            request_id=request_id_of(response.headers),
+            limits=limits,
+            decoder=decoder,
+            headers=response.headers,
+            content_encoding=response.headers.get("content-encoding", "") if is_raw else "",
+        )
+    finally:
+        await unwind(chunks)
+
+
+def _pieces_of(chunk: bytes) -> Iterator[bytes]:
+    for start in range(0, len(chunk), _PIECE_BYTES):
+        yield chunk[start : start + _PIECE_BYTES]

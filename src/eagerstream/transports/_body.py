@@ -1,0 +1,110 @@
+"""The body of a response that is there already, as a transport: bytes, an HTTP response, or decoded events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeGuard
+
+import anyio.lowlevel
+
+from ..errors import ProtocolError, UsageError
+from ..limits import Limits
+from ..wire import FragmentDecoder, InputFragment, WireEvent
+from ..wire._decoding import to_wire_event
+from ._base import Reply, RequestBody, StreamedReply, Transport, streamed, unwind
+from ._failures import interruption, raise_as
+
+_ITEMS_IN_ONE_GO: Final = 32
+
+
+def is_body(source: object) -> TypeGuard[AsyncIterable[Any]]:
+    """Return True for what `BodyTransport` reads: an async iterable, or a response of httpx or httpx2."""
+    return isinstance(source, AsyncIterable) or hasattr(source, "aiter_bytes")
+
+
+class BodyTransport(Transport):
+    """Answers one request with a body that is there already; nothing is sent.
+
+    Args:
+        source: An async iterable of `bytes` in any pieces, a streaming response of httpx or httpx2, or an async
+            iterable of events: mappings, or those of the anthropic package (`AsyncStream`). A response is yours to
+            close; an iterator that was not read to its end is closed here.
+    """
+
+    def __init__(self, source: AsyncIterable[Any]) -> None:
+        self._source = source
+        self._is_taken = False
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:  # noqa: ARG002
+        """See `Transport.open`; the request is not looked at.
+
+        Raises:
+            UsageError: The body was read before, or its HTTP status is not 200.
+            ProtocolError: It is no stream of events.
+        """
+        if self._is_taken:
+            raise UsageError("the body of a response can be read once only: give a client to send another request with")
+        self._is_taken = True
+        source: Any = self._source
+        if not hasattr(source, "aiter_bytes"):
+            items = aiter(source)
+            try:
+                yield _Items(items, limits)
+            finally:
+                await unwind(items)
+            return
+        if (status := getattr(source, "status_code", 200)) != 200:
+            raise UsageError(f"the response has the HTTP status {status}, and no stream of events")
+        async with streamed(source, limits) as reply:
+            yield reply
+
+
+class _Items:
+    """A reply of items that are bytes or events; the first one tells."""
+
+    request_id: str | None = None
+
+    def __init__(self, items: AsyncIterator[Any], limits: Limits) -> None:
+        self._items = items
+        self._limits = limits
+        self._bytes: StreamedReply | None = None
+        self._in_a_row = 0
+
+    async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
+        """See `Reply.receive`."""
+        if self._bytes is not None:
+            return await self._bytes.receive()
+        try:
+            await self._pause()
+            item = await anext(self._items, None)
+        except Exception as error:
+            raise_as(interruption(error, None), error)
+        if item is None:
+            return None
+        if not isinstance(item, bytes | bytearray | memoryview):
+            try:
+                event = dict(to_wire_event(item))
+            except UsageError as error:
+                raise ProtocolError("an item of the body is neither bytes nor an event") from error
+            if not isinstance(event.get("type"), str):
+                raise ProtocolError("an item of the body is an event without a type")
+            return [event]
+        self._bytes = StreamedReply(
+            self._chunks(bytes(item)), request_id=None, limits=self._limits, decoder=FragmentDecoder
+        )
+        return await self._bytes.receive()
+
+    async def _pause(self) -> None:
+        """Give others their turn, and see a cancellation: the items may come without any wait."""
+        self._in_a_row += 1
+        if self._in_a_row == _ITEMS_IN_ONE_GO:
+            self._in_a_row = 0
+            await anyio.lowlevel.checkpoint()
+
+    async def _chunks(self, first: bytes) -> AsyncIterator[bytes]:
+        yield first
+        async for item in self._items:
+            await self._pause()
+            yield bytes(item)

@@ -1,0 +1,250 @@
+"""`EagerFallback`: inputs as they are written, also where the API refuses the field that asks for them.
+
+A tool asks with `eager_input_streaming` in its definition. Some platforms refuse that field for some models; most of
+these take the beta that came before it, which holds for all tools of a request, and some refuse that, too. So a request
+has up to three forms, and is sent in one after the other until one is accepted:
+
+| form | the tools | the beta | is left out where |
+|---|---|---|---|
+| field | as they are | as the user gave it | |
+| header | without the field | added | a tool says `false`, no tool says `true`, or a toolset forbids the beta |
+| neither | without the field | as the user gave it | the user gave the beta himself |
+
+`false` asks for a checked input even under the beta, and cannot be said where the field is refused: then nothing may
+stream unchecked, for any tool. A beta of the user's own is not taken from him: its refusal is raised.
+
+Sources: the API's guide to fine-grained tool streaming; the 400 answers of the API, of Vertex and of Bedrock.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from enum import Enum
+from typing import Final, Literal, TypeAlias, assert_never
+from weakref import WeakKeyDictionary
+
+import anyio
+
+from ..errors import APIError, StreamInterrupted, UsageError
+from ..limits import Limits
+from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA, accepted_betas, betas_for, forbids_legacy_beta
+from ._base import Reply, RequestBody, Transport, betas_of, with_betas
+
+_log = logging.getLogger(__name__)
+
+_Opening: TypeAlias = AbstractAsyncContextManager[Reply]
+
+EagerForm: TypeAlias = Literal["field", "header"]
+"""How an accepted request asked for inputs as they are written: with the field of its tools, or with the beta."""
+
+
+class _Form(Enum):
+    FIELD = "field"
+    HEADER = "header"
+    NEITHER = "neither"
+
+
+_REFUSALS: Final = {
+    _Form.FIELD: re.compile(EAGER_FIELD),
+    # Bedrock only says "invalid beta flag", and not which.
+    _Form.HEADER: re.compile(rf"{LEGACY_BETA}|invalid beta flag|anthropic[-_]beta", re.IGNORECASE),
+}
+
+_NAMES: Final = {_Form.FIELD: EAGER_FIELD, _Form.HEADER: f"the beta {LEGACY_BETA}"}
+_HOW: Final = {_Form.HEADER: f"with {_NAMES[_Form.HEADER]}", _Form.NEITHER: "without it"}
+_INSTEAD: Final = {
+    _Form.HEADER: f"the beta {LEGACY_BETA} is sent instead, and the inputs of all tools arrive as they are written",
+    _Form.NEITHER: "requests go without, and tool inputs arrive buffered",
+}
+
+
+class _Learned:
+    """What is known of a model.
+
+    Attributes:
+        refused: Forms that were refused before another one was accepted.
+        told: Forms of which the user knows that they are used instead.
+    """
+
+    def __init__(self) -> None:
+        self.refused: set[_Form] = set()
+        self.told: set[_Form] = set()
+
+
+_Memory: TypeAlias = MutableMapping[tuple[str, str], _Learned]
+"""By address and model."""
+
+_memories: WeakKeyDictionary[object, _Memory] = WeakKeyDictionary()
+
+
+class EagerFallback(Transport):
+    """Sends a request in the first of its forms that the API accepts, over another transport.
+
+    One belongs to one stream or one run, which sends one request at a time; what it learns of a client and a model
+    counts for all others of that client, as long as the client lives, and for copies of it that go to the same address
+    (`client.with_options(...)`).
+
+    Args:
+        transport: Sends the requests.
+        client: What the user gave, whose memory is used; one that has no hash or no weak references has none beyond
+            this object.
+        option: `"auto"`, or None: a request has only the form that it comes in.
+
+    Raises:
+        UsageError: `option` is neither.
+
+    Attributes:
+        eager: What the last accepted request had of what its tools ask for; None before, where no tool asks, and where
+            all that asks was refused.
+        client: What the user gave.
+    """
+
+    def __init__(self, transport: Transport, client: object, option: Literal["auto"] | None) -> None:
+        if option not in (None, "auto"):
+            raise UsageError(f'eager_fallback must be "auto" or None, not {option!r}')
+        self.eager: EagerForm | None = None
+        self.client = client
+        self._transport = transport
+        self._falls_back = option is not None
+        self._memory = _memory_of(client)
+        self._address = str(getattr(client, "base_url", ""))
+        # Here, even if nothing was accepted yet: no form is tried a second time. By model: a run may change it.
+        self._refused_by: defaultdict[str, set[_Form]] = defaultdict(set)
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        """See `Transport.opening_timeout_s`: as often as a request may be sent."""
+        return self._transport.opening_timeout_s(limits) * (len(_Form) if self._falls_back else 1)
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+        """See `Transport.open`. Cancelling it closes whatever it has opened.
+
+        Raises:
+            APIError: The API refused every form (the error is of the last one, with those before in its context), or
+                one of them for another reason.
+            StreamInterrupted: One of them had no answer in the time that it has where it is the only one.
+        """
+        request = self._with_betas_of_tools(request)
+        refused = self._refused_by[str(request.get("model"))]
+        forms = self._forms_left(request, refused)
+        timeout_s = self._transport.opening_timeout_s(limits)
+
+        def opening(form: _Form) -> _Opening:
+            # For each anew: all together may take longer, but a peer must not be silent for so long.
+            scope.deadline = anyio.current_time() + timeout_s
+            return self._transport.open(self._in_form(form, request), limits)
+
+        with anyio.CancelScope() as scope:
+            async with AsyncExitStack() as stack:
+                form, reply = await self._enter_first(forms, opening, stack, refused)
+                scope.deadline = math.inf
+                self._accept(form, request, refused)
+                yield reply
+        if scope.cancelled_caught:
+            # Not "no byte came": the client may have had errors in that time, and waited as they asked.
+            raise StreamInterrupted(f"no reply began within {timeout_s:g} s")
+
+    def _with_betas_of_tools(self, request: RequestBody) -> RequestBody:
+        """The request with the betas that its tools need, those that a header of the client has included.
+
+        Bedrock's client looks at the headers of the request only.
+        """
+        tools, defaults = request.get("tools") or (), self._transport.default_betas
+        if any(map(forbids_legacy_beta, tools)) and LEGACY_BETA in betas_of(request, defaults):
+            raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside a toolset, and no tool needs it")
+        needed = [beta for tool in tools for beta in accepted_betas(tool) if beta in defaults]
+        betas = [*needed, *betas_for(tools, betas_of(request, defaults))]
+        return with_betas(request, betas, defaults) if {*betas} - {*betas_of(request, ())} else request
+
+    async def _enter_first(
+        self,
+        forms: Sequence[_Form],
+        opening: Callable[[_Form], _Opening],
+        stack: AsyncExitStack,
+        refused: set[_Form],
+    ) -> tuple[_Form, Reply]:
+        """The first form that is accepted, and its reply, which `stack` closes."""
+        form, *others = forms
+        try:
+            return form, await stack.enter_async_context(opening(form))
+        except APIError as error:
+            is_400 = error.status_code == 400
+            if is_400 and form in _REFUSALS and _REFUSALS[form].search(error.reason):
+                refused.add(form)
+            elif is_400 and form in _HOW and error.hint is None:
+                error.hint = f"The request was sent {_HOW[form]}: {EAGER_FIELD} is refused, see eager_fallback"
+            if not others or form not in refused:
+                raise
+            return await self._enter_first(
+                others, opening, stack, refused
+            )  # in here: an error has those before in its context
+
+    def _accept(self, form: _Form, request: RequestBody, refused: set[_Form]) -> None:
+        """The API has taken this form."""
+        asks = True in _said(request)
+        self.eager = form.value if asks and form is not _Form.NEITHER else None
+        if form is _Form.FIELD:
+            return
+        model = str(request.get("model"))
+        learned = self._memory.setdefault((self._address, model), _Learned())
+        learned.refused |= refused
+        if form not in learned.told:
+            learned.told.add(form)
+            names = " and ".join(name for each, name in _NAMES.items() if each in learned.refused)
+            what = "the API refuses %s for the model %.80r: %s (see eager_fallback of eagerstream.stream)"
+            _log.warning(what, names, model, _INSTEAD[form])
+
+    def _forms_left(self, request: RequestBody, refused: set[_Form]) -> list[_Form]:
+        """The forms of a request that are not known to be refused; where all are, the last: its error says why."""
+        forms = self._forms(request)
+        learned = self._memory.get((self._address, str(request.get("model"))), _Learned())
+        known = learned.refused | refused
+        return [form for form in forms if form not in known] or forms[-1:]
+
+    def _forms(self, request: RequestBody) -> list[_Form]:
+        """The forms that a request may have, in the order in which they are tried."""
+        said = _said(request)
+        if not (said and self._falls_back):
+            return [_Form.FIELD]
+        forms = [_Form.FIELD]
+        is_forbidden = any(map(forbids_legacy_beta, request["tools"]))
+        if True in said and False not in said and not is_forbidden:
+            forms.append(_Form.HEADER)
+        if LEGACY_BETA not in betas_of(request, self._transport.default_betas):
+            forms.append(_Form.NEITHER)
+        return forms
+
+    def _in_form(self, form: _Form, request: RequestBody) -> RequestBody:
+        match form:
+            case _Form.FIELD:
+                return request
+            case _Form.HEADER:
+                return with_betas(_without_field(request), [LEGACY_BETA], self._transport.default_betas)
+            case _Form.NEITHER:
+                return _without_field(request)
+            case _:
+                assert_never(form)
+
+
+def _memory_of(client: object) -> _Memory:
+    # Copies of an anthropic client share its HTTP client, and nothing else.
+    shared = None if isinstance(client, Transport) else getattr(client, "_client", None)
+    try:
+        return _memories.setdefault(client if shared is None else shared, {})
+    except TypeError:  # it cannot be hashed, or weakly referenced
+        return {}
+
+
+def _said(request: RequestBody) -> list[object]:
+    """What the tools of a request say in the field; those that leave it out say nothing."""
+    return [tool[EAGER_FIELD] for tool in request.get("tools") or () if EAGER_FIELD in tool]
+
+
+def _without_field(request: RequestBody) -> RequestBody:
+    tools = [{name: value for name, value in tool.items() if name != EAGER_FIELD} for tool in request["tools"]]
+    return {**request, "tools": tools}

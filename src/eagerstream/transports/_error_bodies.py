@@ -1,0 +1,82 @@
+"""Read the bodies of error responses within a bound; HTTP clients read and unpack them as a whole, however long."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
+from ._base import unwind
+from ._failures import refusal
+
+MAX_ERROR_BYTES: Final = 64 * 1024
+
+_is_bounded: ContextVar[bool] = ContextVar("eagerstream_is_bounded", default=False)
+
+
+async def read_error(chunks: AsyncIterator[bytes], content_encoding: str) -> bytes:
+    """Return the body of an error response, unpacked, as far as anybody would read it.
+
+    What cannot be read is left out: the status says enough.
+
+    Args:
+        chunks: The raw bytes; the iteration is ended here.
+        content_encoding: The value of the response header.
+    """
+    content = b""
+    try:
+        unpacker = Unpacker(content_encoding, max_bytes=MAX_ERROR_BYTES, piece_bytes=4_096)
+        async for chunk in chunks:
+            for piece in unpacker.feed(chunk):
+                content += piece
+    except (TooManyBytesError, UnpackingError):
+        pass
+    except Exception as error:
+        if refusal(error) is error:
+            raise
+        # The connection was lost: what has come has to do.
+    finally:
+        await unwind(chunks)
+    return content
+
+
+@contextmanager
+def bounded_error_bodies(http_client: Any) -> Iterator[None]:
+    """Bound the bodies of error responses to the requests that this task sends through an HTTP client in the block.
+
+    The anthropic package reads such a body as a whole. So its HTTP client gets a hook, once, which does nothing outside
+    of such a block. For a client without hooks, nothing is bounded.
+
+    Args:
+        http_client: An `AsyncClient` of httpx or httpx2, or anything else.
+    """
+    hooks = getattr(http_client, "event_hooks", None)
+    if isinstance(hooks, dict) and _bound not in hooks.setdefault("response", []):
+        hooks["response"].append(_bound)
+    token = _is_bounded.set(True)
+    try:
+        yield
+    finally:
+        _is_bounded.reset(token)
+
+
+async def _bound(response: Any) -> None:
+    if not _is_bounded.get() or response.status_code < 400 or response.is_stream_consumed:
+        return
+    library: Any = sys.modules[type(response).__module__.partition(".")[0]]  # httpx or httpx2
+    inner = response.stream
+    content_encoding = response.headers.pop("content-encoding", "")
+
+    class Bounded(library.AsyncByteStream):  # type: ignore[misc]  # the base is known at run time only
+        """The beginning of the body, unpacked; nothing is read before somebody asks for it."""
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield await read_error(aiter(inner), content_encoding)
+
+        async def aclose(self) -> None:
+            await inner.aclose()
+
+    response.stream = Bounded()

@@ -1,0 +1,210 @@
+"""The Messages API over a plain `httpx` client, for gateways and local servers that speak it."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+
+from .._support.unpacking import ACCEPT_ENCODING
+from ..errors import APIError, UsageError
+from ..limits import Limits
+from ..recordings._recording import media_type
+from ..wire import encodable
+from ._base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed
+from ._error_bodies import read_error
+from ._failures import raise_as, refusal, status_error
+
+_CONNECT_TIMEOUT_S = 10.0
+# Reading is bounded by Limits.idle_timeout_s, not by the client.
+# Replies last for minutes: waiting for a connection of the client's pool is no sign of anything.
+_TIMEOUT = (_CONNECT_TIMEOUT_S, None, _CONNECT_TIMEOUT_S, None)
+_MAX_CONNECTIONS = 1_000
+_MAX_IDLE_CONNECTIONS = 100
+
+
+class HTTPTransport(Transport):
+    """Posts to `{base_url}/v1/messages` and reads server-sent events.
+
+    Proxies, certificates, HTTP/2 and what else is about connections are settings of the client, see `http_client`;
+    only time-outs are not: silence is bounded by `Limits.idle_timeout_s`, connecting by 10 seconds.
+
+    Redirects are not followed, even if the client would: a redirect is an `APIError`. Replies may come compressed with
+    gzip, and with nothing else.
+
+    Used as an async context manager it closes the client that it made; a client that was handed in stays open.
+
+    Args:
+        base_url: For example `"https://api.anthropic.com"`, `"https://gateway/anthropic"` or `"http://127.0.0.1:8080"`.
+            With `/v1` at its end, as local servers often tell it, or `/v1/messages`, it means the same as without.
+            A user and a password in it are sent as the header `authorization`, and appear in no log.
+        api_key: Sent as `x-api-key`; None sends none.
+        headers: Sent with every request, over the default ones: `{"authorization": "Bearer ..."}`, for example.
+        http_client: An `httpx.AsyncClient`, or one of httpx2; by default one of httpx is made with the first
+            request, for at most 1,000 replies at once.
+
+    Raises:
+        UsageError: `base_url` is not an http(s) URL, or has a query; a header cannot be sent; or `http_client` is not
+            an async client.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        http_client: Any = None,
+    ) -> None:
+        if http_client is not None and not hasattr(http_client, "aclose"):
+            raise UsageError(f"http_client must be an async client, not {type(http_client).__name__}")
+        self._url, password = _without_password(_messages_url(base_url))
+        self._headers = {
+            "accept": "text/event-stream",
+            "accept-encoding": ACCEPT_ENCODING,
+            "anthropic-version": "2023-06-01",
+            "content-type": "application/json",
+            **password,
+            **_sendable({"x-api-key": api_key} if api_key else {}),
+            **_sendable(headers or {}),
+        }
+        self._client = http_client
+        self._owns_client = http_client is None
+
+    def __repr__(self) -> str:
+        return f"<HTTPTransport {_redacted(self._url)}>"  # never the headers: one of them is the key
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the client, if it was made here."""
+        if self._owns_client and self._client is not None:
+            await close_quietly(self._client)
+            self._client = None
+
+    @property
+    def default_betas(self) -> Sequence[str]:
+        """See `Transport.default_betas`."""
+        return betas_in(self._headers)
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
+        """See `Transport.open`."""
+        if self._client is None:
+            import httpx
+
+            # As many as the anthropic package's own clients have.
+            pool = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_IDLE_CONNECTIONS)
+            # Loading certificates takes a tenth of a second, in which the event loop stands still.
+            self._client = httpx.AsyncClient(limits=pool, verify=self._url.startswith("https:"))
+        body = dict(request)
+        for option in ("timeout", "extra_query"):
+            if option in body:
+                raise UsageError(f"{option} is an option of the anthropic client; HTTPTransport has none")
+        body.update(body.pop("extra_body", None) or {})
+        headers = dict(self._headers)
+        headers.update(_sendable(body.pop("extra_headers", None) or {}))
+        if betas := body.pop("betas", None):
+            always = [headers[BETA_HEADER]] if BETA_HEADER in headers else []
+            headers[BETA_HEADER] = ",".join([*always, *betas])
+        try:
+            text = json.dumps({**body, "stream": True}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"the request has no JSON form: {error}") from error
+        content = encodable(text).encode()
+        post = self._client.build_request("POST", self._url, headers=headers, content=content, timeout=_TIMEOUT)
+        try:
+            # A redirect would take the key and the prompt wherever the peer wants.
+            response = await self._client.send(post, stream=True, follow_redirects=False)
+        except Exception as error:
+            raise_as(refusal(error), error)
+        try:
+            if response.status_code != 200:
+                raise _response_error(response, await _error_text(response))
+            async with streamed(response, limits) as reply:
+                yield reply
+        finally:
+            await close_quietly(response)
+
+
+def _messages_url(base_url: str) -> str:
+    """Where requests are posted to. What is in `base_url` of the path already is not doubled."""
+    if not isinstance(base_url, str):
+        raise UsageError(f"base_url must be a text, not {type(base_url).__name__}")
+    try:
+        url = urlsplit(base_url)
+        # Asking for the port checks it.
+        is_usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        raise _not_a_url(base_url) from None
+    # Blanks and line ends, from a file say, are nothing to urlsplit, but an address of nowhere to the clients.
+    if not is_usable or " " in base_url or not base_url.isprintable():
+        raise _not_a_url(base_url)
+    if "?" in base_url or "#" in base_url:
+        told = f"{_redacted(base_url)!r:.200}"
+        raise UsageError(f"base_url ends with its path, and {told} does not: parameters belong into the http_client")
+    # In the path, and nowhere else: a host may be named v1.
+    given = next((known for known in ("/v1/messages", "/v1") if url.path.rstrip("/").endswith(known)), "")
+    return base_url.rstrip("/") + "/v1/messages".removeprefix(given)
+
+
+def _without_password(url: str) -> tuple[str, dict[str, str]]:
+    """The URL without a user and a password, and the header that says them: HTTP clients log each URL as it is."""
+    parts = urlsplit(url)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, {}
+    user, _, password = userinfo.partition(":")
+    credentials = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return parts._replace(netloc=host).geturl(), {"authorization": f"Basic {credentials}"}
+
+
+def _not_a_url(base_url: str) -> UsageError:
+    told = f"{_redacted(base_url)!r:.200}"
+    return UsageError(f"base_url must be a URL that begins with http:// or https://, not {told}")
+
+
+def _redacted(url: str) -> str:
+    from .._support.redaction import redact_text  # where something is told of it, and not before the first request
+
+    return redact_text(url)
+
+
+def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers by lower-case name.
+
+    A key that was read from a file with the end of its line is the commonest mistake. What the clients say of it comes
+    late, as an error of the connection, and shows the value.
+    """
+    for name, value in headers.items():
+        for text in (name, value):
+            if not (type(text) is str and text.isascii() and text.isprintable() and text == text.strip()):
+                raise UsageError(f"the header {name!r} must be printable ASCII without blanks around it")
+    return {name.lower(): value for name, value in headers.items()}
+
+
+async def _error_text(response: Any) -> str:
+    """The text of an error response, as far as anybody would read it; empty for the page of a proxy."""
+    if response.is_stream_consumed:  # by a hook of the client, which has unpacked it
+        content = await read_error(response.aiter_bytes(), "")
+    else:
+        content = await read_error(response.aiter_raw(), response.headers.get("content-encoding", ""))
+    is_page = media_type(response.headers.get("content-type", "")) == "text/html"
+    return "" if is_page else content.decode("utf-8", "replace").strip()
+
+
+def _response_error(response: Any, text: str) -> APIError:
+    told = f"the server answered with HTTP {response.status_code}"
+    try:
+        body: object = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    # Whatever it is: its words, in a shape that is not known here, are better than none.
+    return status_error(response.status_code, body, response.headers, f"{told}: {text}" if text else told)

@@ -1,0 +1,48 @@
+"""A recording as a transport: its chunks arrive when they did, without a server and without a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from ..limits import Limits
+from ..recordings._recording import Recording
+from ..wire import FragmentDecoder
+from ._base import DECODERS, Reply, RequestBody, StreamedReply, Transport
+from ._failures import request_id_of, status_error
+
+
+class PlaybackTransport(Transport):
+    """Answers every request with one recording, chunk by chunk, at the arrival times it holds."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    @asynccontextmanager
+    async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:  # noqa: ARG002
+        """See `Transport.open`; the request is not looked at."""
+        recording = self._recording
+        headers = {name.lower(): value for name, value in recording.headers.items()}
+        if recording.status != 200:
+            try:
+                body = json.loads(recording.body)
+            except (ValueError, RecursionError):
+                body = None
+            raise status_error(recording.status, body, headers, f"the recording is of HTTP {recording.status}")
+        chunks = self._chunks()
+        try:
+            decoder = DECODERS.get(recording.media_type, FragmentDecoder)  # one made by hand may not say what it is
+            request_id = request_id_of(headers)
+            yield StreamedReply(chunks, request_id=request_id, limits=limits, decoder=decoder, headers=headers)
+        finally:
+            await chunks.aclose()
+
+    async def _chunks(self) -> AsyncGenerator[bytes, None]:
+        start = anyio.current_time()
+        for at_s, data in self._recording.chunks:
+            # Also where nothing is to be waited for: others must get their turn.
+            await anyio.sleep_until(start + at_s)
+            yield data

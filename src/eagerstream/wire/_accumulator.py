@@ -1,0 +1,391 @@
+"""`InputAccumulator`: wire events in, one growing `ToolInput` per content block out.
+
+The contract is the API's own: a `content_block_start` opens an empty text (its `input: {}` is a placeholder), each
+`input_json_delta` appends a fragment, `content_block_stop` ends it. What the text turned out to be is its `Outcome`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Generic
+
+from ..errors import LimitError, UsageError
+from ..limits import DEFAULT_LIMITS, Limits
+from ._decoding import to_wire_event
+from ._events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, ServerToolUse, WireEvent
+from ._mypyc import mypyc_attr
+from ._partial_json import PartialJSON
+from ._server_tools import SERVER_CALLS
+from ._tool_input import INVALID_JSON, Outcome, ParserFactory, ToolInput
+from ._type_variables import InputT
+from ._values import encodable
+
+TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send what has no hash
+"""The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
+
+_ENDED_BY_THE_MODEL: Final = ("tool_use", "end_turn", "pause_turn")
+"""Stop reasons that prove that the reply was not cut off: an empty input before one of them is really empty."""
+
+_LOST: Final = "a fragment of the input was lost"
+_MAX_VIOLATIONS: Final = 100
+_MAX_TOLD_INDEX: Final = 10**9
+
+
+def named(index: object) -> str:
+    """A block in a violation, without anything else that a peer may have put in the place of its index."""
+    return f"block {index}" if type(index) is int and abs(index) < _MAX_TOLD_INDEX else "a block without an index"
+
+
+def check_invalid_key(key: object) -> None:
+    """Refuse a key that cannot be sent.
+
+    Raises:
+        UsageError: It is empty, no string, or has a lone surrogate.
+    """
+    if not isinstance(key, str) or not key or encodable(key) != key:
+        raise UsageError(f"invalid_key must be a key of JSON, not {key!r:.80}")
+
+
+def check_block_count(count: int, limits: Limits) -> None:
+    """Refuse a message of so many blocks, before anything is done about the newest of them.
+
+    Raises:
+        LimitError: There are more than `Limits.max_blocks`.
+    """
+    if count > limits.max_blocks:
+        raise LimitError("max_blocks", limits.max_blocks, "the number of content blocks")
+
+
+class Places:
+    """Gives each block of a message an index of its own: that of the peer, unless an earlier block has it.
+
+    Once the peer has used an index twice, its indexes say nothing of the order: from then on, blocks are counted up.
+
+    Attributes:
+        newest: Index of the peer to the one that its newest block got.
+    """
+
+    def __init__(self) -> None:
+        self.newest: dict[int, int] = {}
+        self._taken: set[int] = set()
+        self._last = -1  # the highest of them
+        self._is_mixed_up = False
+
+    def take(self, index: int) -> int:
+        """Return the index of a new block."""
+        self._is_mixed_up = self._is_mixed_up or index in self._taken
+        place = self._last + 1 if self._is_mixed_up and index <= self._last else index
+        self._last = max(self._last, place)
+        self._taken.add(place)
+        self.newest[index] = place
+        return place
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class InputAccumulator(Generic[InputT]):
+    """Follows every tool input of a message; one accumulator takes one message after another.
+
+    What the peer does wrong never raises and never mixes inputs: it is noted in `violations`. An input that lacks a
+    fragment because of it is `INVALID`.
+
+    Args:
+        parser: Makes the parser of each input; `PartialJSON` by default.
+        limits: Bounds on each input, and on the number of blocks.
+        input_type: A subclass of `ToolInput` to make instead.
+        invalid_key: The key under which an input that is not usable goes back to the model.
+
+    Attributes:
+        inputs: Block index to input, of the message under way. An index that the peer uses again counts as the next
+            free one.
+        violations: What the peer did against the protocol, in words; the first 100.
+        lost_fragments: Fragments that belong to no input: the start of a call was lost on the way.
+        places: The indexes of the blocks of the message under way.
+        stop_reason: Of the message under way, from its start or its `message_delta`; None until known.
+        violation_count: All violations, those included that are not kept.
+
+    Raises:
+        UsageError: `invalid_key` cannot be sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        parser: ParserFactory = PartialJSON,
+        limits: Limits = DEFAULT_LIMITS,
+        input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
+        invalid_key: str = INVALID_JSON,
+    ) -> None:
+        check_invalid_key(invalid_key)
+        self.inputs: dict[int, InputT] = {}
+        self.violations: list[str] = []
+        self.violation_count = 0
+        self.lost_fragments = 0
+        self.stop_reason: str | None = None
+        self.places = Places()
+        self._parser = parser
+        self._limits = limits
+        self._input_type = input_type
+        self._invalid_key = invalid_key
+        self._open: dict[int, InputT] = {}  # by the index of the peer
+        self._empty: dict[int, InputT] = {}  # closed without any text: settled by what comes next
+        self._count = 0
+        # What a lost fragment does to all open inputs is done once, not for each event of a hostile peer.
+        self._lack_all = False  # each of them is known to lack a fragment
+        self._none_is_empty = False  # each of them has a text, or lacks a fragment
+        self._ids: set[str] = set()
+        self.has_placeholder = False  # the stop reason came with the start of the message, which has gone on since
+        self._reason_is_early = False
+        self._lost: dict[int, int] = {}  # by the index of the peer: how many of them wait for the start of their block
+
+    def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[InputT]]:
+        """What one wire event means for the inputs: usually nothing, or one event.
+
+        An `InputStop` comes when the outcome is settled, so the event after an empty input may bring two.
+
+        Args:
+            event: A wire event as a mapping, or an event object of the anthropic package.
+
+        Raises:
+            LimitError: More than `Limits.max_blocks` blocks in one message.
+            UsageError: `event` is neither a mapping nor an event object.
+        """
+        if type(event) is tuple:
+            return self.feed_fragment(*event)
+        data = event if type(event) is dict else to_wire_event(event)
+        kind = data.get("type")
+        if kind == "content_block_delta":
+            delta = data.get("delta")
+            kind = delta.get("type") if isinstance(delta, Mapping) else None
+            if isinstance(delta, Mapping) and kind == "input_json_delta":
+                return self.feed_fragment(data.get("index"), delta.get("partial_json"))
+            if not isinstance(kind, str):
+                index: Any = data.get("index")
+                self.note(f"content_block_delta for {named(index)} without a delta")
+                is_closed = type(index) is int and index in self.places.newest and index not in self._open
+                if not is_closed:  # else it may be anything, and the block has had its end
+                    self._lose_fragment(index)
+            return []
+        match kind:
+            case "content_block_start":
+                return self._feed_start(data)
+            case "content_block_stop":
+                return self._feed_stop(data)
+            case "message_delta":
+                delta = data.get("delta")
+                reason = delta.get("stop_reason") if isinstance(delta, Mapping) else None
+                return self._take_reason(reason)
+            case "message_stop":
+                return self.close()
+            case "message_start":
+                return self._feed_message_start(data)
+            case _:
+                return []
+
+    def close(self, stop_reason: str | None = None, *, cut: bool = False) -> list[InputEvent[InputT]]:
+        """Settle what is still open: no more events come. A closed empty input is whole if the model itself stopped.
+
+        Args:
+            stop_reason: The reason why the message stopped, if its events did not say so.
+            cut: The message did not come to its end, so an open block is no violation of the peer.
+        """
+        reason = None if cut and self.has_placeholder else stop_reason or self.stop_reason
+        events = self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
+        for input in self._open.values():
+            if not cut:
+                self.note(f"{named(input.index)} was never closed")
+            events.append(self._settle(input, whole=False))
+        self._open.clear()
+        return events
+
+    def _feed_message_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        message = data.get("message")
+        message = message if isinstance(message, Mapping) else {}
+        content = message.get("content")
+        content = content if isinstance(content, list) else []
+        check_block_count(len(content), self._limits)
+        events = self.close()
+        self.inputs.clear()
+        self.places = Places()
+        self.stop_reason = None
+        self._ids.clear()
+        self._lost.clear()
+        self.lost_fragments = 0
+        self._lack_all = self._none_is_empty = False
+        self._reason_is_early = self.has_placeholder = False
+        self._count = 0
+        for index, block in enumerate(content):
+            if not isinstance(block, Mapping):
+                continue
+            events += self._settle_empty(whole=True)  # the block after it proves that it was whole
+            self._count += 1
+            place = self.places.take(index)
+            if block.get("type") in TOOL_BLOCKS:
+                events += self._start(index, place, block)
+                events += self._feed_stop({"index": index})
+        reason = message.get("stop_reason")
+        events += self._take_reason(reason)
+        self._reason_is_early = isinstance(reason, str)  # not asked of the attribute, which mypyc takes for None here
+        return events
+
+    def _take_reason(self, reason: object) -> list[InputEvent[InputT]]:
+        """The message tells why it stopped, or says nothing yet."""
+        if reason is None:
+            return []
+        self.stop_reason = reason if isinstance(reason, str) else None
+        self._reason_is_early = self.has_placeholder = False
+        return self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
+
+    def _feed_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        index = data.get("index")
+        block = data.get("content_block")
+        if type(index) is not int or not isinstance(block, Mapping):
+            self.note("content_block_start without an index and a block")
+            return self._settle_empty(whole=True)
+        check_block_count(self._count + 1, self._limits)
+        self.has_placeholder = self._reason_is_early
+        events = self._settle_empty(whole=True)
+        if index in self._open:
+            self.note(f"{named(index)} started again before it was closed")
+            events.append(self._settle(self._open.pop(index), whole=False))
+        elif index in self.places.newest:
+            self.note(f"the index of {named(index)} was used again")
+        self._count += 1
+        place = self.places.take(index)
+        if block.get("type") in TOOL_BLOCKS:
+            events += self._start(index, place, block)
+        return events
+
+    def _start(self, index: int, place: int, block: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        input = self._input_type(
+            place,
+            block,
+            parser=self._parser(limits=self._limits),
+            limits=self._limits,
+            invalid_key=self._invalid_key,
+        )
+        if not input.echo_id:
+            self.note(f"the tool call of {named(place)} has no id")
+        elif input.echo_id in self._ids:
+            self.note(f"the tool call of {named(place)} has the id of an earlier one")
+            input.repeats_id = True
+        while not input.echo_id or input.echo_id in self._ids:
+            input._stand_in(f"{input.echo_id} {place}")
+        self._ids.add(input.echo_id)
+        self._open[index] = self.inputs[place] = input
+        self._lack_all = self._none_is_empty = False
+        lost = self._lost.pop(index, None)
+        if lost is not None:
+            self.lost_fragments -= lost
+            input._lose("a fragment came before the block that it belongs to")
+        return [InputStart(input)]
+
+    def feed_fragment(self, index: Any, fragment: Any) -> list[InputEvent[InputT]]:
+        """What `feed` does with an `input_json_delta`, which nearly every event of a stream is."""
+        input = self._open.get(index) if type(index) is int else None
+        if type(fragment) is not str:
+            self.note(f"input_json_delta for {named(index)} whose partial_json is not a string")
+            self._lose_fragment(index)
+        elif input is None:
+            if fragment:
+                self.note(f"input_json_delta for {named(index)}, which is not an open tool call")
+                self._lose_fragment(index)
+        elif fragment:
+            input._append(fragment)
+            if self._empty:
+                return [*self._settle_empty(whole=True), InputDelta(input, fragment)]
+            return [InputDelta(input, fragment)]
+        return []
+
+    def _lose_fragment(self, index: Any) -> None:
+        """A fragment is not usable. Every input that it may belong to lacks it now."""
+        if type(index) is not int:
+            if not self._lack_all:
+                self._lack_all = bool(self._open or self._empty)
+                for input in (*self._open.values(), *self._empty.values()):
+                    input._lose(_LOST)
+            self.lost_fragments += not self._lack_all
+            return
+        if index in self._open:
+            self._open[index]._lose(_LOST)
+            return
+        is_known = index in self.places.newest
+        if is_known and index in self._empty:
+            self._empty[index]._lose(_LOST)
+            return
+        if not is_known and not self._none_is_empty:
+            # Its index may be what is wrong: an input without a text may lack all of it.
+            self._none_is_empty = True
+            for input in (*self._open.values(), *self._empty.values()):
+                if input._is_empty:
+                    input._lose(_LOST)
+        self.lost_fragments += not is_known  # of a block that has started, no start is missing
+        if index in self._lost or len(self._lost) < self._limits.max_blocks:
+            self._lost[index] = self._lost.get(index, 0) + (not is_known)
+
+    def feed_deltas(self, batch: Iterator[WireEvent | InputFragment | object], events: list[Any] | None) -> Any:
+        """Take in fragments, which nearly all events of a batch are, up to an event that is anything else.
+
+        The same as `feed` of each, without what `feed` has to ask.
+
+        Args:
+            batch: The events, as for `feed`.
+            events: Where the `InputDelta`s go; None where nobody wants them.
+
+        Returns:
+            The event that is something else, which has not been fed; None at the end of the batch.
+        """
+        if self._empty:
+            return next(batch, None)
+        inputs = self._open
+        event: Any
+        for event in batch:
+            try:
+                if type(event) is tuple:
+                    index, fragment = event
+                else:
+                    delta = event["delta"]
+                    if delta["type"] != "input_json_delta" or event["type"] != "content_block_delta":
+                        return event
+                    index, fragment = event["index"], delta["partial_json"]
+                    if type(fragment) is not str or type(index) is not int:
+                        return event
+                input = inputs[index]
+            except (KeyError, TypeError):
+                return event
+            if not fragment:
+                if type(fragment) is not str:
+                    return event
+            else:
+                # What `_append` does; the call would cost a fifteenth of all that is done for an event.
+                input._tail.append(fragment)
+                input._chars += len(fragment)
+                if input._chars >= input._due_chars:
+                    input._attend()
+                if events is not None:
+                    events.append(InputDelta(input, fragment))
+        return None
+
+    def _feed_stop(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        index: Any = data.get("index")
+        input = self._open.pop(index, None) if type(index) is int else None
+        if input is None:
+            return []
+        if not input._is_empty:
+            return [self._settle(input, whole=True)]
+        self._empty[index] = input
+        return []
+
+    def _settle_empty(self, *, whole: bool) -> list[InputEvent[InputT]]:
+        empty, self._empty = self._empty, {}
+        return [self._settle(input, whole=whole) for input in empty.values()]
+
+    def _settle(self, input: InputT, *, whole: bool) -> InputEvent[InputT]:
+        input._settle(whole=whole)
+        is_made = input.kind in SERVER_CALLS and input.outcome is not Outcome.INCOMPLETE
+        return ServerToolUse(input) if is_made else InputStop(input)
+
+    def note(self, violation: str) -> None:
+        """Take down a violation of the protocol by the peer, in words that quote no model."""
+        self.violation_count += 1
+        if len(self.violations) < _MAX_VIOLATIONS:
+            self.violations.append(violation)

@@ -1,0 +1,184 @@
+"""What is in the data of server-sent events: wire events, decoded as the bytes come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import jiter
+
+from ..errors import ProtocolError, UsageError
+from ..limits import DEFAULT_LIMITS
+from ._decoder import T
+from ._events import InputFragment, WireEvent
+from ._mypyc import mypyc_attr
+from ._sse import EventStreamDecoder
+
+_from_json: Final = jiter.from_json
+_QUOTE: Final = b'"'
+_TEXT_KEY: Final = b'"partial_json":'
+_TAILS: Final = frozenset(b"}" + b" " * spaces + b"}" for spaces in range(32))  # the API pads its events
+_END: Final = b'"}}\n\n'
+_NOWHERE: Final = b"\n\n"  # is in no event
+_MAX_LESSONS: Final = 8  # in vain, one after the other: a peer that writes the fields in another order
+
+
+def decode_json(data: str | bytes) -> object:
+    """The value in the data of one event; invalid UTF-8 becomes U+FFFD.
+
+    Raises:
+        ProtocolError: The data is not JSON.
+    """
+    try:
+        value: object = jiter.from_json(data if isinstance(data, bytes) else data.encode())
+    except ValueError:
+        # jiter refuses invalid UTF-8, lone surrogates and deep nesting, which are no reason to give up a stream.
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ProtocolError("the data of an event is not JSON", excerpt=text) from error
+    return value
+
+
+def decode_event(data: str | bytes) -> WireEvent:
+    """The wire event in the data of one event; invalid UTF-8 becomes U+FFFD.
+
+    Raises:
+        ProtocolError: The data is not a JSON object with a `type`.
+    """
+    return as_wire_event(decode_json(data), data)
+
+
+def as_wire_event(value: object, data: str | bytes) -> WireEvent:
+    """`value`, which was decoded from `data`, as a wire event.
+
+    What gateways send for an error in the middle of a reply, `{"error": {...}}`, becomes an `error` event.
+
+    Raises:
+        ProtocolError: It is not an object with a `type`.
+    """
+    if isinstance(value, dict) and "type" not in value and isinstance(value.get("error"), dict | str):
+        return {"type": "error", **value}
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        excerpt = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        raise ProtocolError("the data of an event is not an object with a type", excerpt=excerpt)
+    return value
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class _DataDecoder(EventStreamDecoder[T]):
+    """What both decoders below do; `_learns` says that input fragments may come without their dicts."""
+
+    _learns: ClassVar[bool] = False
+
+    def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
+        super().__init__(max_event_bytes=max_event_bytes)
+        # What stands before the text of each fragment of the input under way, up to its quote; see `_learn`.
+        self._prefix = _NOWHERE
+        self._text_start = 0  # where the quote is
+        self._short_bytes = 0
+        self._index = 0
+        self._may_learn = _MAX_LESSONS if self._learns else 0
+
+    def _take(self, chunk: bytes, events: list[Any]) -> None:
+        if (
+            len(chunk) <= self._short_bytes  # of one event: in a longer chunk they may be several
+            and chunk.startswith(self._prefix)
+            and chunk.endswith(_END)
+            and self._between_events
+        ):
+            try:
+                events.append((self._index, _from_json(chunk[self._text_start : -len(_END) + 1])))
+                return
+            except ValueError:
+                pass
+        super()._take(chunk, events)
+
+    def _feed_blocks(self, chunk: bytes, events: list[Any]) -> None:
+        blocks = chunk.split(b"\n\n")
+        rest = blocks.pop()
+        for block in blocks:
+            if block.startswith(self._prefix):
+                end = block.rfind(_QUOTE) + 1
+                if block[end:] in _TAILS:
+                    try:
+                        events.append((self._index, _from_json(block[self._text_start : end])))
+                        continue
+                    except ValueError:
+                        pass
+            before = len(events)
+            self._feed_block(block, events)
+            if self._may_learn and len(events) > before:
+                self._learn(block, events[before])
+        if rest:
+            self._feed_lines(rest, events)
+
+    def _learn(self, block: bytes, event: WireEvent) -> None:
+        """Find out what stands before the text of a fragment: the same in all fragments of an input.
+
+        It was understood where an empty text behind it, and the two braces, make the event that it should be, and
+        nothing else: then any other text makes the same event with that text, and only the text need be decoded.
+        """
+        delta = event.get("delta")
+        if not isinstance(delta, dict) or delta.get("type") != "input_json_delta":
+            return
+        self._may_learn -= 1
+        start = block.find(_QUOTE, block.find(_TEXT_KEY) + len(_TEXT_KEY))
+        prefix = block[: start + 1]
+        delta = {"type": "input_json_delta", "partial_json": ""}
+        whole = {"type": "content_block_delta", "index": event.get("index"), "delta": delta}
+        name_line, _, data = prefix.partition(b"\ndata: ")
+        try:
+            understood = _from_json(data + b'"}}')
+        except ValueError:
+            return
+        index = understood["index"] if understood == whole else None
+        if type(index) is int and name_line.startswith(b"event: ") and b"\n" not in name_line:
+            self._prefix = prefix
+            self._text_start = start
+            self._short_bytes = min(2 * start, self._max_event_bytes)
+            self._index = index
+            self._may_learn = _MAX_LESSONS
+
+    def _dispatched(self, data: bytes) -> Any:
+        try:
+            event = _from_json(data)
+            if type(event["type"]) is str:
+                return event
+        except (ValueError, TypeError, KeyError):
+            pass
+        # Not as it should be: decode_event knows what may pass all the same, and says what is wrong with the rest.
+        # Gateways that also speak other protocols like to end a body with "[DONE]".
+        return decode_event(data) if data and data != b"[DONE]" else None
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class WireDecoder(_DataDecoder[WireEvent]):
+    """Turns chunks of a reply's body, cut anywhere, into wire events: server-sent events, decoded as they complete.
+
+    `feed` raises `ProtocolError` where the data of an event is not what the API sends, as it raises `LimitError`.
+    """
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class FragmentDecoder(_DataDecoder[WireEvent | InputFragment]):
+    """A `WireDecoder` for `feed_deltas`: fragments of inputs come as `InputFragment`s where they can."""
+
+    _learns: ClassVar[bool] = True
+
+
+def to_wire_event(event: Mapping[str, Any] | object) -> Mapping[str, Any]:
+    """`event` as a mapping: wire dicts as they are, the event objects of the anthropic package as dicts.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if isinstance(event, Mapping):
+        return event
+    dump = getattr(event, "model_dump", None)
+    if dump is None:
+        raise UsageError(f"a wire event is a mapping or an anthropic event object, not {type(event).__name__}")
+    dumped: Mapping[str, Any] = dump(mode="python", by_alias=True, exclude_unset=True, warnings=False)
+    return dumped

@@ -1,0 +1,199 @@
+"""Bytes to server-sent events, by the letter of the WHATWG standard.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html, section "Interpreting an event stream".
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final, NamedTuple
+
+from ..errors import LimitError
+from ..limits import DEFAULT_LIMITS
+from ._decoder import Decoder, T
+from ._mypyc import mypyc_attr
+
+_BOM: Final = b"\xef\xbb\xbf"
+_CR: Final = 0x0D
+_LF: Final = 0x0A
+_MAX_RETRY_DIGITS: Final = 4_300  # what int() converts by default; no reconnection time is longer
+
+
+class ServerSentEvent(NamedTuple):
+    """One dispatched event.
+
+    Attributes:
+        event: The event type, `"message"` where the stream names none.
+        data: The data lines, joined by line feeds.
+        id: The last event id of the stream when this event was dispatched, `""` before the first.
+        retry: The reconnection time in milliseconds, where this event's own lines set it.
+    """
+
+    event: str
+    data: str
+    id: str = ""
+    retry: int | None = None
+
+    def __repr__(self) -> str:
+        # Never the data: it holds what a model wrote.
+        return f"ServerSentEvent({self.event!r:.80}, {len(self.data)} chars)"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EventStreamDecoder(Decoder[T]):
+    """The decoding of a `text/event-stream` body; what an event becomes is the subclass's business (`_dispatched`).
+
+    Lines end with LF, CR or CRLF, in any mix, and an event is dispatched by the byte that ends it: a CR does not wait
+    for the LF that may follow. Work and memory are linear in the bytes fed, also for one line in a million chunks.
+
+    Args:
+        max_event_bytes: The most that the lines of one event may hold, line ends and comments not counted; no single
+            line, comments included, may be longer either.
+
+    Raises:
+        UsageError: `max_event_bytes` is not a positive number.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
+        super().__init__(max_event_bytes=max_event_bytes)
+        self.reconnection_time_ms: int | None = None
+        """The last `retry` of the stream, also from an event that had no data and was not dispatched."""
+        self._start: bytes | None = b""  # the first bytes, until they are known to be a byte order mark or not
+        self._after_cr = False  # the last chunk ended with CR: a LF at the start of the next belongs to it
+        self._pieces: list[bytes] = []  # of the line under way, from earlier chunks
+        self._pieces_bytes = 0
+        self._event_bytes = 0
+        self._between_events = False  # nothing is under way: the next byte begins an event
+        self._data: list[bytes] = []
+        self._event = b""
+        self._id = b""
+        self._retry: int | None = None
+
+    @abstractmethod
+    def _dispatched(self, data: bytes) -> T | None:
+        """What an event with this data is; None for nothing. An `EagerStreamError` ends the decoding."""
+
+    def _take(self, chunk: bytes, events: list[T]) -> None:
+        if not self._between_events:
+            end = chunk.find(b"\n\n") + 2
+            if end >= 2:  # the end of the event under way; what follows may be whole events again
+                self._feed_lines(chunk[:end], events)
+                chunk = chunk[end:]
+        if self._between_events and _CR not in chunk and len(chunk) <= self._max_event_bytes:
+            self._feed_blocks(chunk, events)
+        else:
+            self._feed_lines(chunk, events)
+
+    def _forget(self) -> None:
+        self._pieces.clear()
+        self._data.clear()
+
+    def _feed_blocks(self, chunk: bytes, events: list[T]) -> None:
+        """From the first byte of an event on, lines that end with LF: nearly all chunks of nearly all streams."""
+        blocks = chunk.split(b"\n\n")
+        rest = blocks.pop()
+        for block in blocks:
+            self._feed_block(block, events)
+        if rest:
+            self._feed_lines(rest, events)
+
+    def _feed_block(self, block: bytes, events: list[T]) -> None:
+        """An event without its blank line. One of two lines, its name and its data, is taken apart in one go."""
+        name, _, data = block.partition(b"\ndata: ")
+        if data and _LF not in data and name.startswith(b"event: ") and _LF not in name:
+            self._event = name[7:]
+            event = self._dispatched(data)
+            if event is not None:
+                events.append(event)
+            self._event = b""
+        else:
+            self._feed_lines(block + b"\n\n", events)
+
+    def _feed_lines(self, chunk: bytes, events: list[T]) -> None:
+        """Any bytes at all."""
+        if self._start is not None:
+            chunk = self._start + chunk
+            if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
+                self._start = chunk
+                return
+            self._start = None
+            chunk = chunk.removeprefix(_BOM)
+        if self._after_cr and chunk:
+            self._after_cr = False
+            chunk = chunk.removeprefix(b"\n")
+        if not chunk:
+            return
+        # bytes.splitlines() ends lines at LF, CR and CRLF and nowhere else (str.splitlines() also at U+2028).
+        lines = chunk.splitlines()
+        last = chunk[-1]
+        unfinished = b"" if last in b"\r\n" else lines.pop()
+        self._after_cr = last == _CR
+        pieces = self._pieces
+        for line in lines:
+            if pieces:
+                pieces.append(line)
+                line = b"".join(pieces)
+                pieces.clear()
+                self._pieces_bytes = 0
+            if line:
+                self._take_line(line)
+            elif self._event_bytes:
+                self._dispatch(events)
+        if unfinished:
+            self._pieces.append(unfinished)
+            self._pieces_bytes += len(unfinished)
+            self._check_size(self._pieces[0], self._pieces_bytes)
+        # Not a look at the last line: it may be the end of one that began in an earlier chunk.
+        self._between_events = not (self._pieces or self._after_cr or self._event_bytes)
+
+    def _check_size(self, line: bytes, line_bytes: int) -> None:
+        """Refuse a line, of which `line` is the beginning, that is too long or makes its event too large."""
+        event_bytes = 0 if line.startswith(b":") else self._event_bytes
+        if event_bytes + line_bytes > self._max_event_bytes:
+            raise LimitError("max_event_bytes", self._max_event_bytes, "a server-sent event")
+
+    def _take_line(self, line: bytes) -> None:
+        """A line that is not empty; fields with unknown names are ignored, as the standard says."""
+        event_bytes = self._event_bytes + len(line)
+        if event_bytes > self._max_event_bytes:
+            self._check_size(line, len(line))
+        name, _, value = line.partition(b":")
+        if not name:
+            return  # a comment, which keeps a connection alive and takes no room
+        self._event_bytes = event_bytes
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+        elif name == b"event":
+            self._event = value
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = value
+        elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
+            # bytes.isdigit() knows ASCII digits only; int() alone would take "+5", "1_000" and Arabic digits.
+            self._retry = self.reconnection_time_ms = int(value)
+
+    def _dispatch(self, events: list[T]) -> None:
+        data = self._data
+        if data:
+            event = self._dispatched(data[0] if len(data) == 1 else b"\n".join(data))
+            if event is not None:
+                events.append(event)
+            data.clear()
+        self._event = b""
+        self._retry = None
+        self._event_bytes = 0
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SSEDecoder(EventStreamDecoder[ServerSentEvent]):
+    """Turns chunks of a `text/event-stream` body, cut anywhere, into `ServerSentEvent`s."""
+
+    def _dispatched(self, data: bytes) -> ServerSentEvent:
+        # A field ends at a line end or a colon, which are never part of a longer UTF-8 sequence: decoding field by
+        # field gives what decoding the stream gives, and one U+FFFD per maximal invalid part is what the standard asks.
+        event = self._event.decode("utf-8", "replace") or "message"
+        last_id = self._id.decode("utf-8", "replace") if self._id else ""
+        return ServerSentEvent(event, data.decode("utf-8", "replace"), last_id, self._retry)

@@ -1,0 +1,120 @@
+"""How a tool is named to another process, which makes it again: by module and name, or by what it was made of."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+from ..tools import Tool
+from ._crossing import dumps, loads
+
+_LOCAL = "<locals>"
+_STAY = ("approve", "guard")
+"""Options that are asked in the executor's process: they need not be known elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A tool at module level, or in a class there; `__main__` is the program's own script."""
+
+    module: str
+    path: str
+
+    def tool(self) -> Any:
+        return reduce(getattr, self.path.split("."), importlib.import_module(self.module))
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """The tool of an object, which goes along."""
+
+    instance: Any
+    name: str
+
+    def tool(self) -> Any:
+        return getattr(self.instance, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A function that goes along, and the options with which it became a tool."""
+
+    function: Callable[..., Any]
+    options: dict[str, Any]
+
+    def tool(self) -> Any:
+        return Tool(self.function, **self.options)
+
+
+def reference_to(tool: Tool, *, pickled: Callable[[Any], bytes] = dumps) -> bytes:
+    """A name for a tool, from which `tool_of` makes it in another process.
+
+    Of a method, its object goes along as it is now: each process has a copy, and keeps it.
+
+    Args:
+        tool: Any tool.
+        pickled: What pickles; one that takes functions by value reaches more tools.
+
+    Raises:
+        ValueError: It cannot be named; the text says why.
+    """
+    kinds = [_Named(module, path) for module, path in _places(tool)]
+    if kinds:
+        return pickled(kinds[0])
+    function = tool.__wrapped__
+    instance, name = tool.bound_to, getattr(function, "__name__", "")
+    made: _Method | _Made
+    if instance is not None and isinstance(getattr(instance, name, None), Tool):
+        made, what = _Method(instance, name), f"its {type(instance).__name__}"
+    else:
+        options = {name: value for name, value in tool.options.items() if name not in _STAY}
+        runs = function if instance is None else partial(function, instance)
+        made, what = _Made(runs, options), "its function"
+    try:
+        return pickled(made)
+    except Exception as error:  # any code may run in here
+        if _LOCAL in getattr(function, "__qualname__", ""):
+            raise ValueError("is made inside a function: another process finds it at the level of a module") from None
+        raise ValueError(f"cannot be sent to another process: {what} cannot be pickled ({error})") from None
+
+
+def tool_of(reference: bytes) -> Tool:
+    """The tool that `reference_to` was given; its modules are imported.
+
+    Raises:
+        TypeError: What is there under its name is no tool.
+        Exception: As importing, or making it, raises.
+    """
+    found = loads(reference).tool()
+    if not isinstance(found, Tool):
+        raise TypeError(f"there is no tool, but {type(found).__name__}")
+    return found
+
+
+def _places(tool: Tool) -> list[tuple[str, str]]:
+    """Where the tool is found, by module and path: usually under the name of its function."""
+    if tool.bound_to is not None:
+        return []
+    function = tool.__wrapped__
+    module_name = getattr(function, "__module__", None)
+    module = sys.modules.get(module_name or "")
+    if module is None or module_name is None:
+        return []
+    path = getattr(function, "__qualname__", "")
+    names = [path] if path and _LOCAL not in path else []
+    names += [name for name, value in vars(module).items() if value is tool]
+    return [(module_name, name) for name in names if _is_same(_found(module, name), tool)]
+
+
+def _found(module: object, path: str) -> object:
+    for name in path.split("."):
+        module = getattr(module, name, None)
+    return module
+
+
+def _is_same(found: object, tool: Tool) -> bool:
+    return found is tool or (isinstance(found, Tool) and found.__wrapped__ is tool.__wrapped__ and not tool.is_method)

@@ -1,0 +1,268 @@
+"""The worker process: reads frames from its standard input, runs tools, and writes frames to its standard output.
+
+What tools print goes to standard error. The worker ends with the process that started it: by itself when it sees that,
+and otherwise, because a tool keeps the interpreter's lock, by the `watchdog` of that process (except on Windows).
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing.spawn
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from ..errors import UsageError
+from ..tools import Tool, ToolErrorCode, ToolResponse, error_text, soon_of_loop
+from ._crossing import error_as_bytes, loads, response_as_bytes
+from ._frames import CONTROL, HEADER, Failed, Open, Ready, Setup, ToProcess, answer
+from ._host import serve
+from ._messages import Ended, FromWorker, Progress, Refused, ToWorker
+from ._references import tool_of
+
+T = TypeVar("T")
+
+_MAX_TOOLS: Final = 256
+"""Tools that are kept: of more, the one that was called longest ago is made anew when it is called again."""
+_QUICK_BYTES: Final = 32 * 1024
+"""Less than what a pipe holds: it is written at once. A thread waits for the room of more."""
+
+
+def main() -> None:
+    """Serve the process at the other end of the standard streams, until it closes them, or is gone."""
+    # Ctrl-C is for everybody in the terminal: the program decides what becomes of its calls. A handler, not SIG_IGN,
+    # which programs that tools start would inherit.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    pipes = _Pipes()
+    setup = pipes.read()
+    if not isinstance(setup, Setup):
+        return
+    pipes.max_message_bytes = setup.max_message_bytes
+    tools = _Tools()
+    try:
+        _prepare(setup, tools)
+    except (Exception, SystemExit) as error:
+        pipes.write(answer(CONTROL, Failed(f"{error_text(error)}\n{traceback.format_exc()}")))
+        return
+    anyio.run(_serve, pipes, tools, setup.cancel_grace_s, backend=setup.backend)
+
+
+async def _serve(pipes: _Pipes, tools: _Tools, cancel_grace_s: float) -> None:
+    await _Worker(pipes, tools, cancel_grace_s).run()
+
+
+_preparing: Final = threading.Event()
+"""Set while a worker imports the program: that must not start itself once more."""
+
+
+def check_not_preparing() -> None:
+    """Refuse to start a pool from what a worker imports.
+
+    Raises:
+        UsageError: This is such a worker.
+    """
+    if _preparing.is_set():
+        raise UsageError(
+            "a worker imports the program that starts it: what the program does has to stand under "
+            "`if __name__ == '__main__':`"
+        )
+
+
+def _prepare(setup: Setup, tools: _Tools) -> None:
+    _preparing.set()
+    try:
+        multiprocessing.spawn.prepare(setup.main)
+        for each in setup.preload:
+            if isinstance(each, str):
+                importlib.import_module(each)
+            else:
+                tools.find(each)
+    finally:
+        _preparing.clear()
+
+
+class _Pipes:
+    """The standard streams, which nothing else in this process can reach any more."""
+
+    def __init__(self) -> None:
+        self._input = _taken_over(0, os.open(os.devnull, os.O_RDONLY))
+        self._output = _taken_over(1, os.dup(2))
+        self._writing = threading.Lock()
+        self._line = CONTROL
+        self.max_message_bytes = 1 << 30
+
+    def read(self) -> ToProcess | None:
+        """The next message; None at the end, and where what comes is no message."""
+        found = self.read_frame()
+        return None if found is None else found[1]
+
+    def read_frame(self) -> tuple[int, ToProcess] | None:
+        """As `read`, with the number of its line."""
+        try:
+            line, length = HEADER.unpack(self._read_exactly(HEADER.size))
+            if length > self.max_message_bytes:
+                return None
+            return line, loads(self._read_exactly(length))
+        except Exception:  # it ends with whoever does not write messages
+            return None
+
+    def _read_exactly(self, size: int) -> bytes:
+        pieces: list[bytes] = []
+        while size:
+            piece = os.read(self._input, min(size, 1 << 20))
+            if not piece:
+                raise EOFError
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def write(self, written: bytes) -> None:
+        """Write a whole frame; nothing where nobody reads any more: that shows at the other pipe, too."""
+        rest = memoryview(written)
+        with self._writing:
+            try:
+                while rest:
+                    rest = rest[os.write(self._output, rest) :]
+            except OSError:
+                pass
+
+
+def _taken_over(number: int, replacement: int) -> int:
+    """A descriptor of one's own for a standard stream, in whose place something else stands from now on."""
+    own = os.dup(number)
+    os.dup2(replacement, number)
+    os.close(replacement)
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.setmode(own, os.O_BINARY)
+    return own
+
+
+class _Tools:
+    """The tools that were called here."""
+
+    def __init__(self) -> None:
+        self._tools: OrderedDict[bytes, Tool] = OrderedDict()
+
+    def find(self, reference: bytes) -> Tool:
+        """The tool of a reference.
+
+        Raises:
+            Exception: As `tool_of`.
+        """
+        tool = self._tools.pop(reference, None)
+        self._tools[reference] = tool = tool or tool_of(reference)
+        if len(self._tools) > _MAX_TOOLS:
+            self._tools.popitem(last=False)
+        return tool
+
+
+class _Inbox(Generic[T]):
+    """What has arrived, for the one task that takes it."""
+
+    def __init__(self) -> None:
+        self._received: deque[T] = deque()
+        self._change = anyio.Event()
+
+    def put(self, message: T) -> None:
+        self._received.append(message)
+        self._change.set()
+
+    async def next(self) -> T:
+        while not self._received:
+            self._change = anyio.Event()
+            await self._change.wait()
+        return self._received.popleft()
+
+
+class _Line:
+    """A call's line, at the worker's end."""
+
+    def __init__(self, number: int, pipes: _Pipes) -> None:
+        self._number = number
+        self._pipes = pipes
+        self._inbox: _Inbox[ToWorker] = _Inbox()
+
+    def put(self, message: ToWorker) -> None:
+        self._inbox.put(message)
+
+    async def receive(self) -> ToWorker:
+        return await self._inbox.next()
+
+    async def send(self, message: FromWorker) -> None:
+        written = answer(self._number, message)
+        if len(written) - HEADER.size > self._pipes.max_message_bytes:
+            if isinstance(message, Progress):
+                return
+            written = answer(self._number, _too_large(self._pipes.max_message_bytes))
+        if len(written) <= _QUICK_BYTES:
+            self._pipes.write(written)
+        else:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._pipes.write, written, limiter=anyio.CapacityLimiter(1))
+
+
+def _too_large(max_bytes: int) -> Ended:
+    text = f"the result of the tool is larger than max_message_bytes={max_bytes}"
+    return Ended(response_as_bytes(ToolResponse.error(ToolErrorCode.INTERNAL_ERROR, text)), raised=True)
+
+
+class _Worker:
+    def __init__(self, pipes: _Pipes, tools: _Tools, cancel_grace_s: float) -> None:
+        self._pipes = pipes
+        self._tools = tools
+        self._cancel_grace_s = cancel_grace_s
+        self._lines: dict[int, _Line] = {}
+        self._arrived: _Inbox[tuple[int, ToProcess] | None] = _Inbox()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as self._tasks:
+            # A thread: it sees the end of the input also while a tool keeps the event loop.
+            threading.Thread(target=self._read, args=(soon_of_loop(),), daemon=True).start()
+            self._pipes.write(answer(CONTROL, Ready()))
+            while (found := await self._arrived.next()) is not None:
+                self._take(*found)
+            self._tasks.cancel_scope.cancel()
+
+    def _read(self, soon: Callable[[Callable[[], object]], object]) -> None:
+        while (found := self._pipes.read_frame()) is not None:
+            soon(partial(self._arrived.put, found))
+        soon(partial(self._arrived.put, None))
+        time.sleep(self._cancel_grace_s)  # the process has ended by then, unless a tool keeps it
+        os._exit(1)
+
+    def _take(self, number: int, message: ToProcess) -> None:
+        match message:
+            case Open(reference):
+                line = self._lines[number] = _Line(number, self._pipes)
+                self._tasks.start_soon(self._serve, number, line, reference)
+            case Setup():
+                raise AssertionError("a worker is set up once")
+            case _:
+                line_of_call = self._lines.get(number)
+                if line_of_call is not None:  # otherwise the call is over
+                    line_of_call.put(message)
+
+    async def _serve(self, number: int, line: _Line, reference: bytes) -> None:
+        try:
+            try:
+                tool = self._tools.find(reference)
+            except (Exception, SystemExit) as error:
+                text = f"the tool cannot be found in its worker: {error_text(error)}"
+                await line.send(Refused(text, ToolErrorCode.INTERNAL_ERROR, error_as_bytes(error)))
+                return
+            await serve(line, tool)
+        finally:
+            del self._lines[number]

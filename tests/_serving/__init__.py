@@ -1,0 +1,1 @@
+"""The server that several rooms share, by itself."""

@@ -1,0 +1,96 @@
+"""`ThreadedServer`: connections that nobody asked for."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import anyio
+import pytest
+
+from eagerstream._serving.asgi_server import ThreadedServer
+from eagerstream.progress._sse import EventStream, Write
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+async def _say(write: Write) -> None:
+    await write(b"said")
+
+
+def _server(**bounds: Any) -> ThreadedServer:
+    return ThreadedServer(lambda: EventStream(_say), name="test server", host="127.0.0.1", port=0, **bounds)
+
+
+def _connect(server: ThreadedServer, stack: ExitStack) -> socket.socket:
+    return stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+
+
+def _rest(connection: socket.socket) -> bytes:
+    """All that comes, until the server ends the connection."""
+    received = b""
+    try:
+        while piece := connection.recv(65_536):
+            received += piece
+    except ConnectionResetError:
+        pass
+    return received
+
+
+@pytest.mark.slow
+def test_half_a_request_is_not_waited_for() -> None:
+    """Neither at the beginning nor behind a whole one; whoever asks is answered."""
+    with _server(idle_s=0.1) as server, ExitStack() as stack:
+        silent, half, second = (_connect(server, stack) for _ in range(3))
+        half.send(REQUEST[:20])
+        second.send(REQUEST + REQUEST[:20])
+        began = time.monotonic()
+        assert _rest(silent) == _rest(half) == b""
+        assert b"said" in _rest(second)
+        assert time.monotonic() - began < 5  # uvicorn's own bound, for connections that have had a request
+
+
+@pytest.mark.slow
+def test_a_long_answer_is_no_idle_connection() -> None:
+    """It goes on for as long as it takes."""
+
+    async def say_slowly(write: Write) -> None:
+        await anyio.sleep(0.4)
+        await write(b"said")
+
+    server = ThreadedServer(lambda: EventStream(say_slowly), name="test server", host="127.0.0.1", port=0, idle_s=0.05)
+    with server, ExitStack() as stack:
+        connection = _connect(server, stack)
+        connection.send(REQUEST)
+        assert b"said" in _rest(connection)
+
+
+@pytest.mark.slow
+def test_a_connection_is_idle_from_the_end_of_its_answer() -> None:
+    """One that has just been answered at length is about to ask again: cut then, its next request is lost."""
+    ended_at: list[float] = []
+
+    async def say_slowly(write: Write) -> None:
+        await anyio.sleep(0.5)  # two bounds and a half
+        await write(b"said")
+        ended_at.append(time.monotonic())
+
+    server = ThreadedServer(lambda: EventStream(say_slowly), name="test server", host="127.0.0.1", port=0, idle_s=0.2)
+    with server, ExitStack() as stack:
+        connection = _connect(server, stack)
+        connection.send(REQUEST)
+        assert b"said" in _rest(connection)
+        assert time.monotonic() - ended_at[0] >= 0.2
+
+
+def test_too_many_connections_are_cut() -> None:
+    """They would take all files that the program may open; those that are there go on."""
+    with _server(max_connections=3) as server, ExitStack() as stack:
+        first, *_ = (_connect(server, stack) for _ in range(3))
+        assert [_rest(_connect(server, stack)) for _ in range(10)] == [b""] * 10
+        first.send(REQUEST)
+        answer = b""
+        while b"said" not in answer:
+            answer += first.recv(65_536)

@@ -1,0 +1,1 @@
+"""The `eagerstream` command, as a user runs it."""

@@ -1,0 +1,252 @@
+"""The `eagerstream` command as its users meet it: a process, its output, its exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from eagerstream.cli import main
+from eagerstream.errors import APIError
+from eagerstream.recordings import Recording
+from eagerstream.testing import FaultKind, Faults, Platform
+
+DATA = Path(__file__).parent / "data"
+COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
+
+
+def eagerstream(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env={**ENVIRONMENT, **environment},
+    )
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def broken_recording(tmp_path: Path) -> Path:
+    path = tmp_path / "broken.jsonl"
+    path.write_text('{"eagerstream_recording": 1}\n{"at_s": 1, "data": ')
+    return path
+
+
+def assert_one_line(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    assert done.returncode == code
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("eagerstream: ")
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+@pytest.mark.slow
+def test_live_without_a_key() -> None:
+    """The one thing that live use needs is named when it is missing."""
+    assert_one_line(eagerstream("demo", "--live"), 2, "ANTHROPIC_API_KEY")
+
+
+@pytest.mark.slow
+def test_live_with_an_api_that_cannot_be_reached() -> None:
+    """A run that fails is no traceback either, and is told from a wrong command by its exit code."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    unreachable = f"http://127.0.0.1:{port}"
+    done = eagerstream("demo", "--live", ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL=unreachable)
+    assert_one_line(done, 1, "could not be reached")
+
+
+@pytest.mark.slow
+def test_a_port_in_use(taken_port: int) -> None:
+    """The server says which port it could not have."""
+    assert_one_line(eagerstream("serve", str(DATA / "text.sse"), "--port", str(taken_port)), 2, str(taken_port))
+
+
+@pytest.mark.slow
+def test_a_recording_that_does_not_parse(broken_recording: Path) -> None:
+    """A recording is refused with the place where it is wrong."""
+    assert_one_line(eagerstream("serve", str(broken_recording), "--port", "0"), 2, "broken.jsonl, line 2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", "no-such-file.sse"],
+        ["serve", str(DATA / "README.md")],
+        ["serve", str(DATA / "text.sse"), "--cut", "sometimes"],
+        ["serve", str(DATA / "text.sse"), "--cut", "0"],
+        ["serve", str(DATA / "text.sse"), "--cut", "20,10"],
+        ["serve", str(DATA / "text.sse"), "--speed", "0"],
+        ["serve", str(DATA / "text.sse"), "--fault-rate", "1.5"],
+        ["serve", str(DATA / "text.sse"), "--tokens-per-second", "-1"],
+        ["demo", "--svg", "no/such/folder/demo.svg"],
+    ],
+)
+def test_what_cannot_be_carried_out(arguments: list[str]) -> None:
+    """Every wrong setting is one clear line and exit code 2."""
+    assert_one_line(eagerstream(*arguments), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["serve"], ["demo", "--nonsense"], ["dance"], ["serve", "x.sse", "--port", "y"]])
+def test_a_wrong_command_line(arguments: list[str]) -> None:
+    """The command line itself is checked by typer: usage, no traceback, the same exit code."""
+    done = eagerstream(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_serve_plays_until_interrupted() -> None:
+    """The server prints where it is, for each platform, answers any client, and ends cleanly with Ctrl-C."""
+    with subprocess.Popen(
+        [*COMMAND, "serve", str(DATA / "text.sse"), "--port", "0", "--speed", "inf", "--cut", "10,200"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().split()[-1]
+        request = {"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]}
+        body = httpx.post(f"{url}/v1/messages", json=request).content
+        platforms = dict(process.stdout.readline().split() for _ in Platform)
+        assert list(platforms) == list(Platform)
+        for platform in ("aws", "foundry", "google-cloud"):
+            assert httpx.post(f"{platforms[platform]}/v1/messages", json=request).status_code in (400, 401)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+        assert process.stderr.read() == ""
+    assert body == (DATA / "text.sse").read_bytes()
+
+
+@pytest.mark.slow
+def test_serve_fails_on_request() -> None:
+    """With a rate of faults the server gives what the seed has for a request."""
+    request = {"stream": True, "model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "Hi"}]}
+    recording = Recording.load(DATA / "text.sse")
+    kinds = ((seed, Faults.random(seed, 1).draw(request, recording)) for seed in range(1000))
+    seed = next(seed for seed, fault in kinds if fault and fault.kind is FaultKind.HTML_PAGE)
+    with subprocess.Popen(
+        [*COMMAND, "serve", str(DATA / "text.sse"), "--port", "0", "--fault-rate", "1", "--fault-seed", str(seed)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().split()[-1]
+        response = httpx.post(f"{url}/v1/messages", json=request)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+        assert process.stderr.read() == ""
+    assert response.status_code in (502, 503, 504)
+    assert response.headers["content-type"] == "text/html"
+
+
+@pytest.mark.slow
+def test_the_demo_in_a_pipe(tmp_path: Path) -> None:
+    """Without a terminal the main job is told in plain lines, in the order in which it happens, and a table."""
+    svg = tmp_path / "demo.svg"
+    done = eagerstream("demo", "--svg", str(svg), COLUMNS="120")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    lines = done.stdout.splitlines()
+
+    def line_of(*words: str) -> int:
+        return next(number for number, line in enumerate(lines) if all(word in line for word in words))
+
+    written = line_of("make_file", "✓ lines_of_text")
+    for quick in ("get_weather", "get_tide"):
+        assert line_of(quick, "running") < line_of(quick, "done") < written
+    assert line_of("make_file", "✓ filename") < line_of("make_file", "running") < written < line_of("2 turns")
+    assert "simulated" in done.stdout
+
+    table = [line.split("│")[1:-1] for line in lines if "│ eager" in line or "│ buffered" in line]
+    rows = {(name.strip(), side.strip()): [cell.strip() for cell in cells] for name, side, *cells in table}
+    assert len(rows) == 6
+    first_item = 1
+    assert float(rows["make_file", "eager"][first_item]) < float(rows["make_file", "buffered"][first_item])
+
+    picture = svg.read_text()
+    assert picture.startswith("<svg")
+    assert "lines_of_text" in picture
+    assert "make_file" in picture
+    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.slow
+def test_the_demo_into_a_pipe_that_closes() -> None:
+    """`eagerstream demo | head -1` ends without a word."""
+    with subprocess.Popen(
+        [*COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=20) == 1
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
+def test_the_demo_interrupted() -> None:
+    """Ctrl-C in the middle closes servers and connections, and is no traceback."""
+    with subprocess.Popen(
+        [*COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        while "filename" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+        assert process.stderr.read() == ""
+
+
+def test_what_a_server_says_of_its_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is one line, without secrets, and does nothing to the terminal."""
+
+    def fail() -> None:
+        raise APIError("\x1b[2Jno\nway: sk-ant-abc\x07", request_id="\x1b]0;t\x07req_1")
+
+    monkeypatch.setattr("eagerstream.cli._run", fail)
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert capsys.readouterr().err == "eagerstream: no way: [redacted] (request req_1)\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra(missing: str) -> None:
+    """Where the extra is not installed, the command names it."""
+    code = f"import sys; sys.modules[{missing!r}] = None; from eagerstream.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "demo"], capture_output=True, text=True, check=False, timeout=50)
+    assert_one_line(done, 2, "eagerstream[cli]")
+
+
+@pytest.mark.slow
+def test_the_demo_where_no_ticks_can_be_printed() -> None:
+    """An output that knows ASCII only gets question marks instead of a traceback."""
+    done = eagerstream("demo", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "? filename" in done.stdout

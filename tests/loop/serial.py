@@ -1,0 +1,183 @@
+"""A server that answers request by request, and the tools, blocks and bodies that the tests of this folder compare."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+import eagerstream
+from eagerstream.loop import Conversation, Run, RunResult, RunStatus
+from eagerstream.recordings import Recording
+from eagerstream.testing import ReplayServer, Scenario, Timing, http_error, reply, retime, text
+from eagerstream.tools import Group, tool
+from tests import api_rules
+from tests.support import REQUEST, USER, anthropic_client, check_history
+
+SLOWLY_S = 15
+Message = dict[str, Any]
+
+
+class Serial:
+    """The nth request of a conversation gets its nth reply, over a real socket, cut at random places.
+
+    A `Scenario` counts the assistant messages of a request instead, which a retry and a reply without content do not
+    add to.
+    """
+
+    def __init__(self) -> None:
+        self.server = ReplayServer(Scenario.of(self._answer), speed=float("inf"))
+        self.bodies: list[dict[str, Any]] = []
+        self._replies: Sequence[Recording] = ()
+
+    def _answer(self, request: Mapping[str, Any]) -> Recording:
+        self.bodies.append(dict(request))
+        if faults := api_rules.check_request(request):
+            return api_rules.refused(faults)
+        if len(self.bodies) > len(self._replies):
+            return http_error(400, "invalid_request_error", "one request too many")
+        answer = self._replies[len(self.bodies) - 1]
+        if answer.status != 200:
+            return answer
+        return retime(answer, Timing(cut="random", seed=len(self.bodies), speed=float("inf")))
+
+    @asynccontextmanager
+    async def conversing(self, *replies: Recording) -> AsyncIterator[Any]:
+        """The real client; `bodies` are the requests from here on."""
+        self._replies = replies
+        self.bodies = []
+        async with anthropic_client(self.server.base_url) as client:
+            yield client
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+@tool
+async def get_weather(city: str) -> str:
+    """Current weather in a city."""
+    return f"15 degrees in {city}"
+
+
+@tool
+async def now() -> str:
+    """The time."""
+    return "noon"
+
+
+@tool
+async def fail() -> None:
+    """Fail."""
+    raise ConnectionError("no route")
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+
+
+@tool
+async def draw() -> list[dict[str, Any]]:
+    """A picture."""
+    return [IMAGE]
+
+
+@tool(group=Group("files", stop_on_error=True))
+async def write_file(path: str) -> str:
+    """Write a file, one after the other."""
+    if path == "/":
+        raise PermissionError("no")
+    return f"wrote {path}"
+
+
+TOOLS = [get_weather, now, fail, draw, write_file]
+DONE = reply(text("Done."), message_id="msg_done")
+CUT = "Not executed: the input of this call was cut off before its JSON was complete."
+NOT_RUN = "Not executed: the reply ended before this call was run."
+NO_ROUTE = "ConnectionError: no route"
+
+
+# --- messages, written short ------------------------------------------------------------------------------------------
+
+
+def assistant(*blocks: dict[str, Any]) -> Message:
+    """A reply in a history."""
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def results(*blocks: dict[str, Any]) -> Message:
+    """The answers to its calls."""
+    return {"role": "user", "content": list(blocks)}
+
+
+def said(content: str) -> dict[str, Any]:
+    """A text block."""
+    return {"type": "text", "text": content}
+
+
+def call(id: str, name: str, input: Any, **fields: Any) -> dict[str, Any]:
+    """A call in a history."""
+    return {"type": "tool_use", "id": id, "name": name, "input": input, **fields}
+
+
+def result(id: str, content: Any) -> dict[str, Any]:
+    """Its result."""
+    return {"type": "tool_result", "tool_use_id": id, "content": content}
+
+
+def error(id: str, content: str) -> dict[str, Any]:
+    """Its result, an error."""
+    return {**result(id, content), "is_error": True}
+
+
+ALL_DONE = assistant(said("Done."))
+
+
+def body(*messages: Message, tools: Sequence[Any] = TOOLS, **fields: Any) -> dict[str, Any]:
+    """The whole body of a request whose history is the first user message and these."""
+    definitions = [made if isinstance(made, dict) else made.to_dict() for made in tools]
+    whole = {**REQUEST, "stream": True, **fields, "messages": [USER, *messages]}
+    return {**whole, "tools": definitions} if definitions else whole
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def checked(result: RunResult, given: Sequence[Mapping[str, Any]] = (USER,)) -> RunResult:
+    """A result whose history obeys the law, by both of its checkers; each of its calls says whether it is in there."""
+    check_history(result.messages)
+    assert eagerstream.validate_history(result.messages) == []
+    assert result.messages[: len(given)] == list(given)
+    kept = [
+        block["id"]
+        for message in result.messages[len(given) :]
+        for block in message["content"]
+        if block["type"] == "tool_use"
+    ]
+    assert sorted(made.input.echo_id for made in result.calls if made.in_history) == sorted(kept)
+    return result
+
+
+async def finished(client: Any, **options: Any) -> Run:
+    """A run that went to its end."""
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(client, **{"tools": TOOLS, **REQUEST, **options}) as run:
+            await run.finish()
+    assert run.result.status not in (RunStatus.CANCELLED, RunStatus.ERROR)
+    given = options.get("messages", (USER,))
+    checked(run.result, given.messages if isinstance(given, RunResult) else given)
+    return run
+
+
+async def by_hand(client: Any, **options: Any) -> Conversation:
+    """The same conversation, driven step by step."""
+    conversation = Conversation(**{"tools": TOOLS, **REQUEST, **options})
+    with anyio.fail_after(SLOWLY_S):
+        while not conversation.ended:
+            async with eagerstream.stream(client, **conversation.request()) as stream:
+                await stream.finish()
+            turn = conversation.take(stream)
+            await turn.execute()
+            turn.results()
+    checked(conversation.result, options.get("messages", (USER,)))
+    return conversation

@@ -1,0 +1,536 @@
+"""`Conversation`: the loop driven by hand makes the same requests as `run`, and says what was done wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream.errors import EagerStreamError, HistoryError, LimitError, ProtocolError, UsageError
+from eagerstream.loop import Conversation, RunStatus
+from eagerstream.recordings import Recording
+from eagerstream.testing import error_event, reply, server_tool_use, text, tool_use
+from eagerstream.tools import tool
+from tests.loop.serial import (
+    ALL_DONE,
+    DONE,
+    SLOWLY_S,
+    TOOLS,
+    Serial,
+    assistant,
+    body,
+    by_hand,
+    call,
+    checked,
+    error,
+    finished,
+    now,
+    result,
+    results,
+)
+from tests.loop.test_transitions import CASES, Case
+from tests.support import REQUEST, USER, LocalAPI, all_tasks_blocked, check_history
+
+_RUNS_WHAT_WAS_ADMITTED = (
+    "stop_sequence with a call",
+    "max_tokens",
+    "retry, something begun",
+    "retry, a second cut after a call",
+)
+"""Where `run` has begun with calls while the reply went on; by hand nothing begins before it has ended."""
+
+
+async def by_hand_for(serial: Serial, replies: list[Recording], **options: Any) -> tuple[list[Any], Conversation]:
+    """The bodies and the conversation of a script that is driven by hand."""
+    async with serial.conversing(*replies) as client:
+        conversation = await by_hand(client, **options)
+    return serial.bodies, conversation
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name) for name, case in CASES.items() if name not in _RUNS_WHAT_WAS_ADMITTED]
+)
+@pytest.mark.sample(20)
+async def test_the_same_requests(serial: Serial, case: Case) -> None:
+    """Every scenario of the loop, step by step: the same bodies, the same history, the same status."""
+    bodies, conversation = await by_hand_for(serial, case.replies, **case.options)
+    assert bodies == case.bodies
+    assert conversation.result.messages == [USER, *case.added]
+    assert conversation.result.status is case.status
+    assert conversation.result.turns == len(bodies)
+
+
+@pytest.mark.anyio
+async def test_parallel_calls(serial: Serial) -> None:
+    """`execute` runs them beside one another: each of these waits for the other."""
+    arrived: list[int] = []
+    both = anyio.Event()
+
+    @tool
+    async def meet(n: int) -> int:
+        arrived.append(n)
+        if len(arrived) == 2:
+            both.set()
+        await both.wait()
+        return n
+
+    first = reply(tool_use("meet", {"n": 1}, id="a"), tool_use("meet", {"n": 2}, id="b"))
+    bodies, _ = await by_hand_for(serial, [first, DONE], tools=[meet])
+    added = [
+        assistant(call("a", "meet", {"n": 1}), call("b", "meet", {"n": 2})),
+        results(result("a", "1"), result("b", "2")),
+    ]
+    assert bodies == [body(tools=[meet]), body(*added, tools=[meet])]
+
+
+@pytest.mark.anyio
+async def test_the_same_with_breakpoints(serial: Serial) -> None:
+    """`cache="auto"` moves them along in both forms alike."""
+    script = [reply(tool_use("now", {}, id=f"c{n}")) for n in range(3)]
+    bodies, _ = await by_hand_for(serial, [*script, DONE], cache="auto", system="Be brief.")
+    async with serial.conversing(*script, DONE) as client:
+        await finished(client, cache="auto", system="Be brief.")
+    assert bodies == serial.bodies
+
+
+@pytest.mark.anyio
+async def test_a_cut_call_of_a_group_that_failed(serial: Serial) -> None:
+    """A cut call is answered as cut in both forms, also where an earlier call of its group failed."""
+    script = [
+        reply(
+            tool_use("write_file", {"path": "/"}, id="a"),
+            tool_use("write_file", '{"pa', id="b", closed=False),
+            stop_reason="max_tokens",
+        ),
+        DONE,
+    ]
+    async with serial.conversing(*script) as client:
+        await finished(client, on_truncated="report")
+    expected = serial.bodies
+    bodies, _ = await by_hand_for(serial, script, on_truncated="report")
+    assert bodies == expected
+
+
+@pytest.mark.anyio
+async def test_own_answers(serial: Serial) -> None:
+    """What the user answers is sent, its tool does not run; what is left is run, or refused."""
+    first = reply(
+        tool_use("get_weather", {"city": "Oslo"}, id="a"),
+        tool_use("now", {}, id="b"),
+        tool_use("nope", {}, id="c"),
+        tool_use("now", "{", id="d"),
+    )
+    async with serial.conversing(first, DONE) as client:
+        conversation = Conversation(**REQUEST, tools=TOOLS)
+        with anyio.fail_after(SLOWLY_S):
+            while not conversation.ended:
+                async with eagerstream.stream(client, **conversation.request()) as stream:
+                    await stream.finish()
+                turn = conversation.take(stream)
+                for made in turn.calls:
+                    if made.name == "get_weather":
+                        made.answer({"degrees": 15})
+                        made.answer("too late")
+                    elif made.name == "nope":
+                        made.fail(LookupError("no such tool"))
+                await turn.execute()
+                blocks = turn.results()
+                assert turn.results() == blocks
+    answers = [
+        result("a", '{"degrees": 15}'),
+        result("b", "noon"),
+        error("c", "LookupError: no such tool"),
+        error(
+            "d", '{"INVALID_JSON": "{"}\nNot executed: the input of this call was cut off before its JSON was complete.'
+        ),
+    ]
+    assert serial.bodies[1]["messages"][2] == results(*answers)
+    assert [made.ran for made in checked(conversation.result).calls] == [False, True, False, False]
+
+
+@pytest.mark.anyio
+async def test_nothing_executed(serial: Serial) -> None:
+    """Whoever does not execute sends results that say so; whoever answers too late is not heard."""
+    async with serial.conversing(reply(tool_use("now", {}, id="a")), DONE) as client:
+        conversation = Conversation(**REQUEST, tools=TOOLS)
+        async with eagerstream.stream(client, **conversation.request()) as stream:
+            await stream.finish()
+        turn = conversation.take(stream)
+        request = conversation.request()
+        turn.calls[0].answer("too late")
+        await turn.execute()
+        assert conversation.request() == request
+    assert request["messages"][-1] == results(error("a", "Not executed: the reply ended before this call was run."))
+    assert not turn.calls[0].ran
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_execute(serial: Serial) -> None:
+    """What had finished keeps its result, what ran is told as cancelled, and the conversation can go on."""
+
+    @tool
+    async def endless() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    begun = anyio.Event()
+    first = reply(tool_use("now", {}, id="a"), tool_use("endless", {}, id="b"))
+    async with serial.conversing(first, DONE) as client:
+        conversation = Conversation(**REQUEST, tools=[now, endless])
+        async with eagerstream.stream(client, **conversation.request()) as stream:
+            await stream.finish()
+        turn = conversation.take(stream)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn.execute)
+            with anyio.fail_after(SLOWLY_S):
+                await begun.wait()
+                await turn.calls[0].answered.wait()
+            tasks.cancel_scope.cancel()
+        first_result, second_result = turn.results()
+        assert first_result == result("a", "noon")
+        assert second_result["is_error"] is True
+        async with eagerstream.stream(client, **conversation.request()) as stream:
+            await stream.finish()
+        conversation.take(stream).results()
+    assert checked(conversation.result).messages[-1] == ALL_DONE
+    assert conversation.result.status is RunStatus.COMPLETED
+
+
+# --- misuse -----------------------------------------------------------------------------------------------------------
+
+
+async def _taken(*replies: Recording, **options: Any) -> tuple[Conversation, Any]:
+    """A conversation whose first reply was taken in, and its stream."""
+    conversation = Conversation(**{**REQUEST, "tools": TOOLS, **options})
+    async with eagerstream.stream(LocalAPI(replies).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    conversation.take(stream)
+    return conversation, stream
+
+
+@pytest.mark.anyio
+async def test_a_request_after_the_end() -> None:
+    """There is nothing more to send, and the error says how it ended."""
+    conversation, _ = await _taken(DONE)
+    with pytest.raises(UsageError, match="completed"):
+        conversation.request()
+
+
+@pytest.mark.anyio
+async def test_a_reply_taken_twice() -> None:
+    """A reply is taken once."""
+    conversation, stream = await _taken(reply(text("So."), stop_reason="pause_turn"))
+    with pytest.raises(UsageError):
+        conversation.take(stream)
+
+
+@pytest.mark.anyio
+async def test_a_reply_with_calls_taken_twice() -> None:
+    """Its calls are there already: that is an error, and the history can be sent all the same."""
+    conversation, stream = await _taken(reply(tool_use("now", {}, id="a")))
+    with pytest.raises((UsageError, ProtocolError)):
+        conversation.take(stream)
+    checked(conversation.result)
+
+
+@pytest.mark.anyio
+async def test_a_reply_after_the_end() -> None:
+    """A conversation that has ended takes nothing in."""
+    conversation, stream = await _taken(DONE)
+    with pytest.raises(UsageError):
+        conversation.take(stream)
+
+
+@pytest.mark.anyio
+async def test_a_reply_that_was_not_read_to_its_end() -> None:
+    """`take` wants a whole reply; taking half of one is a mistake that is told."""
+    conversation = Conversation(**REQUEST, tools=TOOLS)
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
+    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+        with pytest.raises(UsageError):
+            conversation.take(stream)
+
+
+@pytest.mark.anyio
+async def test_a_reply_that_broke_off() -> None:
+    """The request can be made again after an error: nothing of the broken reply was taken."""
+    conversation = Conversation(**REQUEST, tools=TOOLS)
+    request = conversation.request()
+    api = LocalAPI([reply(text("So"), error_event("overloaded_error", "Later"))])
+    with pytest.raises(EagerStreamError):
+        async with eagerstream.stream(api.transport(), **request) as stream:
+            await stream.finish()
+    assert conversation.request() == request
+
+
+@pytest.mark.anyio
+async def test_a_turn_that_was_begun_and_left() -> None:
+    """Public parts used out of order give an error in words."""
+    conversation = Conversation(**REQUEST, tools=TOOLS)
+    conversation.begin()
+    try:
+        conversation.request()
+    except UsageError:
+        pass
+
+
+@pytest.mark.anyio
+async def test_the_end_without_results() -> None:
+    """`while not ended: request()` never raises because it has ended, also where nobody looks at the results."""
+    api = LocalAPI([reply(tool_use("fail", {}, id="a"))], [DONE])
+    conversation = Conversation(**REQUEST, tools=TOOLS, max_consecutive_tool_errors=1)
+    while not conversation.ended:
+        async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+            await stream.finish()
+        await conversation.take(stream).execute()
+    assert conversation.result.status is RunStatus.LIMIT
+
+
+@pytest.mark.anyio
+async def test_raise_by_hand() -> None:
+    """`take` raises the limit; no call ran, the history can be sent, the conversation is over."""
+    cut = reply(tool_use("now", {}, id="a"), tool_use("now", "{", id="b", closed=False), stop_reason="max_tokens")
+    conversation = Conversation(**REQUEST, tools=TOOLS, on_truncated="raise")
+    async with eagerstream.stream(LocalAPI([cut]).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    with pytest.raises(LimitError):
+        conversation.take(stream)
+    assert conversation.ended
+    assert checked(conversation.result).status is RunStatus.TRUNCATED
+    assert not any(made.ran for made in conversation.result.calls)
+
+
+@pytest.mark.anyio
+async def test_retry_by_hand_runs_nothing() -> None:
+    """A reply that is to be sent for again: `execute` runs none of its calls, and there are no results."""
+    cut = reply(tool_use("now", {}, id="a"), tool_use("now", "{", id="b", closed=False), stop_reason="max_tokens")
+    conversation = Conversation(**REQUEST, tools=TOOLS, on_truncated="retry")
+    api = LocalAPI([cut], [DONE])
+    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+        await stream.finish()
+    turn = conversation.take(stream)
+    assert conversation.retries
+    await turn.execute()
+    assert turn.results() == []
+    assert not any(made.ran for made in turn.calls)
+    assert conversation.request() == {**REQUEST, "max_tokens": 2048, "tools": [made.to_dict() for made in TOOLS]}
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+_BAD_SETTINGS = [
+    {"max_turns": 0},
+    {"max_turns": -1},
+    {"max_continuations": -1},
+    {"max_consecutive_tool_errors": 0},
+    {"max_tokens_cap": 0},
+    {"on_truncated": "ignore"},
+    {"on_truncated": None},
+    {"cache": "always"},
+    {"cache": True},
+    {"max_concurrency": 0},
+    {"max_concurrency": -3},
+    {"stream": True},
+    {"tools": [print]},
+    {"tools": [now, now]},
+    {"tools": [now.to_dict()]},
+    {"tools": ["now"]},
+    {"tools": [{"type": "web_search_20250305", "name": "now"}, now]},
+]
+_NOT_REFUSED: list[dict[str, Any]] = [
+    {"max_turns": "3"},
+    {"max_turns": 1.5},
+    {"max_continuations": None},
+    {"max_continuations": "5"},
+    {"max_concurrency": "16"},
+    {"max_concurrency": 2.5},
+    {"max_tokens_cap": "2048"},
+    {"max_tokens": "1024", "on_truncated": "retry"},
+    {"tools": now},
+    {"limits": None},
+    {"limits": {"max_depth": 5}},
+]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [*_BAD_SETTINGS, *(pytest.param(options) for options in _NOT_REFUSED)],
+    ids=str,
+)
+@pytest.mark.parametrize("form", ["run", "by hand"])
+def test_bad_settings(form: str, options: dict[str, Any]) -> None:
+    """Each is refused at once, as our caller's error, before anything is sent."""
+    api = LocalAPI([DONE])
+    with pytest.raises(UsageError):
+        if form == "run":
+            eagerstream.run(api.transport(), **{**REQUEST, **options})
+        else:
+            Conversation(**{**REQUEST, **options})
+    assert api.exchanges == []
+
+
+@pytest.mark.anyio
+async def test_no_bound_on_continuations() -> None:
+    """`max_continuations=None` is refused at the start, or no bound; it does not end a run in its middle."""
+    try:
+        run = eagerstream.run(
+            LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE]).transport(),
+            **{**REQUEST, "tools": TOOLS, "max_continuations": None},
+        )
+    except UsageError:
+        return
+    async with run:
+        await run.finish()
+
+
+# --- histories --------------------------------------------------------------------------------------------------------
+
+_CALL = assistant(call("a", "now", {}))
+_TEXT = {"type": "text", "text": "And?"}
+_WRONG: dict[str, list[Any]] = {
+    "nothing": [],
+    "a call without a result": [USER, _CALL],
+    "text between": [USER, _CALL, {"role": "user", "content": "Hm."}, results(result("a", "noon"))],
+    "a reply between": [USER, _CALL, ALL_DONE, results(result("a", "noon"))],
+    "text before the result": [USER, _CALL, results(_TEXT, result("a", "noon"))],
+    "text between the results": [
+        USER,
+        assistant(call("a", "now", {}), call("b", "now", {})),
+        results(result("a", "noon"), _TEXT, result("b", "noon")),
+    ],
+    "one of two results": [USER, assistant(call("a", "now", {}), call("b", "now", {})), results(result("a", "noon"))],
+    "a result too many": [USER, _CALL, results(result("a", "noon"), result("b", "noon"))],
+    "a result twice": [USER, _CALL, results(result("a", "noon"), result("a", "noon"))],
+    "a result for nothing": [USER, results(result("a", "noon"))],
+    "a result from the model": [USER, assistant(result("a", "noon"))],
+    "a call from the user": [{"role": "user", "content": [call("a", "now", {})]}],
+    "a role of others": [USER, _CALL, {"role": "tool", "content": "noon"}],
+    "the model first": [ALL_DONE, USER],
+    "an empty text": [{"role": "user", "content": [{"type": "text", "text": ""}]}],
+    "an id twice": [USER, _CALL, results(result("a", "noon")), _CALL, results(result("a", "noon"))],
+}
+
+
+@pytest.mark.parametrize("messages", _WRONG.values(), ids=_WRONG)
+@pytest.mark.parametrize("form", ["run", "by hand"])
+def test_wrong_histories(form: str, messages: list[Any]) -> None:
+    """What the API would refuse is found before anything is sent."""
+    api = LocalAPI([DONE])
+    with pytest.raises(HistoryError) as caught:
+        if form == "run":
+            eagerstream.run(api.transport(), **{**REQUEST, "messages": messages}, tools=TOOLS)
+        else:
+            Conversation(**{**REQUEST, "messages": messages}, tools=TOOLS)
+    assert caught.value.faults
+    assert api.exchanges == []
+
+
+@pytest.mark.anyio
+async def test_a_right_history() -> None:
+    """Text behind the results is lawful (S1.19), and the conversation goes on from there as it is."""
+    messages = [USER, _CALL, results(result("a", "noon"), _TEXT)]
+    api = LocalAPI([DONE])
+    run = await finished(api.transport(), messages=messages)
+    assert api.exchanges[0].body["messages"] == messages
+    assert run.result.messages == [*messages, ALL_DONE]
+
+
+@pytest.mark.anyio
+async def test_an_id_of_the_history_again() -> None:
+    """Some gateways count their calls from 0 in each response: a call of a later one runs, under an id of its own."""
+    messages = [USER, _CALL, results(result("a", "noon"))]
+    run = eagerstream.run(
+        LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE]).transport(),
+        **{**REQUEST, "messages": messages},
+        tools=TOOLS,
+    )
+    async with run:
+        await run.finish()
+    (call,) = run.result.calls
+    assert (call.id, call.ran) == ("a", True)
+    (echoed,) = run.result.messages[3]["content"]
+    assert echoed["id"] != "a"
+    assert run.result.messages[4] == results(result(echoed["id"], "noon"))
+    check_history(run.result.messages)
+
+
+@pytest.mark.anyio
+async def test_execution_that_is_cancelled_and_done_again() -> None:
+    """What was running is answered as cancelled, and does not run a second time; what had not begun is run."""
+    begun: list[int] = []
+    started = anyio.Event()
+
+    @tool
+    async def work(n: int) -> int:
+        """Work."""
+        begun.append(n)
+        if n == 1:
+            started.set()
+            await anyio.sleep_forever()
+        return n
+
+    calls = [tool_use("work", {"n": n}, id=f"c{n}") for n in (1, 2)]
+    api = LocalAPI([reply(*calls)], [DONE])
+    conversation = Conversation(**REQUEST, tools=[work], max_concurrency=1)
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+            await stream.finish()
+        turn = conversation.take(stream)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn.execute)
+            await started.wait()
+            tasks.cancel_scope.cancel()
+        assert [call.result is not None for call in turn.calls] == [True, False]
+        await turn.execute()
+        await turn.execute()
+    assert begun == [1, 2]
+    first, second = turn.results()
+    assert first["is_error"] is True
+    assert "cancelled" in first["content"]
+    assert second["content"] == "2"
+
+
+@pytest.mark.anyio
+async def test_execution_by_two_tasks() -> None:
+    """Each call runs once, and both wait for all of them, also where one comes while the other's tools run."""
+    begun: list[int] = []
+    runs, goes_on = anyio.Event(), anyio.Event()
+
+    @tool
+    async def work(n: int) -> int:
+        """Work."""
+        begun.append(n)
+        runs.set()
+        await goes_on.wait()
+        return n
+
+    calls = [tool_use("work", {"n": n}, id=f"c{n}") for n in (1, 2)]
+    api = LocalAPI([reply(*calls)], [DONE])
+    conversation = Conversation(**REQUEST, tools=[work])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+            await stream.finish()
+        turn = conversation.take(stream)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn.execute)
+            await runs.wait()
+            tasks.start_soon(turn.execute)
+            await all_tasks_blocked()
+            goes_on.set()
+    assert sorted(begun) == [1, 2]
+    assert [result["content"] for result in turn.results()] == ["1", "2"]
+
+
+@pytest.mark.anyio
+async def test_calls_of_the_server_are_no_calls_of_the_turn() -> None:
+    """What the server runs itself is not answered from here."""
+    search = [server_tool_use("web_search", {"query": "sea"}, id="srvtoolu_1"), text("It is blue.")]
+    conversation = Conversation(**REQUEST)
+    async with eagerstream.stream(LocalAPI([reply(*search)]).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    turn = conversation.take(stream)
+    assert turn.calls == []
+    assert conversation.ended

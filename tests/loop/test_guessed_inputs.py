@@ -1,0 +1,217 @@
+"""Inputs that other libraries run with arguments they guessed: here none of them runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from eagerstream.limits import Limits
+from eagerstream.loop import RunStatus
+from eagerstream.testing import reply, tool_use
+from eagerstream.tools import Tool, tool
+from eagerstream.wire import Outcome
+from tests.loop.serial import CUT, DONE, assistant, call, error, finished, now, result, results
+from tests.support import USER, LocalAPI, is_json
+
+PEERS = {
+    # peers.md, section 1: silently the prefix
+    "unescaped quote": '{"cmd":"echo "hi" && rm"}',
+    "missing comma": '{"a":1 "b":2}',
+    "brace too many": '{"a":1}}',
+    "trailing word": '{"a":1} junk',
+    "missing comma in a list": '{"a":[1 2]}',
+    "unclosed": '{"a":1',
+    "unclosed list": '{"a":[1,2',
+    # ... the whole stream lost
+    "raw line feed": '{"a":"x\ny"}',
+    "bad escape": '{"a":"\\q"}',
+    "bare key": "{a:1}",
+    "trailing comma": '{"a":1,}',
+    "bare surrogate escape": '{"a": \\ud83d}',
+    # ... handed on as they are
+    "array": "[1,2]",
+    "string": '"str"',
+    "null": "null",
+    "NaN": '{"a":NaN}',
+    "Infinity": '{"a":Infinity}',
+    "-Infinity": '{"a":-Infinity}',
+    "1e400": '{"a":1e400}',
+    "-1e400": '{"a":-1e400}',
+    # requirements O.1 to O.8
+    "string cut off": '{"filename": "poem',
+    "bare word": '{"keywords": Dave, "r":1}',
+    "cut inside a string": '{"filename":"poem.txt","lines":["Roses',
+    "two objects": '{"a":1}{"b":2}',
+    "list of an empty string": '[""]',
+    "empty list": "[]",
+    "literal cut off": '{"a":tru',
+    "exponent cut off": '{"a":1e',
+}
+MORE = {
+    "number": "1",
+    "true": "true",
+    "false": "false",
+    "blank": " ",
+    "line feeds": "\n\n",
+    "words": "Oslo, please",
+    "single quotes": "{'city': 'Oslo'}",
+    "comment": '{"city": "Oslo" /* in Norway */}',
+    "line comment": '{"city": "Oslo"} // Norway',
+    "python": '{"a": True, "b": None}',
+    "undefined": '{"a": undefined}',
+    "byte order mark": '\ufeff{"city": "Oslo"}',
+    "non-breaking space": '{"city":\u00a0"Oslo"}',
+    "trailing comma in a list": '{"a":[1,]}',
+    "leading comma": '{,"a":1}',
+    "two commas": '{"a":1,,"b":2}',
+    "no colon": '{"a" 1}',
+    "no value": '{"a":}',
+    "no quotes": '{"city": Oslo}',
+    "raw tab": '{"a":"\t"}',
+    "raw NUL": '{"a":"\x00"}',
+    "raw escape character": '{"a":"\x1b[31m"}',
+    "half an escape": '{"a":"\\u00g0"}',
+    "hex escape": '{"a":"\\x41"}',
+    "leading zero": '{"a":01}',
+    "plus": '{"a":+1}',
+    "leading point": '{"a":.5}',
+    "trailing point": '{"a":5.}',
+    "hex number": '{"a":0x10}',
+    "underscored number": '{"a":1_000}',
+    "minus alone": '{"a":-}',
+    "many nines": '{"a":' + "9" * 400 + ".0}",
+    "too many digits": '{"a":' + "9" * 4301 + "}",
+    "too deep": '{"a":' + "[" * 600 + "]" * 600 + "}",
+    "wrong bracket": '{"a":[1}',
+    "fenced": '```json\n{"city": "Oslo"}\n```',
+    "XML": "<city>Oslo</city>",
+    "two lines": '{"a":1}\n{"a":2}',
+    "comma behind": '{"city": "Oslo"},',
+    "NUL behind": '{"city": "Oslo"}\x00',
+    "semicolon behind": '{"city": "Oslo"};',
+    "object in a list": '[{"city": "Oslo"}]',
+    "object in a string": '"{\\"city\\": \\"Oslo\\"}"',
+    "form feed": '\x0c{"city": "Oslo"}',
+    "smart quotes": "{“city”: “Oslo”}",
+    "number as a key": '{1: "Oslo"}',
+    "null as a key": '{null: "Oslo"}',
+    "single brace": "{",
+    "closing brace": "}",
+    "upper-case literal": '{"a": NULL}',
+    "arabic digits": '{"a": ١٢}',
+}
+
+
+class Counter:
+    """A tool that takes anything and counts."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []
+
+    def tool(self) -> Tool:
+        schema = {"type": "object", "properties": {}}
+        return tool(self._run, definition={"name": "take", "input_schema": schema})
+
+    async def _run(self, input: dict[str, Any]) -> str:
+        self.inputs.append(input)
+        return "taken"
+
+
+async def check(raw: str, *, fragment_chars: int = 3, outcome: Outcome | None = None) -> None:
+    """The call in the middle of the turn does not run, and everything else goes on as if it were not there."""
+    counter = Counter()
+    first = reply(
+        tool_use("now", {}, id="a"),
+        tool_use("take", raw, id="b", fragment_chars=fragment_chars),
+        tool_use("take", {"n": 1}, id="c"),
+    )
+    api = LocalAPI([first], [DONE])
+    run = await finished(api.transport(), tools=[now, counter.tool()])
+    assert counter.inputs == [{"n": 1}], f"{raw[:80]!r} was run"
+    assert run.result.status is RunStatus.COMPLETED
+    assert len(api.exchanges) == 2
+    bad = run.result.calls[1]
+    assert bad.input.outcome is (outcome or bad.input.outcome)
+    wrapper = json.dumps({"INVALID_JSON": raw}, ensure_ascii=False)
+    told = wrapper if bad.input.outcome is Outcome.INVALID else f"{wrapper}\n{CUT}"
+    assert api.exchanges[1].body["messages"] == [
+        USER,
+        assistant(call("a", "now", {}), call("b", "take", {"INVALID_JSON": raw}), call("c", "take", {"n": 1})),
+        results(result("a", "noon"), error("b", told), result("c", "taken")),
+    ]
+    assert [made.ran for made in run.result.calls] == [True, False, True]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("raw", [*PEERS.values(), *MORE.values()], ids=[*PEERS, *MORE])
+async def test_nothing_is_guessed(raw: str) -> None:
+    """None runs, each is echoed and answered as what the model wrote, the other calls run, the run goes on."""
+    assert not is_json(raw) or not raw.startswith("{") or len(raw) > 300 or "e400" in raw
+    await check(raw)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("fragment_chars", [1, 2, 7, 10_000])
+async def test_however_it_is_cut_up(fragment_chars: int) -> None:
+    """The sizes of the fragments decide nothing."""
+    for raw in ('{"a":1} junk', '{"a":1}}', '{"a":1}{"b":2}', "[1]", '{"a":"x\ny"}', '{"a":NaN}'):
+        await check(raw, fragment_chars=fragment_chars, outcome=Outcome.INVALID)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_cut_at_every_byte_and_then_closed(backend: str) -> None:
+    """A peer that closes a block in the middle of its input does not make it an input."""
+    raw = '{"s": "a\\u00e9\\n\U0001f600", "n": [1, -2.5e3, true, null], "o": {}}'
+
+    async def check_all() -> None:
+        for end in range(1, len(raw)):
+            await check(raw[:end], outcome=Outcome.INCOMPLETE)
+
+    anyio.run(check_all, backend=backend)
+
+
+@pytest.mark.anyio
+async def test_an_input_over_its_limit() -> None:
+    """What is longer than the limit is not kept, and not run."""
+    counter = Counter()
+    raw = json.dumps({"a": "x" * 500})
+    api = LocalAPI([reply(tool_use("take", raw, id="a"))], [DONE])
+    run = await finished(api.transport(), tools=[counter.tool()], limits=Limits(max_input_chars=100))
+    assert counter.inputs == []
+    kept = {"INVALID_JSON": raw[:100]}
+    assert run.result.messages[1:3] == [assistant(call("a", "take", kept)), results(error("a", json.dumps(kept)))]
+
+
+@pytest.mark.anyio
+async def test_an_input_over_64_KiB() -> None:
+    """Its echo is whole; its result leaves out the middle."""
+    raw = '{"a": "' + "x" * 200_000 + '" oops}'
+    api = LocalAPI([reply(tool_use("now", raw, id="a", fragment_chars=5000))], [DONE])
+    run = await finished(api.transport(), tools=[now])
+    assert run.result.messages[1]["content"][0]["input"] == {"INVALID_JSON": raw}
+    answer = run.result.messages[2]["content"][0]["content"]
+    assert 64 * 1024 < len(answer) < 66 * 1024
+    shown = json.loads(answer.split("\n")[0])["INVALID_JSON"]
+    assert shown.startswith('{"a": "xxx')
+    assert shown.endswith('" oops}')
+
+
+@pytest.mark.anyio
+async def test_a_tool_that_asks_for_them() -> None:
+    """`accepts_invalid_input`: it gets what is not JSON, wrapped; what was cut off it does not get."""
+    seen: list[Any] = []
+
+    async def mend(input: dict[str, Any]) -> str:
+        seen.append(input)
+        return "mended"
+
+    definition = {"name": "mend", "input_schema": {"type": "object"}}
+    first = reply(tool_use("mend", "[1]", id="a"), tool_use("mend", '{"a":', id="b"), tool_use("mend", {}, id="c"))
+    api = LocalAPI([first], [DONE])
+    run = await finished(api.transport(), tools=[tool(mend, definition=definition, accepts_invalid_input=True)])
+    assert sorted(map(str, seen)) == sorted(map(str, [{"INVALID_JSON": "[1]"}, {}]))
+    assert [made.ran for made in run.result.calls] == [True, False, True]
+    assert run.result.messages[1]["content"][0]["input"] == {"INVALID_JSON": "[1]"}

@@ -1,0 +1,588 @@
+"""Replies that break off: sent again where nothing had begun, gone on from where something had, and told at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream import (
+    APIError,
+    InputInterrupted,
+    InputStop,
+    Limits,
+    Outcome,
+    ProtocolError,
+    Restarted,
+    StreamInterrupted,
+    TextStream,
+    ToolStart,
+    TurnStart,
+    TurnStop,
+)
+from eagerstream.loop import Conversation, Run, RunStatus
+from eagerstream.recordings import Recording
+from eagerstream.testing import error_event, http_error, reply, text, tool_use
+from eagerstream.tools import Group, tool
+from eagerstream.transports import HTTPTransport
+from tests.loop.serial import (
+    DONE,
+    NOT_RUN,
+    SLOWLY_S,
+    TOOLS,
+    Serial,
+    assistant,
+    call,
+    checked,
+    error,
+    finished,
+    result,
+    results,
+    said,
+)
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    USER,
+    Broken,
+    Gate,
+    LocalAPI,
+    Piece,
+    all_tasks_blocked,
+    anthropic_client,
+    block_start,
+    block_stop,
+    input_delta,
+    message_start,
+    text_delta,
+    tool_start,
+    whole_call,
+)
+
+QUICK: dict[str, Any] = {**REQUEST, "tools": TOOLS, "restart_delay_s": 0}
+
+
+SOME_TEXT: list[Piece] = [message_start(), block_start(0, "text", text=""), text_delta(0, "So")]
+ERROR_EVENT = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+
+
+async def events_of(run: Run) -> list[Any]:
+    with anyio.fail_after(SLOWLY_S):
+        async with run:
+            return [event async for event in run]
+
+
+# --- nothing had begun: the same request again ------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [*SOME_TEXT, Broken()],
+        [*SOME_TEXT, ERROR_EVENT],
+        SOME_TEXT,
+        [*SOME_TEXT, tool_start(1, "now"), input_delta(1, '{"a'), Broken()],
+        [message_start(), *whole_call(0, "now", "[]"), Broken()],
+        [message_start(), *whole_call(0, "nope"), Broken()],
+        [message_start(), *whole_call(0, "get_weather", '{"city": 5}'), Broken()],
+        [message_start(), tool_start(0, "now"), block_stop(0), Broken()],
+        [Broken()],
+        [b""],
+        [b": comment\n\n"],
+        [b"event: message_start\ndata: {"],
+        [*SOME_TEXT, b"data: nonsense\n\n"],
+        [b"data: nonsense\n\n"],
+        [message_start(), tool_start(0, "now"), tool_start(0, "now"), input_delta(0, "{}"), block_stop(0)],
+    ],
+    ids=[
+        "lost",
+        "error event",
+        "no end",
+        "in an input",
+        "invalid",
+        "unknown",
+        "does not fit",
+        "empty input",
+        "at once",
+        "empty",
+        "comment",
+        "cut",
+        "nonsense",
+        "nothing but nonsense",
+        "an id twice",
+    ],
+)
+async def test_the_same_request_again(broken: Sequence[Piece]) -> None:
+    """What came is forgotten, and said to be; the history knows nothing of it."""
+    api = LocalAPI(broken, [reply(tool_use("now", {}, id="a"))], [DONE])
+    events = await events_of(run := eagerstream.run(api.transport(), **QUICK))
+    assert checked(run.result).status is RunStatus.COMPLETED
+    assert api.exchanges[0].body == api.exchanges[1].body
+    assert run.result.messages == [
+        USER,
+        assistant(call("a", "now", {})),
+        results(result("a", "noon")),
+        assistant(said("Done.")),
+    ]
+    (restarted,) = [event for event in events if isinstance(event, Restarted)]
+    assert (restarted.turn, restarted.reason, restarted.delay_s) == (1, "interrupted", 0)
+    assert isinstance(restarted.error, APIError | ProtocolError)
+    assert [event.turn for event in events if isinstance(event, TurnStart)] == [1, 2]
+    assert not any(made.ran for made in run.result.calls if made.id != "a")
+    assert run.result.turns == 2
+
+
+@pytest.mark.anyio
+async def test_an_interrupted_reply_is_paid_for() -> None:
+    """What the API counted before it broke off is in the usage."""
+    api = LocalAPI([*SOME_TEXT, Broken()], [DONE])
+    run = await finished(api.transport(), restart_delay_s=0)
+    whole = await finished(LocalAPI([DONE]).transport())
+    assert run.result.usage["input_tokens"] > whole.result.usage["input_tokens"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("client", ["http", "anthropic"])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        http_error(429, "rate_limit_error", "Slow down"),
+        http_error(500, "api_error", "Internal server error"),
+        http_error(529, "overloaded_error", "Overloaded"),
+        Recording.from_body(b"<html>502 Bad Gateway</html>"),
+    ],
+    ids=["429", "500", "529", "HTML"],
+)
+async def test_a_request_refused_for_now(client: str, refusal: Recording) -> None:
+    """It is sent again, with the plain transport and with a client that does not itself."""
+    if not refusal.headers["content-type"].startswith("application/json"):
+        refusal = Recording(refusal.chunks, status=502, headers={"content-type": "text/html"})
+    serial = Serial()
+    async with serial.server, serial.conversing(refusal, refusal, DONE) as anthropic:
+        if client == "anthropic":
+            run = await finished(anthropic, restart_delay_s=0)
+        else:
+            async with HTTPTransport(base_url=serial.server.base_url) as transport:
+                run = await finished(transport, restart_delay_s=0)
+    assert len(serial.bodies) == 3
+    assert run.result.turns == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "invalid_request_error"),
+        (401, "authentication_error"),
+        (402, "billing_error"),
+        (403, "permission_error"),
+        (404, "not_found_error"),
+        (413, "request_too_large"),
+    ],
+)
+async def test_a_request_refused_for_good(status: int, kind: str) -> None:
+    """It is not sent again, neither where HTTP says so nor where an event does."""
+    serial = Serial()
+    async with serial.server, serial.conversing(http_error(status, kind, "No"), DONE) as client:
+        with pytest.raises(APIError) as caught:
+            await finished(client)
+    assert (caught.value.status_code, caught.value.error_type) == (status, kind)
+    assert len(serial.bodies) == 1
+    api = LocalAPI([reply(text("So"), error_event(kind, "No"))])
+    with pytest.raises(APIError):
+        await finished(api.transport())
+    assert len(api.exchanges) == 1
+
+
+@pytest.mark.anyio
+async def test_a_client_that_retries_itself() -> None:
+    """What the client has tried again in vain is not tried again: one of the two does it, not both."""
+    refusal = http_error(529, "overloaded_error", "Overloaded")
+    refusal = Recording(refusal.chunks, status=529, headers={**refusal.headers, "retry-after-ms": "1"})
+    serial = Serial()
+    async with serial.server, serial.conversing(*[refusal] * 9) as client:
+        with pytest.raises(APIError) as caught:
+            await finished(client.with_options(max_retries=1))
+    assert caught.value.retried
+    assert len(serial.bodies) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("max_restarts", [0, 1, 2])
+async def test_it_gives_up(max_restarts: int) -> None:
+    """The last error comes out, with everything that is left: the partial reply, the inputs, and the history."""
+    first = reply(tool_use("now", {}, id="a"))
+    cut = [*SOME_TEXT, block_stop(0), tool_start(1, "now", id="b"), input_delta(1, '{"a'), Broken()]
+    api = LocalAPI([first], cut)
+    run = eagerstream.run(api.transport(), **QUICK, max_restarts=max_restarts)
+    with pytest.raises(StreamInterrupted) as caught:
+        await events_of(run)
+    assert len(api.exchanges) == 2 + max_restarts
+    left = caught.value.result
+    assert left is run.result
+    assert checked(left).status is RunStatus.ERROR
+    assert left.messages == [USER, assistant(call("a", "now", {})), results(result("a", "noon"))]
+    assert left.message == caught.value.message
+    assert left.message is not None
+    assert left.message["content"] == [said("So"), call("b", "now", {"INVALID_JSON": '{"a'})]
+    assert left.calls[0].result == result("a", "noon")
+    assert [made.input.raw for made in left.calls[1:]] == ['{"a'] * (1 + max_restarts)
+
+
+@pytest.mark.anyio
+async def test_a_whole_reply_starts_the_count_anew() -> None:
+    """`max_restarts` counts interruptions in a row."""
+    bodies: list[Sequence[Piece]] = []
+    for turn in range(4):
+        bodies += [[*SOME_TEXT, Broken()]] * 2 + [[reply(tool_use("now", {}, id=f"t{turn}"))]]
+    api = LocalAPI(*bodies, [DONE])
+    run = await finished(api.transport(), restart_delay_s=0)
+    assert run.result.turns == 5
+
+
+@pytest.mark.anyio
+async def test_raise() -> None:
+    """Who wants to see to it himself gets the error at once."""
+    api = LocalAPI([*SOME_TEXT, Broken()], [DONE])
+    with pytest.raises(StreamInterrupted):
+        await finished(api.transport(), on_interrupt="raise")
+    assert len(api.exchanges) == 1
+
+
+@pytest.mark.anyio
+async def test_step_by_step() -> None:
+    """Driven by hand, a reply that broke off is asked for again; nothing of it had run."""
+    api = LocalAPI([*SOME_TEXT, Broken()], [reply(tool_use("now", {}, id="a"))], [DONE])
+    conversation = Conversation(**REQUEST, tools=TOOLS)
+    interrupted = 0
+    while not conversation.ended:
+        try:
+            async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+                await stream.finish()
+        except StreamInterrupted:
+            interrupted += 1
+            continue
+        await conversation.take(stream).execute()
+    assert interrupted == 1
+    assert checked(conversation.result).status is RunStatus.COMPLETED
+    assert api.exchanges[0].body == api.exchanges[1].body
+    assert conversation.result.turns == 2
+
+
+# --- how long it waits ------------------------------------------------------------------------------------------------
+
+
+def _delays(error: APIError, **options: Any) -> list[float]:
+    conversation = Conversation(**{**REQUEST, "max_restarts": 20, **options})
+    delays = []
+    for _ in range(conversation._max_restarts):
+        conversation.request()
+        turn = conversation.begin()
+        delays.append(conversation.interrupt(turn, {"role": "assistant", "content": []}, error))
+    return delays
+
+
+def test_pauses_grow() -> None:
+    """Doubled each time up to a bound, and spread: half of it is chance."""
+    for number, delay_s in enumerate(_delays(StreamInterrupted("lost"))):
+        longest_s = min(0.5 * 2**number, 30)
+        assert longest_s / 2 <= delay_s <= longest_s
+    assert len(set(_delays(StreamInterrupted("lost")))) == 20
+    assert set(_delays(StreamInterrupted("lost"), restart_delay_s=0)) == {0}
+
+
+def test_the_peer_says_how_long() -> None:
+    """Never sooner than it asks for; and what is too long is not waited out."""
+    asked = APIError("slow down", status_code=429, retryable=True, retry_after_s=20)
+    assert all(20 <= delay_s <= 20 + 30 for delay_s in _delays(asked))
+    asked.retry_after_s = 61
+    with pytest.raises(APIError, match="slow down"):
+        _delays(asked)
+    assert len(_delays(asked, limits=Limits(max_retry_after_s=100))) == 20
+
+
+@pytest.mark.anyio
+async def test_it_waits_as_long_as_it_is_asked_to() -> None:
+    """Over a real socket: the header of a 429 is honoured, and the event says so."""
+    refusal = http_error(429, "rate_limit_error", "Slow down")
+    refusal = Recording(refusal.chunks, status=429, headers={**refusal.headers, "retry-after": "0.2"})
+    serial = Serial()
+    async with serial.server, serial.conversing(refusal, DONE) as client:
+        started_s = anyio.current_time()
+        events = await events_of(eagerstream.run(client, **QUICK))
+        took_s = anyio.current_time() - started_s
+    (restarted,) = [event for event in events if isinstance(event, Restarted)]
+    assert restarted.delay_s == 0.2
+    assert took_s >= 0.2
+
+
+@pytest.mark.anyio
+async def test_pings_are_no_progress() -> None:
+    """A peer that only says that it is there is given up after a while; every byte counts against the shorter limit."""
+    pings: list[Piece] = [message_start()]
+    for _ in range(100):
+        pings += [{"type": "ping"}, 0.01, b": comment\n\n", 0.01]
+    api = LocalAPI(pings, [DONE])
+    limits = Limits(idle_timeout_s=5, progress_timeout_s=0.2)
+    events = await events_of(run := eagerstream.run(api.transport(), **QUICK, limits=limits))
+    assert run.result.status is RunStatus.COMPLETED
+    (restarted,) = [event for event in events if isinstance(event, Restarted)]
+    assert "nothing but pings came for 0.2 s" in str(restarted.error)
+
+
+@pytest.mark.anyio
+async def test_silence() -> None:
+    """No byte at all for too long, at any place: before the reply too."""
+    api = LocalAPI([message_start(), Gate()], [Gate()], [DONE])
+    events = await events_of(run := eagerstream.run(api.transport(), **QUICK, limits=Limits(idle_timeout_s=0.1)))
+    assert run.result.status is RunStatus.COMPLETED
+    reasons = [str(event.error) for event in events if isinstance(event, Restarted)]
+    assert len(reasons) == 2
+    assert all("no byte came for 0.1 s" in reason for reason in reasons)
+
+
+# --- something had begun: on with its results -------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_what_was_whole_becomes_the_turn() -> None:
+    """Running tools finish, whole calls that waited for their turn run, and what was cut is left out."""
+    begun, goes_on = anyio.Event(), anyio.Event()
+
+    @tool(group=Group("files"))
+    async def slow(n: int) -> str:
+        begun.set()
+        await goes_on.wait()
+        return f"slow {n}"
+
+    @tool(start="message")
+    async def held() -> str:
+        raise AssertionError("the reply did not end")
+
+    gate = Gate()
+    api = LocalAPI(
+        [
+            message_start(),
+            block_start(0, "text", text=""),
+            text_delta(0, "So."),
+            block_stop(0),
+            *whole_call(1, "slow", '{"n": 1}'),
+            *whole_call(2, "slow", '{"n": 2}'),
+            *whole_call(3, "held"),
+            *whole_call(4, "slow", "[]"),
+            block_start(5, "text", text=""),
+            text_delta(5, "And"),
+            block_stop(5),
+            tool_start(6, "slow"),
+            input_delta(6, '{"n": '),
+            gate,
+            Broken(),
+        ],
+        [DONE],
+    )
+    run = eagerstream.run(api.transport(), **{**QUICK, "tools": [slow, held]})
+    with anyio.fail_after(SLOWLY_S):
+        async with run:
+            await begun.wait()
+            gate.opened.set()
+            await all_tasks_blocked()
+            goes_on.set()
+            events = [event async for event in run]
+    assert checked(run.result).status is RunStatus.COMPLETED
+    assert run.result.messages[1:3] == [
+        assistant(
+            said("So."),
+            call("toolu_1", "slow", {"n": 1}),
+            call("toolu_2", "slow", {"n": 2}),
+            call("toolu_3", "held", {}),
+            call("toolu_4", "slow", {"INVALID_JSON": "[]"}),
+        ),
+        results(
+            result("toolu_1", "slow 1"),
+            result("toolu_2", "slow 2"),
+            error("toolu_3", NOT_RUN),
+            error("toolu_4", '{"INVALID_JSON": "[]"}'),
+        ),
+    ]
+    assert api.exchanges[1].body["messages"] == run.result.messages[:3]
+    assert not any(isinstance(event, Restarted) for event in events)
+    first, second = [event for event in events if isinstance(event, TurnStop)]
+    assert isinstance(first.error, StreamInterrupted)
+    assert (first.turn, second.turn, second.error) == (1, 2, None)
+    cut = [
+        event.input for event in events if isinstance(event, InputStop) and event.input.outcome is Outcome.INCOMPLETE
+    ]
+    assert [each.index for each in cut] == [6]
+
+
+@pytest.mark.anyio
+async def test_a_streaming_call_that_was_cut() -> None:
+    """It stays in the turn, as what came of it, with what its tool said when its input broke off."""
+    begun = anyio.Event()
+
+    @tool
+    async def write(words: TextStream) -> str:
+        begun.set()
+        try:
+            return await words
+        except InputInterrupted:
+            return "removed it again"
+
+    gate = Gate()
+    api = LocalAPI([message_start(), tool_start(0, "write"), input_delta(0, '{"words": "one'), gate, Broken()], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **{**QUICK, "tools": [write]}) as run:
+            await begun.wait()
+            gate.opened.set()
+            await run.finish()
+    assert checked(run.result).status is RunStatus.COMPLETED
+    assert run.result.messages[1] == assistant(call("toolu_0", "write", {"INVALID_JSON": '{"words": "one'}))
+    (answer,) = run.result.messages[2]["content"]
+    assert answer["is_error"] is True
+    assert answer["content"].endswith("removed it again")
+
+
+@pytest.mark.anyio
+async def test_interrupted_again_and_again() -> None:
+    """Each time something had begun: after `max_restarts` in a row the error is raised, and nothing of it is lost."""
+    bodies = [[message_start(id=f"m{at}"), *_called(f"t{at}"), _ran, Broken()] for at in range(4)]
+    api = LocalAPI(*bodies)
+    run = eagerstream.run(api.transport(), **QUICK)
+    with pytest.raises(StreamInterrupted):
+        await events_of(run)
+    assert checked(run.result).status is RunStatus.ERROR
+    assert len(api.exchanges) == 3
+    assert [made.id for made in run.result.calls if made.ran and made.in_history] == ["t0", "t1", "t2"]
+
+
+_ran = 0.02  # seconds in which a tool that waits for nothing has ended
+
+
+def _called(id: str) -> list[Piece]:
+    return [tool_start(0, "now", id=id), input_delta(0, "{}"), block_stop(0)]
+
+
+@pytest.mark.anyio
+async def test_the_last_turn_is_interrupted() -> None:
+    """With `max_turns` its calls run and close the history; nothing more is sent."""
+    api = LocalAPI([message_start(), *_called("a"), _ran, Broken()], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **QUICK, max_turns=1) as run:
+            await run.finish()
+    assert checked(run.result).status is RunStatus.LIMIT
+    assert run.result.messages[1:] == [assistant(call("a", "now", {})), results(result("a", "noon"))]
+    assert len(api.exchanges) == 1
+
+
+@pytest.mark.anyio
+async def test_an_interruption_is_no_mistake_of_the_tools() -> None:
+    """A turn whose only call was cut does not count as one in which every call failed."""
+
+    @tool
+    async def write(words: TextStream) -> str:
+        return await words
+
+    body: list[Piece] = [message_start(), tool_start(0, "write"), input_delta(0, '{"words": "one'), 0.05, Broken()]
+    api = LocalAPI(body, [DONE])
+    run = await finished(api.transport(), tools=[write], restart_delay_s=0, max_consecutive_tool_errors=1)
+    assert run.result.status is RunStatus.COMPLETED
+    assert run.result.calls[0].ran
+
+
+@pytest.mark.anyio
+async def test_what_may_run_twice_is_sent_again() -> None:
+    """A call of an idempotent tool that has begun does not keep the request from being sent again."""
+    ran: list[str] = []
+
+    @tool(idempotent=True)
+    async def look(n: int) -> str:
+        ran.append("look")
+        return str(n)
+
+    body = [message_start(), *whole_call(0, "look", '{"n": 1}'), _ran, Broken()]
+    api = LocalAPI(body, [reply(tool_use("look", {"n": 1}, id="toolu_0"))], [DONE])
+    events = await events_of(run := eagerstream.run(api.transport(), **{**QUICK, "tools": [look]}))
+    assert [type(event).__name__ for event in events].count("Restarted") == 1
+    assert ran == ["look", "look"]
+    assert checked(run.result).messages[2] == results(result("toolu_0", "1"))
+
+
+@pytest.mark.anyio
+async def test_a_restart_waits_for_nobody() -> None:
+    """An idempotent call of a reply that was forgotten does not hold up the next request."""
+    begun = anyio.Event()
+
+    @tool(idempotent=True)
+    async def endless() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    gate = Gate()
+    api = LocalAPI([message_start(), *whole_call(0, "endless"), gate, Broken()], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **{**QUICK, "tools": [endless]}) as run:
+            await begun.wait()
+            gate.opened.set()
+            await run.finish()
+    assert checked(run.result).status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+async def test_consumers_see_a_tool_once() -> None:
+    """Through a restart: one `ToolStart` for the call that ran."""
+    api = LocalAPI([*SOME_TEXT, Broken()], [reply(tool_use("now", {}, id="a"))], [DONE])
+    events = await events_of(eagerstream.run(api.transport(), **QUICK))
+    assert [event.call.id for event in events if isinstance(event, ToolStart)] == ["a"]
+
+
+def test_settings() -> None:
+    """What cannot be is refused before anything is sent."""
+    for options in (
+        {"on_interrupt": "retry"},
+        {"max_restarts": -1},
+        {"max_restarts": 1.5},
+        {"restart_delay_s": -1},
+        {"restart_delay_s": float("inf")},
+        {"restart_delay_s": float("nan")},
+    ):
+        with pytest.raises(eagerstream.UsageError):
+            Conversation(**REQUEST, **options)
+
+
+# --- a reply that is too large ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_an_endless_reply() -> None:
+    """A body that does not end is given up at its limit, whatever is in it."""
+
+    @asynccontextmanager
+    async def limited(*pieces: Piece) -> AsyncIterator[Run]:
+        api = LocalAPI(list(pieces))
+        async with eagerstream.run(api.transport(), **QUICK, limits=Limits(max_reply_bytes=10_000)) as run:
+            yield run
+
+    pieces: list[Piece] = [input_delta(0, "x" * 50), {"type": "ping"}, {"type": "tomorrow"}, b": comment\n\n"]
+    for endless in pieces:
+        async with limited(message_start(), tool_start(0, "now"), *[endless] * 1_000, MESSAGE_STOP) as run:
+            with pytest.raises(eagerstream.LimitError, match="max_reply_bytes"):
+                await run.finish()
+        assert checked(run.result).status is RunStatus.ERROR
+
+
+@pytest.mark.anyio
+async def test_over_a_real_socket() -> None:
+    """The anthropic client and a connection that is cut: the run goes on where it was."""
+    whole = reply(tool_use("now", {}, id="a"), text("and then"))
+    cut = Recording.from_body(whole.body[: whole.body.index(b"and")])
+    serial = Serial()
+    async with serial.server, anthropic_client(serial.server.base_url) as client:
+        serial._replies = [cut, DONE]
+        run = await finished(client, restart_delay_s=0)
+    assert run.result.messages[2] == results(result("a", "noon"))
+    assert [made.id for made in run.result.calls] == ["a"]

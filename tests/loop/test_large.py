@@ -1,0 +1,170 @@
+"""Much of everything: calls at once, results of megabytes, a tool that blocks, progress that nobody reads."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import eagerstream
+from eagerstream.limits import Limits
+from eagerstream.loop import RunStatus, ToolProgress, ToolStop
+from eagerstream.streaming import BufferMode
+from eagerstream.testing import reply, tool_use
+from eagerstream.tools import Tool, tool
+from tests.loop.serial import DONE, SLOWLY_S, Serial, checked, finished
+from tests.support import REQUEST, Gate, LocalAPI
+
+MANY = 100
+
+
+class Crowd:
+    """A hundred tools that wait for one another."""
+
+    def __init__(self, together: int) -> None:
+        self.running = 0
+        self.most = 0
+        self.arrived = 0
+        self._together = together
+        self._all = anyio.Event()
+
+    def tools(self) -> list[Tool]:
+        """Each with its own name."""
+        return [self._tool(n) for n in range(MANY)]
+
+    def _tool(self, n: int) -> Tool:
+        async def work() -> int:
+            """Work."""
+            self.running += 1
+            self.arrived += 1
+            self.most = max(self.most, self.running)
+            if self.arrived == self._together:
+                self._all.set()
+            await self._all.wait()
+            for _ in range(MANY - n):  # the last come first
+                await anyio.lowlevel.checkpoint()
+            self.running -= 1
+            return n
+
+        return tool(work, name=f"work_{n}")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("most", [1, 16, 100, 500])
+@pytest.mark.sample(2)
+async def test_a_hundred_tools(serial: Serial, most: int) -> None:
+    """As many at once as may be, not one more, and the results in the order of the calls."""
+    crowd = Crowd(min(most, MANY))
+    calls = reply(*(tool_use(f"work_{n}", {}, id=f"c{n}") for n in range(MANY)))
+    async with serial.conversing(calls, DONE) as client:
+        await finished(client, tools=crowd.tools(), max_concurrency=most)
+    assert crowd.most == min(most, MANY)
+    answers = serial.bodies[1]["messages"][2]["content"]
+    assert [(answer["tool_use_id"], answer["content"]) for answer in answers] == [
+        (f"c{n}", str(n)) for n in range(MANY)
+    ]
+
+
+@tool
+async def read_all(chars: int) -> str:
+    """Much text."""
+    return "é" + "x" * (chars - 2) + "y"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("limit", [None, 20_000_000])
+async def test_a_result_of_10_MB(serial: Serial, limit: int | None) -> None:
+    """Cut in its middle with a notice, within the default limit; whole where the limit was raised."""
+    size = 10_000_000
+    limits = Limits() if limit is None else Limits(max_result_chars=limit)
+    async with serial.conversing(reply(tool_use("read_all", {"chars": size}, id="a")), DONE) as client:
+        run = await finished(client, tools=[read_all], limits=limits)
+    sent = serial.bodies[1]["messages"][2]["content"][0]
+    assert run.result.status is RunStatus.COMPLETED
+    assert "is_error" not in sent
+    assert sent["content"].endswith("xy")
+    if limit is None:
+        assert limits.max_result_chars <= len(sent["content"]) < limits.max_result_chars + 300
+        assert sent["content"].startswith(f"[PARTIAL] The result has {size} characters")
+    else:
+        assert sent["content"].startswith("éx")
+        assert len(sent["content"]) == size
+
+
+@pytest.mark.anyio
+async def test_a_tool_that_blocks(caplog: pytest.LogCaptureFixture) -> None:
+    """It is named in the log and in its call, once, and the run goes on."""
+
+    @tool
+    async def block_all() -> str:
+        time.sleep(0.15)  # noqa: ASYNC251  # what a careless tool does
+        await anyio.lowlevel.checkpoint()
+        return "awake"
+
+    first = reply(tool_use("block_all", {}, id="a"), tool_use("read_all", {"chars": 5}, id="b"))
+    with caplog.at_level(logging.WARNING, logger="eagerstream"):
+        run = await finished(LocalAPI([first], [DONE]).transport(), tools=[block_all, read_all])
+    blocked, other = run.result.calls
+    assert blocked.blocked_s >= 0.15
+    assert other.blocked_s == 0
+    (record,) = [record for record in caplog.records if "blocked the event loop" in record.getMessage()]
+    assert "block_all" in record.getMessage()
+    assert run.result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("buffer", ["merge", "wait"])
+@pytest.mark.parametrize("tools", [1, 20])
+async def test_progress_that_nobody_reads(buffer: BufferMode, tools: int) -> None:
+    """The events that wait are bounded, the tool is not held up, and the newest value of each call comes out."""
+    values = 5000 // tools
+
+    @tool
+    async def count(n: int) -> AsyncIterator[int]:
+        for value in range(values):
+            yield value
+
+    calls = reply(*(tool_use("count", {"n": n}, id=f"c{n}") for n in range(tools)))
+    end = Gate()
+    api = LocalAPI([calls], [end, DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[count], buffer=buffer) as run:
+            await end.reached.wait()  # the tools have ended, and nobody has read anything
+            waiting = len(run._buffer._ready) + len(run._buffer._held)
+            assert waiting <= 256 + 20 + 6 * tools
+            end.opened.set()
+            events = [event async for event in run]
+    newest = {event.call.id: event.value for event in events if isinstance(event, ToolProgress)}
+    assert newest == {f"c{n}": values - 1 for n in range(tools)}
+    assert sum(isinstance(event, ToolStop) for event in events) == tools
+    assert checked(run.result).messages[2]["content"][0]["content"] == str(values - 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("buffer", ["merge", "wait"])
+async def test_progress_of_a_slow_consumer_in_order(buffer: BufferMode) -> None:
+    """What comes out is a part of what was said, in order, before the call's `ToolStop`."""
+
+    @tool
+    async def count() -> AsyncIterator[int]:
+        for value in range(2000):
+            yield value
+
+    api = LocalAPI([reply(tool_use("count", {}, id="a"))], [DONE])
+    seen: list[Any] = []
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[count], buffer=buffer) as run:
+            async for event in run:
+                if isinstance(event, ToolProgress):
+                    seen.append(event.value)
+                    for _ in range(5):
+                        await anyio.lowlevel.checkpoint()
+                elif isinstance(event, ToolStop):
+                    seen.append("stop")
+    assert seen[-2:] == [1999, "stop"]
+    assert seen[:-1] == sorted(set(seen[:-1]))

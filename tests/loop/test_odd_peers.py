@@ -1,0 +1,900 @@
+"""Runs against peers that break the protocol: nothing is lost, nothing runs twice, and every history can be sent."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import eagerstream
+from eagerstream import (
+    Conversation,
+    HTTPTransport,
+    InputInterrupted,
+    Outcome,
+    TextStream,
+    ToolCall,
+    UsageError,
+    tool,
+)
+from eagerstream.loop import Run, RunStatus
+from eagerstream.progress import RunRecorder
+from eagerstream.testing import encode_event, http_error, reply, server_tool_use, tool_use
+from tests.loop.serial import DONE, SLOWLY_S, assistant, by_hand, call, finished, now, result, results
+from tests.support import (
+    MADE_DIR,
+    MESSAGE_STOP,
+    REQUEST,
+    USER,
+    Broken,
+    LocalAPI,
+    Piece,
+    block_delta,
+    block_start,
+    block_stop,
+    check_history,
+    input_delta,
+    message_delta,
+    message_start,
+    tool_start,
+    whole_call,
+)
+from tests.virtual_time import Playing, in_virtual_time, timed
+
+pytestmark = pytest.mark.anyio
+
+END: list[Piece] = [message_delta("tool_use"), MESSAGE_STOP]
+FIELD = "eager_input_streaming"
+LEGAL = re.compile("[a-zA-Z0-9_-]{1,64}")
+
+
+class Ledger:
+    """A tool that must not run twice, and what it ran with."""
+
+    def __init__(self) -> None:
+        self.runs: list[Any] = []
+
+        @tool
+        async def pay(call: ToolCall, amount: int = 0) -> str:
+            """Pay."""
+            self.runs.append((call.id, amount))
+            return f"paid {amount}"
+
+        self.pay = pay
+
+
+def payment(index: int, amount: int, **fields: Any) -> list[Piece]:
+    """A whole call of the ledger's tool."""
+    return [tool_start(index, "pay", **fields), input_delta(index, json.dumps({"amount": amount})), block_stop(index)]
+
+
+# --- a message that is whole in its start -----------------------------------------------------------------------------
+
+CALLER = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+WHOLE_START: list[dict[str, Any]] = [
+    message_start(content=[call("toolu_1", "now", {}, caller=CALLER)], stop_reason="tool_use"),
+    MESSAGE_STOP,
+]
+
+
+def cut(events: Sequence[dict[str, Any]], size: int | None) -> list[Piece]:
+    """The bytes of a body in pieces of `size`; event by event if it is None."""
+    if size is None:
+        return [*events]
+    whole = b"".join(map(encode_event, events))
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["message_stop", "no_message_stop"])
+@pytest.mark.parametrize("size", [None, 7, 10**6])
+async def test_a_call_inside_message_start_runs(size: int | None, *, ends: bool) -> None:
+    """Code that the API runs makes such calls: the stop reason, too, is in the start, and no `message_delta` comes."""
+    body = cut(WHOLE_START if ends else WHOLE_START[:1], size)
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert run.result.messages[2] == results(result("toolu_1", "noon"))
+    conversation = await by_hand(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert conversation.result.messages == run.result.messages
+
+
+# --- names and ids ----------------------------------------------------------------------------------------------------
+
+ODD_NAMES = ["", "psql -c '" + "INSERT " * 40, "get weather", "名前", "x" * 65, "\ud800", None, ["now"], {"a": 1}]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES, ids=ascii)
+async def test_a_name_that_the_api_refuses(name: Any) -> None:
+    """One overlong name in a history makes the API refuse every later request: it is echoed under a legal one."""
+    body = [message_start(), tool_start(0, name=name), input_delta(0, "{}"), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert run.result.status is RunStatus.COMPLETED
+    (echoed,) = run.result.messages[1]["content"]
+    assert LEGAL.fullmatch(echoed["name"])
+    (made,) = run.result.calls
+    assert made.name == (name if isinstance(name, str) else "")
+    assert "not found" in str(made.result)
+    assert len(str(made.result)) < 500
+
+
+async def test_a_long_name_of_a_tool_stays() -> None:
+    """The API takes up to 128 characters in a definition, and so in its calls."""
+    name = "a" * 128
+    long = eagerstream.Tool(lambda _: "noon", definition={"name": name, "input_schema": {"type": "object"}})
+    run = await finished(LocalAPI([message_start(), *whole_call(0, name), *END], [DONE]).transport(), tools=[long])
+    assert run.result.messages[1]["content"][0]["name"] == name
+    assert run.result.messages[2] == results(result("toolu_0", "noon"))
+
+
+ODD_IDS = ["", "call:1", "functions.pay:0", "t\ud800", None, ["x"], {"a": 1}, 5]
+
+
+@pytest.mark.parametrize("other", ["a", *ODD_IDS], ids=ascii)
+@pytest.mark.parametrize("id", ODD_IDS, ids=ascii)
+@pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken"])
+async def test_ids_that_the_api_refuses(id: Any, other: Any, *, breaks: bool) -> None:
+    """Each call runs once, however the response ends, and the history has legal ids in pairs."""
+    ledger = Ledger()
+    body = [message_start(), *payment(0, 1, id=id), *payment(1, 2, id=other)]
+    rest: list[Piece] = [tool_start(2, "pay", id="x"), Broken()] if breaks else END
+    run = await finished(LocalAPI([*body, *rest], [DONE]).transport(), tools=[ledger.pay], restart_delay_s=0)
+    repeats = isinstance(id, str) and id != "" and id == other
+    assert [amount for _, amount in ledger.runs] == ([1] if repeats else [1, 2])
+    ids = [block["id"] for block in run.result.messages[1]["content"]]
+    assert all(map(LEGAL.fullmatch, ids))
+    assert len(set(ids)) == 2
+    assert [each.id for each in run.result.calls][:2] == [each[0] for each in ledger.runs] or repeats
+
+
+async def test_a_repeated_id_is_one_behaviour() -> None:
+    """It may be the same call, sent twice: the second one does not run, in a run and step by step."""
+    body = [message_start(), *payment(0, 1, id="a"), *payment(1, 2, id="a"), *END]
+    ledger = Ledger()
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    conversation = await by_hand(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == [("a", 1)] * 2
+    assert conversation.result.messages == run.result.messages
+    _, again = run.result.messages[2]["content"]
+    assert again["content"] == "Not executed: an earlier call of this response has the same id."
+    assert again["is_error"]
+
+
+async def test_a_server_call_with_an_odd_id_keeps_its_result() -> None:
+    """Call and result of the API's own tools are renamed in pairs, and so is the code that a call comes from."""
+    odd = "srv:1"
+    body: list[Piece] = [
+        message_start(),
+        block_start(0, "server_tool_use", id=odd, name="web_search", input={}),
+        input_delta(0, '{"query": "x"}'),
+        block_stop(0),
+        block_start(1, "web_search_tool_result", tool_use_id=odd, content=[]),
+        block_stop(1),
+        tool_start(2, "now", caller={"type": "code_execution_20260120", "tool_id": odd}),
+        input_delta(2, "{}"),
+        block_stop(2),
+        *END,
+    ]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    search, found, called = run.result.messages[1]["content"]
+    assert re.fullmatch("srvtoolu_[a-zA-Z0-9_]+", search["id"])
+    assert search["id"] == found["tool_use_id"] == called["caller"]["tool_id"]
+
+
+async def test_ids_and_names_of_server_calls() -> None:
+    """The API asks for a prefix of its own ids, and takes any name of a tool of an MCP server."""
+    called = {"type": "code_execution_20260120", "tool_id": "ws-1"}
+    body: list[Piece] = [
+        message_start(),
+        block_start(0, "server_tool_use", id="ws-1", name="web_search", input={"query": "x"}),
+        block_stop(0),
+        block_start(1, "web_search_tool_result", tool_use_id="ws-1", content=[{"type": "x", "score": 12345}]),
+        block_stop(1),
+        block_start(2, "mcp_tool_use", id="mcp-1", name="repo.search/v2", server_name="repo", input={"q": "x"}),
+        block_stop(2),
+        block_start(3, "mcp_tool_result", tool_use_id="mcp-1", content=[], is_error=False),
+        block_stop(3),
+        *[
+            event
+            for index, caller in ((4, "code"), (5, called))
+            for event in (tool_start(index, "now", caller=caller), input_delta(index, "{}"), block_stop(index))
+        ],
+        *END,
+    ]
+    events = [encode_event(event).replace(b"12345", b"1e999") for event in body if isinstance(event, dict)]
+    run = await finished(LocalAPI(events, [DONE]).transport(), tools=[now])
+    search, found, asked, told, odd, code = run.result.messages[1]["content"]
+    assert search["id"] == found["tool_use_id"] == code["caller"]["tool_id"]
+    assert re.fullmatch("srvtoolu_[a-zA-Z0-9_]+", search["id"])
+    assert found["content"] == [{"type": "x", "score": None}], "an infinity has no JSON form"
+    assert (asked["id"], asked["name"], told["tool_use_id"]) == ("mcp-1", "repo.search/v2", "mcp-1")
+    assert "caller" not in odd
+
+
+@pytest.mark.parametrize("name", ["", "a/b", None, 5], ids=ascii)
+@pytest.mark.parametrize("has_result", [True, False])
+async def test_a_server_call_of_no_tool_of_the_api(name: object, *, has_result: bool) -> None:
+    """The API would look for that tool in each later request: call and result are left out."""
+    body: list[Piece] = [
+        message_start(),
+        block_start(0, "server_tool_use", id="srvtoolu_1", name=name, input={}),
+        block_stop(0),
+        block_start(1, "web_search_tool_result", tool_use_id="srvtoolu_1", content=[]),
+        block_stop(1),
+    ]
+    body = [*(body if has_result else body[:3]), *whole_call(2, "now"), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert run.result.messages[1]["content"] == [call("toolu_2", "now", {})]
+
+
+# --- nothing twice ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_whose_block_has_no_json_form_runs_once() -> None:
+    """The field is left out of the echo, so the call can be kept when the response breaks off behind it."""
+    start = encode_event(tool_start(0, "pay", x=12345)).replace(b"12345", b"1e999")
+    ledger = Ledger()
+    body: list[Piece] = [message_start(), start, input_delta(0, "{}"), block_stop(0), tool_start(1, "pay"), Broken()]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert ledger.runs == [("toolu_0", 0)]
+    assert run.result.messages[1]["content"] == [call("toolu_0", "pay", {})]
+
+
+async def test_a_call_of_a_model_that_gave_up_runs_once() -> None:
+    """The response breaks off behind the `fallback` block: what ran before it stays, and its request is not repeated."""
+    ledger = Ledger()
+    fallback = block_start(1, "fallback", **{"from": {"model": "a"}, "to": {"model": "b"}})
+    body: list[Piece] = [message_start(), *payment(0, 1), fallback, block_stop(1), Broken()]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert ledger.runs == [("toolu_0", 1)]
+    assert run.result.messages[2] == results(result("toolu_0", "paid 1"))
+
+
+async def test_a_call_whose_start_is_lost() -> None:
+    """A run asks again, as nothing has run; by hand, the reply is refused, and the request can be made again."""
+    lost = [message_start(), input_delta(1, '{"amount": 5}'), block_stop(1), *END]
+    ledger = Ledger()
+    api = LocalAPI(lost, [DONE])
+    run = await finished(api.transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert (len(api.exchanges), run.result.turns) == (2, 1)
+    conversation = Conversation(**REQUEST, tools=[ledger.pay])
+    async with eagerstream.stream(LocalAPI(lost).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    assert stream.lost_fragments == 1
+    with pytest.raises(eagerstream.ProtocolError, match="without its beginning"):
+        conversation.take(stream)
+    async with eagerstream.stream(LocalAPI([DONE]).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    conversation.take(stream)
+    assert conversation.ended
+    assert conversation.result.messages == run.result.messages
+    assert ledger.runs == []
+
+
+async def test_a_call_under_another_id_runs_once_when_the_response_begins_anew() -> None:
+    """All in one chunk: what ran stays in the history under its new id, and its request is not repeated."""
+    ledger = Ledger()
+    messages = [USER, assistant(call("call_0", "pay", {})), results(result("call_0", "paid 0"))]
+    body = b"".join(
+        encode_event(event)
+        for event in [message_start(), *payment(0, 1, id="call_0"), message_start(), *payment(0, 1, id="call_9"), *END]
+        if isinstance(event, dict)
+    )
+    run = await finished(LocalAPI([body], [DONE]).transport(), tools=[ledger.pay], messages=messages, restart_delay_s=0)
+    assert ledger.runs == [("call_0", 1)]
+    assert [each.in_history for each in run.result.calls] == [True]
+
+
+@pytest.mark.parametrize("reason", ["", "end_turn", "tool_use"])
+async def test_a_stop_reason_that_is_a_placeholder(reason: str) -> None:
+    """Some gateways fill it in at once. Of a response that is cut behind it, it says nothing."""
+    ledger = Ledger()
+    text_only: list[Piece] = [message_start(stop_reason=reason), block_start(0, "text", text="Once"), block_stop(0)]
+    api = LocalAPI(text_only, [DONE])
+    await finished(api.transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert len(api.exchanges) == 2, "the first one was cut"
+    empty: list[Piece] = [message_start(stop_reason=reason), tool_start(0, "pay"), block_stop(0), Broken()]
+    api = LocalAPI(empty, [DONE])
+    await finished(api.transport(), tools=[ledger.pay], restart_delay_s=0)
+    assert ledger.runs == []
+
+
+async def test_results_of_server_tools_that_are_not_known_here_stay() -> None:
+    """The API may run tools of new kinds tomorrow."""
+    new = [{"type": "foo_tool_use", "id": "srvtoolu_1"}, {"type": "foo_tool_result", "tool_use_id": "srvtoolu_1"}]
+    pieces: list[Piece] = [message_start()]
+    for index, block in enumerate(new):
+        pieces += [{"type": "content_block_start", "index": index, "content_block": block}, block_stop(index)]
+    run = await finished(LocalAPI([*pieces, *whole_call(2, "now"), *END], [DONE]).transport(), tools=[now])
+    assert run.result.messages[1]["content"][:2] == new
+
+
+# --- lost fragments, indexes, inputs ----------------------------------------------------------------------------------
+
+LOST = [
+    block_delta(0, "input_json_delta"),
+    block_delta(0, "input_json_delta", partial_json=None),
+    block_delta(0, "input_json_delta", partial_json=0),
+    {"type": "content_block_delta", "index": 0},
+    {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "0"}},
+]
+
+
+@pytest.mark.parametrize("lost", LOST, ids=str)
+async def test_an_input_that_lacks_a_fragment_never_runs(
+    lost: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """`{"amount": 1` and `}` around a lost fragment are JSON, and not what the model wrote."""
+    ledger = Ledger()
+    body = [message_start(), tool_start(0, "pay"), input_delta(0, '{"amount": 1'), lost, input_delta(0, "}")]
+    with caplog.at_level(logging.WARNING):
+        run = await finished(LocalAPI([*body, block_stop(0), *END], [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == []
+    (made,) = run.result.calls
+    assert made.input.outcome is Outcome.INVALID
+    assert made.result == {
+        "type": "tool_result",
+        "tool_use_id": "toolu_0",
+        "content": '{"INVALID_JSON": "{\\"amount\\": 1}"}\n'
+        "Not executed: a part of the input of this call was lost on its way.",
+        "is_error": True,
+    }
+    assert len(run.violations) == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        f"a response broke the protocol (request req_local, violations: 1): {run.violations[0]}"
+    ]
+
+
+async def test_a_fragment_before_its_block_never_runs() -> None:
+    """The empty text that follows is no empty input."""
+    ledger = Ledger()
+    body = [message_start(), input_delta(0, '{"amount": 1}'), tool_start(0, "pay"), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == []
+    assert run.result.calls[0].input.outcome is Outcome.INVALID
+
+
+@pytest.mark.parametrize("before", [[input_delta(0, "{")], []], ids=["a fragment before", "no object"])
+async def test_a_streaming_tool_does_not_start_on_an_input_that_is_known_to_be_invalid(before: list[Piece]) -> None:
+    """It would begin its work for nothing."""
+    started: list[str] = []
+
+    @tool
+    async def write(body: TextStream) -> str:
+        """Write."""
+        started.append("write")
+        return await body
+
+    given: dict[str, Any] = {} if before else {"input": 5}
+    body: list[Piece] = [message_start(), *before, tool_start(0, "write", **given), input_delta(0, '{"body": "one')]
+    run = await finished(
+        LocalAPI([*body, 0.01, input_delta(0, '"}'), block_stop(0), *END], [DONE]).transport(), tools=[write]
+    )
+    assert started == []
+    assert run.result.calls[0].is_error
+
+
+async def test_a_streaming_tool_stops_where_a_fragment_is_lost() -> None:
+    """Nothing behind the loss reaches it, although more of the string comes."""
+    heard: list[str] = []
+
+    @tool
+    async def write(body: TextStream) -> str:
+        """Write."""
+        try:
+            async for piece in body:
+                heard.append(piece)
+        except InputInterrupted:
+            heard.append("(interrupted)")
+            raise
+        return "wrote"
+
+    body: list[Piece] = [message_start(), tool_start(0, "write"), input_delta(0, '{"body": "one '), 0.01]
+    body += [LOST[0], 0.01, input_delta(0, 'three"}'), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[write])
+    assert heard == ["one ", "(interrupted)"]
+    assert run.result.calls[0].is_error
+
+
+async def test_an_index_that_is_used_again_loses_no_call() -> None:
+    """Both calls run and are answered, in a run and step by step."""
+    body = [message_start(), *payment(0, 1, id="a"), *payment(0, 2, id="b"), *END]
+    ledger = Ledger()
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    conversation = await by_hand(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert sorted(ledger.runs) == [("a", 1), ("a", 1), ("b", 2), ("b", 2)]
+    assert conversation.result.messages == run.result.messages
+    assert [block["id"] for block in run.result.messages[1]["content"]] == ["a", "b"]
+    assert run.violations == ["the index of block 0 was used again"]
+
+
+async def test_blocks_stay_in_their_order_once_an_index_was_used_again() -> None:
+    """Indexes say nothing of the order any more: a result must not come before its call."""
+    body: list[Piece] = [message_start(), *payment(40, 1, id="a"), *payment(40, 2, id="b")]
+    body += [block_start(7, "server_tool_use", id="srvtoolu_1", name="web_search", input={"query": "x"}), block_stop(7)]
+    body += [block_start(5, "web_search_tool_result", tool_use_id="srvtoolu_1", content=[]), block_stop(5), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[Ledger().pay])
+    kinds = [block["type"] for block in run.result.messages[1]["content"]]
+    assert kinds == ["tool_use", "tool_use", "server_tool_use", "web_search_tool_result"]
+
+
+@pytest.mark.parametrize("given", ["...", [1], 5, True], ids=str)
+async def test_an_input_in_the_start_that_is_no_object_never_runs(given: object) -> None:
+    """The tool would run on `{}` otherwise."""
+    ledger = Ledger()
+    body = [message_start(), tool_start(0, "pay", input=given), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[ledger.pay])
+    assert ledger.runs == []
+    assert run.result.messages[1]["content"][0]["input"] == {"INVALID_JSON": json.dumps(given)}
+
+
+async def test_keys_that_would_become_one_are_refused() -> None:
+    """A lone surrogate becomes U+FFFD on its way to a tool: two such keys would be one, and a value lost."""
+    body = [message_start(), *whole_call(0, "now", '{"\\ud800": 1, "\\udfff": 2}'), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now])
+    assert "U+FFFD" in str(run.result.calls[0].input.error)
+    assert not run.result.calls[0].ran
+
+
+@pytest.mark.parametrize("container", [5, ["x"], {"id": "c\ud800"}, {}, ""], ids=ascii)
+async def test_a_container_that_cannot_be_sent(container: object) -> None:
+    """It must not break the next request."""
+    start = message_start(container=container)
+    api = LocalAPI([start, *whole_call(0, "now"), *END], [DONE])
+    await finished(api.transport(), tools=[now])
+    assert api.exchanges[1].body.get("container") == ("c\ufffd" if container == {"id": "c\ud800"} else None)
+
+
+# --- who is told ------------------------------------------------------------------------------------------------------
+
+
+async def test_violations_are_counted_in_streams_and_records() -> None:
+    """A gateway that breaks the protocol shows in what is kept of a run, once for each response."""
+    body = [message_start(), *payment(0, 1, id="a"), *payment(0, 2, id="b"), *END]
+    records: list[Any] = []
+    recorder = RunRecorder(records.extend)
+    with anyio.fail_after(SLOWLY_S):
+        run = eagerstream.run(LocalAPI(body, body, [DONE]).transport(), **REQUEST, tools=[Ledger().pay])
+        run.observe(recorder)
+        async with run:
+            await run.finish()
+        assert len(run.violations) == 2
+        assert records[-1]["violations"] == 2
+        async with eagerstream.stream(LocalAPI(body).transport(), **REQUEST) as stream:
+            await stream.finish()
+    assert stream.violations == ["the index of block 0 was used again"]
+
+
+# --- a tool choice that forces ----------------------------------------------------------------------------------------
+
+
+class Obedient(LocalAPI):
+    """An API whose model calls a tool if it is told to, and ends its turn otherwise."""
+
+    def body_for(self, exchange: Any) -> Any:
+        """See `LocalAPI.body_for`."""
+        choice = exchange.body.get("tool_choice") or {}
+        number = len(self.exchanges)
+        return [reply(tool_use("now", {}, id=f"t{number}")) if choice.get("type") in ("any", "tool") else DONE]
+
+
+@pytest.mark.parametrize(
+    "choice", [{"type": "any"}, {"type": "tool", "name": "now", "disable_parallel_tool_use": True}]
+)
+async def test_a_forced_tool_choice_holds_once(choice: dict[str, Any]) -> None:
+    """The model could never end its turn otherwise."""
+    api = Obedient()
+    run = await finished(api.transport(), tools=[now], tool_choice=choice)
+    assert run.result.status is RunStatus.COMPLETED
+    first, second = [exchange.body["tool_choice"] for exchange in api.exchanges]
+    assert first == choice
+    assert (
+        second == {**choice, "type": "auto"}
+        if "name" not in choice
+        else {
+            "type": "auto",
+            "disable_parallel_tool_use": True,
+        }
+    )
+
+
+async def test_a_forced_tool_choice_holds_for_the_request_that_is_sent_again() -> None:
+    """What broke off was the first request still."""
+    api = LocalAPI([message_start(), Broken()], [DONE])
+    await finished(api.transport(), tools=[now], tool_choice={"type": "any"}, restart_delay_s=0)
+    assert [exchange.body["tool_choice"] for exchange in api.exchanges] == [{"type": "any"}] * 2
+
+
+# --- a hook for the next request --------------------------------------------------------------------------------------
+
+
+@tool
+async def later() -> str:
+    """Come later."""
+    return "later"
+
+
+async def test_before_request_changes_one_request() -> None:
+    """The model, the tools and all else change for that turn; the next one starts from the run's own."""
+    asked: list[tuple[int, int]] = []
+
+    def change(request: Any, turn: int) -> dict[str, Any] | None:
+        asked.append((turn, len(request["messages"])))
+        if turn != 2:
+            return None
+        return {
+            "model": "other",
+            "max_tokens": 7,
+            "system": "Be brief.",
+            "tool_choice": {"type": "any"},
+            "tools": [now, later],
+        }
+
+    api = LocalAPI([reply(tool_use("later", {}, id="a"))], [reply(tool_use("later", {}, id="b"))], [DONE])
+    run = await finished(api.transport(), tools=[now], before_request=change)
+    first, second, third = (exchange.body for exchange in api.exchanges)
+    assert asked == [(1, 1), (2, 3), (3, 5)]
+    assert (second["model"], second["max_tokens"], second["system"]) == ("other", 7, "Be brief.")
+    assert [each["name"] for each in second["tools"]] == ["now", "later"]
+    assert second["tool_choice"] == {"type": "any"}
+    for body in (first, third):
+        assert body["model"] == REQUEST["model"]
+        assert not {"system", "tool_choice"} & set(body)
+        assert [each["name"] for each in body["tools"]] == ["now"]
+    unknown, known = run.result.calls
+    assert unknown.is_error
+    assert known.result == result("b", "later")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+async def test_before_request_gives_back_toolsets(*, swapped: bool) -> None:
+    """They have no name, and are told apart by their kinds."""
+    mine = eagerstream.Tool(lambda _: "shown", definition={"type": "computer_toolset_20260801"})
+    server = {"type": "mcp_toolset", "mcp_server_name": "repo"}
+    call_it = [tool_start(0, "screenshot", toolset_name="computer"), input_delta(0, "{}"), block_stop(0)]
+    api = LocalAPI([message_start(), *call_it, *END], [DONE])
+    run = await finished(
+        api.transport(),
+        tools=[server, mine] if swapped else [mine, server],
+        before_request=lambda request, turn: {"tools": request["tools"]},
+    )
+    assert [each.ran for each in run.result.calls] == [True]
+
+
+async def test_before_request_is_asked_once_for_a_request_that_is_sent_again() -> None:
+    """Its changes hold for the turn."""
+    turns: list[int] = []
+
+    def change(request: Any, turn: int) -> dict[str, Any]:
+        turns.append(turn)
+        return {"system": f"Turn {len(turns)}."}
+
+    api = LocalAPI([message_start(), Broken()], [DONE])
+    await finished(api.transport(), tools=[now], before_request=change, restart_delay_s=0)
+    assert [exchange.body["system"] for exchange in api.exchanges] == ["Turn 1."] * 2
+    assert turns == [1]
+
+
+async def test_a_refusal_of_one_model_says_nothing_of_another() -> None:
+    """What a run has learned of its model does not hold for the one that the hook asks."""
+    words = f"tools.0.custom.{FIELD}: Extra inputs are not permitted"
+    refused = http_error(400, "invalid_request_error", words)
+    api = LocalAPI(refused, [reply(tool_use("now", {}, id="a"))], [DONE])
+    await finished(
+        api.transport(),
+        tools=[now],
+        before_request=lambda request, turn: {"model": "other"} if turn == 2 else None,
+    )
+    assert [FIELD in exchange.body["tools"][0] for exchange in api.exchanges] == [True, False, True]
+
+
+async def test_before_request_takes_a_part_of_the_tools() -> None:
+    """The definitions of the request are those of the run's tools, changed or not."""
+
+    def change(request: Any, turn: int) -> dict[str, Any]:
+        if turn == 2:
+            return {"tools": []}
+        (kept,) = [each for each in request["tools"] if each["name"] == "now"]
+        return {"tools": [{**kept, "description": "Changed."}]}
+
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
+    run = await finished(api.transport(), tools=[now, later], tool_choice={"type": "any"}, before_request=change)
+    assert run.result.messages[2] == results(result("a", "noon"))
+    first, second = (exchange.body for exchange in api.exchanges)
+    assert [each["description"] for each in first["tools"]] == ["Changed."]
+    assert not {"tools", "tool_choice"} & set(second), "the API refuses a choice without tools"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"messages": [USER]}, "cannot change messages"),
+        ({"stream": False}, "cannot change stream"),
+        ({"buffer": "wait"}, "cannot change buffer"),
+        ({"eager": False}, "cannot change eager"),
+        ({"tools": 5}, "tools must be a list"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"tools": [{"name": "x", "input_schema": {"type": "object"}}]}, "nothing runs the tool"),
+        (["system"], "must return"),
+    ],
+)
+async def test_a_hook_that_asks_for_what_cannot_be(asked: Any, told: str) -> None:
+    """A clear error, and the run's history as it was."""
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(
+            LocalAPI([DONE]).transport(), **REQUEST, tools=[now], before_request=lambda request, turn: asked
+        ) as run:
+            with pytest.raises(UsageError, match=told):
+                await run.finish()
+    assert run.result.status is RunStatus.ERROR
+    assert run.result.messages == [USER]
+
+
+# --- the key of an input that is not usable ---------------------------------------------------------------------------
+
+
+async def test_the_key_can_be_chosen() -> None:
+    """In the echo and in the result; everything else stays as it is."""
+    body = [message_start(), *whole_call(0, "now", '{"a": oops}'), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport(), tools=[now], invalid_key="NOT_JSON")
+    assert run.result.messages[1]["content"][0]["input"] == {"NOT_JSON": '{"a": oops}'}
+    (answer,) = run.result.messages[2]["content"]
+    assert json.loads(answer["content"]) == {"NOT_JSON": '{"a": oops}'}
+    again = eagerstream.RunResult.from_json(run.result.to_json())
+    assert again.calls[0].input.wrapped == {"NOT_JSON": '{"a": oops}'}
+    for key in ("", "\ud800", 5):
+        wrong: dict[str, Any] = {"invalid_key": key}
+        with pytest.raises(UsageError, match="invalid_key"):
+            eagerstream.run(LocalAPI(body).transport(), **REQUEST, **wrong)
+        with pytest.raises(UsageError, match="invalid_key"):
+            eagerstream.stream(LocalAPI(body).transport(), **REQUEST, **wrong)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_tool_that_takes_invalid_inputs(*, lost: bool) -> None:
+    """Its parameter keeps its name, whatever the model sees. What was lost on the way it cannot mend."""
+    seen: list[str] = []
+
+    @tool(accepts_invalid_input=True)
+    async def mend(INVALID_JSON: str = "") -> str:
+        """Mend."""
+        seen.append(INVALID_JSON)
+        return "mended"
+
+    loss = [LOST[1]] if lost else []
+    body = [message_start(), tool_start(0, "mend"), input_delta(0, '{"a": oops'), *loss, input_delta(0, "}")]
+    api = LocalAPI([*body, block_stop(0), *END], [DONE])
+    run = await finished(api.transport(), tools=[mend], invalid_key="NOT_JSON")
+    assert seen == ([] if lost else ['{"a": oops}'])
+    assert run.result.messages[1]["content"][0]["input"] == {"NOT_JSON": '{"a": oops}'}
+
+
+# --- what code waits for, and what follows results --------------------------------------------------------------------
+
+
+def called_by_code(name: str) -> list[Any]:
+    """A response in which code calls a tool."""
+    return [message_start(), tool_start(0, name, caller=CALLER), input_delta(0, "{}"), block_stop(0), *END]
+
+
+@pytest.mark.parametrize("seconds", [269, 271])
+def test_a_call_of_code_that_outlives_its_wait(seconds: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The API waits about 270 s for a result that code needs; later ones are lost, and the log says so."""
+
+    @tool
+    async def crawl() -> str:
+        """Take long."""
+        await anyio.sleep(seconds)
+        return "found"
+
+    code = timed(*((0.0, event) for event in called_by_code("crawl")))
+
+    async def main() -> Run:
+        async with eagerstream.run(Playing(code, DONE), **REQUEST, tools=[crawl], clock=anyio.current_time) as run:
+            await run.finish()
+        return run
+
+    with caplog.at_level(logging.WARNING):
+        run = in_virtual_time(main)
+    assert run.result.calls[0].response is not None
+    assert run.result.calls[0].response.text == "found"
+    assert [record.getMessage() for record in caplog.records] == (
+        []
+        if seconds < 270
+        else ["a call of the tool 'crawl' by code runs for longer than 270 s: the API waits no longer for its result"]
+    )
+
+
+async def turn_of(body: Sequence[Piece], tools: Sequence[Any] = (now,)) -> tuple[Conversation, Any]:
+    """The first turn of a conversation, driven by hand."""
+    conversation = Conversation(**REQUEST, tools=tools)
+    async with eagerstream.stream(LocalAPI(body).transport(), **conversation.request()) as stream:
+        await stream.finish()
+    turn = conversation.take(stream)
+    await turn.execute()
+    return conversation, turn
+
+
+async def test_extra_user_text_lands_last() -> None:
+    """It is legal behind the results, and never added by itself."""
+    conversation, turn = await turn_of([reply(tool_use("now", {}, id="a"))])
+    assert turn.results() == [result("a", "noon")]
+    expected = [result("a", "noon"), {"type": "text", "text": "What should I do next?"}]
+    assert turn.results(extra_user_text="What should I do next?") == expected
+    with pytest.raises(UsageError, match="have such a text already"):
+        turn.results(extra_user_text="And then?")
+    assert conversation.request()["messages"][-1] == results(*expected)
+    conversation, turn = await turn_of([reply(tool_use("now", {}, id="a"))])
+    with pytest.raises(UsageError, match="without a word"):
+        turn.results(extra_user_text=" ")
+    conversation.request()
+    with pytest.raises(UsageError, match="have been sent"):
+        turn.results(extra_user_text="And then?")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ([DONE], "no results"),
+        (called_by_code("now"), "code made"),
+        (
+            [reply(server_tool_use("web_fetch", {"url": "https://example.com"}), tool_use("now", {}))],
+            "the API has yet to run",
+        ),
+    ],
+    ids=["no results", "code", "server"],
+)
+async def test_extra_user_text_that_the_api_would_refuse(body: list[Any], told: str) -> None:
+    """Anything but results would end a turn that the API is still in."""
+    web_fetch = {"type": "web_fetch_20260318", "name": "web_fetch"}
+    conversation, turn = await turn_of(body, tools=[now, web_fetch])
+    before = turn.results()
+    with pytest.raises(UsageError, match=told):
+        turn.results(extra_user_text="What should I do next?")
+    assert turn.results() == before
+    check_history(conversation.result.messages)
+
+
+async def test_a_response_that_stops_for_tools_and_calls_none(caplog: pytest.LogCaptureFixture) -> None:
+    """There is nothing to answer: the run ends, and the log says why."""
+    body = [message_start(), block_start(0, "text", text="Let me see."), block_stop(0), *END]
+    with caplog.at_level(logging.WARNING):
+        run = await finished(LocalAPI(body).transport(), tools=[now])
+    assert run.result.status is RunStatus.COMPLETED
+    assert [record.message for record in caplog.records] == ["the reply stopped for tools and calls none: the run ends"]
+
+
+# --- eager by default, and betas --------------------------------------------------------------------------------------
+
+
+class Foreign:
+    """A tool of another library."""
+
+    def __init__(self, **definition: Any) -> None:
+        self._definition = {"name": "foreign", "input_schema": {"type": "object"}, **definition}
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `ForeignTool.to_dict`."""
+        return self._definition
+
+    async def call(self, input: object) -> str:
+        """See `ForeignTool.call`."""
+        return str(input)
+
+
+@pytest.mark.parametrize(
+    ("made", "sent"),
+    [
+        (now, True),
+        (Foreign(), True),
+        (Foreign(**{FIELD: False}), False),
+        (now.with_options(eager=None), None),
+        (now.with_options(eager=False), False),
+        ({"type": "web_fetch_20260318", "name": "web_fetch"}, None),
+        ({"type": "tomorrow_20270101", "name": "x"}, None),
+    ],
+    ids=["ours", "foreign", "foreign, false", "ours, unsaid", "ours, false", "server", "opaque"],
+)
+@pytest.mark.parametrize("eager", [True, False])
+async def test_eager_by_default(made: Any, sent: bool | None, *, eager: bool) -> None:
+    """Every user-defined tool asks for its input as it is written, whoever made it, unless it says otherwise."""
+    if not eager and not (isinstance(made, eagerstream.Tool) or sent is False):
+        sent = None
+    api = LocalAPI([DONE])
+    run = await finished(api.transport(), tools=[made], eager=eager)
+    assert run.result.status is RunStatus.COMPLETED
+    async with eagerstream.stream(api.transport(), **REQUEST, tools=[made], eager=eager) as stream:
+        await stream.finish()
+    conversation = Conversation(**REQUEST, tools=[made], eager=eager)
+    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+        await stream.finish()
+    for exchange in api.exchanges:
+        assert [each.get(FIELD) for each in exchange.body["tools"]] == [sent]
+    conversation = Conversation(**REQUEST, tools=[made], eager=eager, cache="auto")
+    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
+        await stream.finish()
+    assert api.exchanges[-1].body["tools"][0].get(FIELD) == sent
+    with pytest.raises(UsageError, match="eager must be"):
+        eagerstream.stream(api.transport(), **REQUEST, eager="no")  # type: ignore[arg-type]  # the point
+
+
+ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-4-8"}
+BETA = "advisor-tool-2026-03-01"
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        ({}, f"mine,{BETA}"),
+        ({"betas": [BETA]}, BETA),
+        ({"betas": ["other"]}, f"other,{BETA}"),
+        ({"extra_headers": {"Anthropic-Beta": "other"}}, f"other,{BETA}"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("plain", [True, False], ids=["HTTPTransport", "anthropic"])
+async def test_a_tool_brings_its_beta(options: dict[str, Any], sent: str, *, plain: bool) -> None:
+    """Beside those of the request, of its headers and of the client."""
+    api = LocalAPI([DONE])
+    client: Any = api.anthropic().with_options(default_headers={"anthropic-beta": "mine"})
+    if plain:
+        client = HTTPTransport(
+            base_url="http://local", http_client=api.client(httpx), headers={"anthropic-beta": "mine"}
+        )
+        sent = ",".join(dict.fromkeys(["mine", *sent.split(",")])) if "extra_headers" not in options else sent
+    await finished(client, tools=[now, ADVISOR], **options)
+    (exchange,) = api.exchanges
+    assert set(exchange.headers["anthropic-beta"].split(",")) >= set(sent.split(","))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"betas": ["fine-grained-tool-streaming-2025-05-14"]},
+        {"extra_headers": {"anthropic-beta": "a,fine-grained-tool-streaming-2025-05-14"}},
+    ],
+)
+async def test_the_legacy_beta_beside_a_toolset(given: dict[str, Any]) -> None:
+    """The API refuses the two together: said before anything is sent."""
+    toolset = {"type": "computer_toolset_20260801", "name": "computer"}
+    with pytest.raises(UsageError, match="beside computer_toolset_20260801"):
+        eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, tools=[toolset], **given)
+
+
+# --- recordings -------------------------------------------------------------------------------------------------------
+
+BROKEN = {
+    "lost_fragment": ([3], [{"INVALID_JSON": '{"kilograms": 1}'}, {"INVALID_JSON": ": 2}"}, {"kilograms": 3}], 2),
+    "refused_in_history": ([4], [{"kilograms": 4}, {}, {"INVALID_JSON": '"{\\"kilograms\\": 5}"'}, {}], 0),
+    "reused_index": ([], [{"harbor": "Olhão"}, {"harbor": "Sines"}], 1),
+}
+
+
+@pytest.mark.parametrize("size", [7, 10**6])
+@pytest.mark.parametrize("name", BROKEN)
+async def test_recordings_of_broken_peers(name: str, size: int) -> None:
+    """What ran, what is echoed, and how often the protocol was broken; however the bytes are cut."""
+    ran, echoed, violations = BROKEN[name]
+    seen: list[int] = []
+
+    @tool
+    async def order_bait(kilograms: int) -> str:
+        """Order."""
+        seen.append(kilograms)
+        return "ordered"
+
+    body = (MADE_DIR / "broken_peers" / f"{name}.sse").read_bytes()
+    pieces: list[Piece] = [body[at : at + size] for at in range(0, len(body), size)]
+    run = await finished(LocalAPI(pieces, [DONE]).transport(), tools=[order_bait])
+    assert seen == ran
+    assert [block["input"] for block in run.result.messages[1]["content"]] == echoed
+    assert all(LEGAL.fullmatch(block["name"]) for block in run.result.messages[1]["content"])
+    assert len(run.violations) == violations
+
+
+def test_every_recording_of_a_broken_peer_has_its_row() -> None:
+    """A recording that nobody says anything about proves nothing."""
+    assert sorted(path.stem for path in (MADE_DIR / "broken_peers").iterdir()) == sorted(BROKEN)

@@ -1,0 +1,256 @@
+"""What is left of a run can be saved, and gone on from: in another process, after any end."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+import pytest
+
+import eagerstream
+from eagerstream import InputInterrupted, RunResult, StreamInterrupted, TextStream, ToolResponse, TurnStop, UsageError
+from eagerstream.loop import Conversation, RunStatus
+from eagerstream.testing import reply, text, tool_use
+from eagerstream.tools import tool
+from tests.loop.serial import DONE, SLOWLY_S, TOOLS, assistant, call, checked, finished, result, results, said
+from tests.support import (
+    REQUEST,
+    USER,
+    Broken,
+    LocalAPI,
+    Piece,
+    block_start,
+    block_stop,
+    input_delta,
+    message_start,
+    text_delta,
+    tool_start,
+)
+
+
+class Odd:
+    """What a tool may have in its data: it has no JSON form."""
+
+    def __str__(self) -> str:
+        return "odd"
+
+
+@pytest.mark.anyio
+async def test_after_an_error() -> None:
+    """What had run is in the saved history: the run that goes on from it does not repeat it."""
+    ran: list[str] = []
+
+    @tool
+    async def pay(to: str) -> ToolResponse:
+        ran.append(to)
+        return ToolResponse.success(f"paid {to}", data={"odd": Odd(), "nan": float("nan")})
+
+    @tool
+    async def write(words: TextStream) -> str:
+        try:
+            return await words
+        except InputInterrupted:
+            return "kept some"
+
+    broken: list[Piece] = [
+        message_start(container={"id": "container_1"}),
+        *[tool_start(0, "pay"), input_delta(0, '{"to": "Ann"}'), block_stop(0)],
+        *[tool_start(1, "nope"), input_delta(1, "{"), block_stop(1)],
+        tool_start(2, "write"),
+        input_delta(2, '{"words": "\\ud83d'),
+        0.05,
+        Broken(),
+    ]
+    api = LocalAPI([reply(tool_use("pay", {"to": "Bob"}, id="b"), message_id="m")], broken)
+    run = eagerstream.run(api.transport(), **REQUEST, tools=[pay, write], on_interrupt="raise")
+    with anyio.fail_after(SLOWLY_S), pytest.raises(StreamInterrupted) as caught:
+        async with run:
+            await run.finish()
+    assert caught.value.result is run.result
+    saved = RunResult.from_json(json.dumps(caught.value.result.to_dict()))
+    assert checked(saved).status is RunStatus.ERROR
+    assert saved.error is not None
+    assert saved.error == caught.value.to_dict()
+    assert saved.error["type"] == "StreamInterrupted"
+    assert saved.to_dict() == run.result.to_dict()
+    assert saved.messages == run.result.messages
+    assert [(made.name, made.ran, made.input.outcome) for made in saved.calls] == [
+        (made.name, made.ran, made.input.outcome) for made in run.result.calls
+    ]
+    assert [made.input.raw for made in saved.calls] == [made.input.raw for made in run.result.calls]
+    assert saved.calls[0].response is not None
+    assert saved.calls[0].response.data == {"odd": "odd", "nan": None}
+    assert saved.calls[0].answered.is_set()
+
+    later = LocalAPI([DONE])
+    again = await finished(later.transport(), tools=[pay, write], messages=saved)
+    assert ran == ["Bob", "Ann"]
+    assert again.result.messages == [*saved.messages, assistant(said("Done."))]
+    assert later.exchanges[0].body["messages"] == saved.messages
+
+
+@pytest.mark.anyio
+async def test_the_container_goes_along() -> None:
+    """Code that the API runs goes on where it was; a container that the user names himself counts."""
+    first = reply(text("So."), message_id="m")
+    body = first.body.replace(b'"content":[]', b'"content":[],"container":{"id":"container_1"}')
+    run = await finished(LocalAPI([body]).transport())
+    saved = RunResult.from_json(run.result.to_json())
+    assert saved.container == {"id": "container_1"}
+    saved.messages.append(USER)
+    api = LocalAPI([DONE])
+    await finished(api.transport(), messages=saved)
+    assert api.exchanges[0].body["container"] == "container_1"
+
+
+@pytest.mark.anyio
+async def test_saved_at_each_turn() -> None:
+    """At a `TurnStop` the result has the whole turn: a process that dies after it has lost nothing."""
+    saved: list[str] = []
+    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [reply(tool_use("now", {}, id="b"))], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=TOOLS) as run:
+            async for event in run:
+                if isinstance(event, TurnStop):
+                    saved.append(run.result.to_json())
+    first = RunResult.from_json(saved[0])
+    assert first.status is RunStatus.RUNNING
+    assert checked(first).messages == [USER, assistant(call("a", "now", {})), results(result("a", "noon"))]
+    again = await finished(LocalAPI([DONE]).transport(), messages=first)
+    assert again.result.messages == [*first.messages, assistant(said("Done."))]
+
+
+def test_step_by_step() -> None:
+    """The form without input and output takes a result, too."""
+    saved = RunResult(RunStatus.ERROR, None, [USER], container="container_1")
+    conversation = Conversation(model="m", max_tokens=5, messages=RunResult.from_json(saved.to_json()))
+    request = conversation.request()
+    assert (request["messages"], request["container"]) == ([USER], "container_1")
+
+
+class Frozen(Mapping[str, Any]):
+    """A message that is a mapping, and no dict."""
+
+    def __getitem__(self, key: str) -> Any:
+        return USER[key]
+
+    def __iter__(self) -> Any:
+        return iter(USER)
+
+    def __len__(self) -> int:
+        return len(USER)
+
+
+def test_what_cannot_be_saved() -> None:
+    """It is said, instead of half of it being written."""
+    assert RunResult.from_json(RunResult(RunStatus.ERROR, None, [Frozen()]).to_json()).messages == [USER]
+    with pytest.raises(UsageError, match="no JSON form"):
+        RunResult(RunStatus.ERROR, None, [{"role": "user", "content": [{"type": "text", "text": object()}]}]).to_json()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["", "[]", "{}", "nope", "[" * 100_000, '{"eagerstream_run": 2}', '{"eagerstream_run": 1}', b"\xff"],
+    ids=["nothing", "list", "empty", "no JSON", "deep", "version", "fields", "bytes"],
+)
+def test_what_is_no_saved_run(bad: Any) -> None:
+    """Anything else is refused in our own words."""
+    with pytest.raises(UsageError, match="not a saved run"):
+        RunResult.from_json(bad)
+
+
+def test_a_saved_run_that_was_changed() -> None:
+    """A field of the wrong kind is refused, too."""
+    plain = RunResult(RunStatus.COMPLETED, None, [USER]).to_dict()
+    for name, bad in (("status", "nope"), ("messages", 5), ("messages", [5]), ("calls", [5]), ("usage", "x")):
+        with pytest.raises(UsageError, match="not a saved run"):
+            RunResult.from_dict({**plain, name: bad})
+
+
+def test_a_saved_run_of_another_version() -> None:
+    """It is refused as a whole, although all its fields are there."""
+    plain = RunResult(RunStatus.COMPLETED, None, [USER]).to_dict()
+    with pytest.raises(UsageError, match="expected an object with 'eagerstream_run': 1"):
+        RunResult.from_dict({**plain, "eagerstream_run": 2})
+
+
+@pytest.mark.anyio
+async def test_going_on_with_a_text() -> None:
+    """Half an answer is kept by asking for the rest, in a message of the user's."""
+    api = LocalAPI([message_start(), block_start(0, "text", text=""), text_delta(0, "Once upon"), Broken()])
+    run = eagerstream.run(api.transport(), **REQUEST, max_restarts=0)
+    with anyio.fail_after(SLOWLY_S), pytest.raises(StreamInterrupted):
+        async with run:
+            await run.finish()
+    asked = RunResult.from_json(run.result.to_json()).continuation
+    assert asked is not None
+    assert "Once upon" in asked["content"]
+    later = LocalAPI([DONE])
+    await finished(later.transport(), messages=[*run.result.messages, asked])
+    assert run.result.messages == [USER]
+    whole = await finished(LocalAPI([DONE]).transport())
+    assert whole.result.continuation is None
+    assert RunResult(RunStatus.ERROR, None, [USER]).continuation is None
+
+
+@pytest.mark.anyio
+async def test_going_on_takes_text_only() -> None:
+    """Thinking and calls that were cut cannot be recovered: no request repeats them by itself."""
+    body: list[Piece] = [message_start(), block_start(0, "thinking", thinking="Hm", signature=""), block_stop(0)]
+    body += [tool_start(1, "now"), input_delta(1, '{"city": "Par'), Broken()]
+    api = LocalAPI(body)
+    run = eagerstream.run(api.transport(), **REQUEST, tools=TOOLS, max_restarts=0)
+    with anyio.fail_after(SLOWLY_S), pytest.raises(StreamInterrupted):
+        async with run:
+            await run.finish()
+    assert len(api.exchanges) == 1
+    assert run.result.continuation is None
+    assert run.result.messages == [USER]
+
+
+async def in_a_task(converse: Callable[[], Awaitable[Any]]) -> Any:
+    """What a task of its own gives. From Python 3.12 on, one that was cancelled keeps its callers' frames while it lives."""
+    made = []
+
+    async def task() -> None:
+        made.append(await converse())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(task)
+    return made.pop()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("ends", ["by itself", "cancelled", "left"])
+async def test_a_result_keeps_no_run(ends: str) -> None:
+    """Results are kept for long: with them stays what was said, and not the client, the buffer and all other calls.
+
+    Nor does it take the garbage collector to get rid of a run: what waits for it adds up where many end.
+    """
+    asks = reply(text("Let me see."), tool_use("get_weather", {"city": "Oslo"}), tool_use("fail", {}))
+
+    async def converse() -> tuple[RunResult, list[weakref.ref[Any]]]:
+        async with eagerstream.run(LocalAPI([asks], [DONE]).transport(), tools=TOOLS, **REQUEST) as run:
+            async for event in run:
+                if isinstance(event, TurnStop) and ends == "cancelled":
+                    run.cancel()
+                elif isinstance(event, TurnStop) and ends == "left":
+                    break
+        return run.result, [weakref.ref(each) for each in (run, run._transport, run._buffer, run._conversation)]
+
+    gc.disable()
+    try:
+        with anyio.fail_after(SLOWLY_S):
+            if ends == "left":
+                kept, others = await in_a_task(converse)
+                gc.collect()  # a task that was cancelled on asyncio is in a cycle with its exception
+            else:
+                kept, others = await converse()
+            assert [other() for other in others] == [None] * 4
+    finally:
+        gc.enable()
+    assert [call.name for call in checked(kept).calls] == ["get_weather", "fail"]

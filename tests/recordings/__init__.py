@@ -1,0 +1,1 @@
+"""The format of recordings, and the masking of secrets in them."""

@@ -1,0 +1,1 @@
+"""One response: its events, its buffer, its observers, and its marks."""

@@ -1,0 +1,491 @@
+"""`GrowingInput`: what is waited for in an input comes as early as it can, and nothing hangs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from eagerstream.errors import InputInterrupted
+from eagerstream.limits import Limits
+from eagerstream.streaming import GrowingInput
+from eagerstream.wire import InputAccumulator, Outcome
+from tests.support import all_tasks_blocked, block_stop, cut_at, input_delta, message_delta, tool_start
+
+SLOWLY_S = 10
+"""How long a test that hangs may hang."""
+
+
+class Writer:
+    """A call that is being written: what the model would send, piece by piece."""
+
+    def __init__(self, **options: Any) -> None:
+        self._accumulator = InputAccumulator(input_type=GrowingInput, **options)
+        self._accumulator.feed(tool_start(0))
+        self.input = self._accumulator.inputs[0]
+
+    def write(self, *fragments: str) -> None:
+        for fragment in fragments:
+            self._accumulator.feed(input_delta(0, fragment))
+
+    def stop(self) -> None:
+        self._accumulator.feed(block_stop(0))
+        self._accumulator.feed(message_delta("tool_use"))
+
+    def cut(self) -> None:
+        self._accumulator.close()
+
+
+class Waiter:
+    """Something that is being waited for, and how that ended."""
+
+    def __init__(self) -> None:
+        self.outcome: Any = None
+        self.got: list[Any] = []
+
+    @property
+    def waits(self) -> bool:
+        return self.outcome is None
+
+    async def run(self, wait: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            self.outcome = ("value", await wait())
+        except (InputInterrupted, KeyError, TypeError) as error:
+            self.outcome = type(error)
+
+    async def run_all(self, pieces: Any) -> None:
+        try:
+            async for piece in pieces:
+                self.got.append(piece)
+            self.outcome = "end"
+        except (InputInterrupted, KeyError, TypeError) as error:
+            self.outcome = type(error)
+
+
+# --- field ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_field_comes_before_the_input_ends() -> None:
+    """The point of it all: a value can be used as soon as it is finished, while the rest is being written."""
+    writer = Writer()
+    waiter = Waiter()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waiter.run, lambda: writer.input.field("filename"))
+        await all_tasks_blocked()
+        writer.write('{"filename": "poem', ".txt")
+        await all_tasks_blocked()
+        assert waiter.waits  # the string may go on
+        writer.write('", "lines": [')
+        await all_tasks_blocked()
+        assert waiter.outcome == ("value", "poem.txt")
+        assert writer.input.outcome is None
+
+
+@pytest.mark.anyio
+async def test_a_field_that_is_there_already() -> None:
+    """No waiting for what has come: also after the end, and deep inside."""
+    writer = Writer()
+    writer.write('{"files": [{"name": "a", "size": 12}], "n": null')
+    assert await writer.input.field("files", 0, "name") == "a"
+    assert await writer.input.field("files") == [{"name": "a", "size": 12}]
+    writer.write("}")
+    writer.stop()
+    assert await writer.input.field("n") is None
+    assert await writer.input.field("files", 0, "size") == 12
+    assert await writer.input.field() == {"files": [{"name": "a", "size": 12}], "n": None}
+
+
+@pytest.mark.anyio
+async def test_a_number_is_not_told_too_early() -> None:
+    """`1` may become `10`: a number is finished by what comes after it."""
+    writer = Writer()
+    waiter = Waiter()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waiter.run, lambda: writer.input.field("n"))
+        writer.write('{"n": 1')
+        await all_tasks_blocked()
+        assert waiter.waits
+        writer.write("0}")
+    assert waiter.outcome == ("value", 10)
+
+
+@pytest.mark.anyio
+async def test_given_input() -> None:
+    """An input that came whole with the start of its block has its fields at once."""
+    accumulator = InputAccumulator(input_type=GrowingInput)
+    accumulator.feed(tool_start(0, input={"city": "Oslo", "days": [1, 2]}))
+    input = accumulator.inputs[0]
+    assert await input.field("city") == "Oslo"
+    assert [piece async for piece in input.text("city")] == ["Oslo"]
+    assert [item async for item in input.items("days")] == [1, 2]
+    accumulator.feed(block_stop(0))
+    assert await input.finished() is Outcome.VALID
+    with pytest.raises(KeyError):
+        await input.field("country")
+
+
+WAITS: dict[str, Callable[[GrowingInput], Any]] = {
+    "field": lambda input: input.field("late"),
+    "text": lambda input: input.text("late"),
+    "items": lambda input: input.items("late"),
+}
+ENDS: dict[str, tuple[list[str], str, type[Exception], Outcome]] = {
+    "valid without it": (['{"a": 1}'], "stop", KeyError, Outcome.VALID),
+    "valid without anything": ([], "stop", KeyError, Outcome.VALID),
+    "valid, but not an object there": (['{"late": {}', "}"], "stop", TypeError, Outcome.VALID),
+    "cut off before it": (['{"a": 1'], "cut", InputInterrupted, Outcome.INCOMPLETE),
+    "cut off without anything": ([], "cut", InputInterrupted, Outcome.INCOMPLETE),
+    "closed too early": (['{"a": 1, "la'], "stop", InputInterrupted, Outcome.INCOMPLETE),
+    "not JSON": (['{"a": Dave'], "stop", InputInterrupted, Outcome.INVALID),
+    "not an object": (["[1, 2]"], "stop", InputInterrupted, Outcome.INVALID),
+    "something behind it": (['{"a": 1} {'], "stop", InputInterrupted, Outcome.INVALID),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("wait", WAITS)
+async def test_nothing_hangs(wait: str, end: str) -> None:
+    """Every wait ends when the input does: `KeyError` if the input is valid without the value, else interrupted."""
+    fragments, ending, error, outcome = ENDS[end]
+    writer = Writer()
+    early, late, finished = Waiter(), Waiter(), Waiter()
+
+    def run(waiter: Waiter) -> Any:
+        if wait == "field":
+            return waiter.run(lambda: WAITS["field"](writer.input))
+        return waiter.run_all(WAITS[wait](writer.input))
+
+    with anyio.fail_after(SLOWLY_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, early)
+            tasks.start_soon(finished.run, writer.input.finished)
+            await all_tasks_blocked()
+            for fragment in fragments:
+                writer.write(fragment)
+                await all_tasks_blocked()
+            getattr(writer, ending)()
+        await run(late)
+    expected: Any = ("value", {}) if wait == "field" and error is TypeError else error
+    assert early.outcome == expected
+    assert late.outcome == expected
+    assert finished.outcome == ("value", outcome)
+
+
+@pytest.mark.anyio
+async def test_invalid_is_told_at_the_offending_character() -> None:
+    """What can no longer come is said when that is known, not when the model has written its last line."""
+    writer = Writer()
+    waiter = Waiter()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waiter.run, lambda: writer.input.field("b"))
+        await all_tasks_blocked()
+        writer.write('{"a": Dave, ')
+    assert waiter.outcome is InputInterrupted
+    assert writer.input.outcome is None
+
+
+@pytest.mark.anyio
+async def test_what_had_finished_before_an_error_counts() -> None:
+    """An input that turns out invalid later does not take back what was finished."""
+    writer = Writer()
+    writer.write('{"a": 1, "b": Dave}')
+    assert await writer.input.field("a") == 1
+    writer.stop()
+    assert await writer.input.field("a") == 1
+
+
+@pytest.mark.anyio
+async def test_a_root_that_is_no_object_has_no_fields() -> None:
+    """What a list at the root holds is not part of an input: nothing of it may look like a value."""
+    writer = Writer()
+    waiter = Waiter()
+    with anyio.fail_after(SLOWLY_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(waiter.run, lambda: writer.input.field(0, "a"))
+            await all_tasks_blocked()
+            writer.write('[{"a": 1}, ')
+            await all_tasks_blocked()
+            writer.stop()
+    assert waiter.outcome is InputInterrupted
+
+
+@pytest.mark.anyio
+async def test_the_interruption_says_where_and_why() -> None:
+    """Whoever catches it can tell which value was waited for, and what went wrong."""
+    writer = Writer()
+    writer.write('{"files": [{"na')
+    writer.cut()
+    with pytest.raises(InputInterrupted, match="cut off") as caught:
+        await writer.input.field("files", 0, "name")
+    assert caught.value.path == ("files", 0, "name")
+    assert "['files'][0]['name']" in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_over_the_limit() -> None:
+    """An input over its limit is invalid, and those who wait for the rest are told."""
+    writer = Writer(limits=Limits(max_input_chars=10))
+    waiter = Waiter()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waiter.run_all, writer.input.text("a"))
+        await all_tasks_blocked()
+        writer.write('{"a": "', "x" * 100)
+    assert waiter.outcome is InputInterrupted
+
+
+@pytest.mark.anyio
+async def test_many_waiters() -> None:
+    """Any number of tasks may wait, for the same and for different things."""
+    writer = Writer()
+    waiters = [Waiter() for _ in range(20)]
+    async with anyio.create_task_group() as tasks:
+        for number, waiter in enumerate(waiters):
+            if number % 2:
+                tasks.start_soon(waiter.run, lambda: writer.input.field("a"))
+            else:
+                tasks.start_soon(waiter.run_all, writer.input.text("a"))
+        for character in '{"a": "lorem"}':
+            await all_tasks_blocked()
+            writer.write(character)
+        writer.stop()
+    assert {waiter.outcome for waiter in waiters[1::2]} == {("value", "lorem")}
+    assert {"".join(waiter.got) for waiter in waiters[::2]} == {"lorem"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wait", WAITS)
+async def test_cancelling_a_waiter(wait: str) -> None:
+    """A waiter that gives up disturbs neither the others nor the input."""
+    writer = Writer()
+    writer.write('{"late": ')
+    other = Waiter()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other.run, lambda: writer.input.field("late"))
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            pieces = WAITS[wait](writer.input)
+            await (pieces if wait == "field" else anext(pieces))
+        assert scope.cancelled_caught
+        await all_tasks_blocked()
+        writer.write("[1]}")
+        writer.stop()
+    assert other.outcome == ("value", [1])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wait", WAITS)
+async def test_who_is_told_of_waiting(wait: str) -> None:
+    """Of each wait both ends are told, also where the input ends it; afterwards nobody is, and so nobody is kept."""
+    writer = Writer()
+    told: list[int] = []
+    writer.input.on_wait = told.append
+    waiter = Waiter()
+    async with anyio.create_task_group() as tasks:
+        if wait == "field":
+            tasks.start_soon(waiter.run, lambda: WAITS[wait](writer.input))
+        else:
+            tasks.start_soon(waiter.run_all, WAITS[wait](writer.input))
+        await all_tasks_blocked()
+        assert told == [1]
+        writer.cut()
+    assert told == [1, -1]
+    assert writer.input.on_wait != told.append
+
+
+# --- text and items ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_text_comes_as_it_is_written() -> None:
+    """Each piece is there as soon as its characters are, half an escape never."""
+    writer = Writer()
+    waiter = Waiter()
+    steps: list[list[str]] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waiter.run_all, writer.input.text("body"))
+        for fragment in ('{"body": "', "Dear ", "\\u00", "e5", "\\ud83d", "\\ude00", '"', ', "x": 1}'):
+            writer.write(fragment)
+            await all_tasks_blocked()
+            steps.append(list(waiter.got))
+    assert steps[1] == ["Dear "]
+    assert steps[2] == ["Dear "]
+    assert steps[3] == ["Dear ", "å"]
+    assert steps[5] == ["Dear ", "å", "😀"]
+    assert waiter.outcome == "end"
+
+
+@pytest.mark.anyio
+async def test_an_empty_string_has_no_pieces() -> None:
+    """It ends, rather than waiting for a first piece."""
+    writer = Writer()
+    writer.write('{"body": ""')
+    assert [piece async for piece in writer.input.text("body")] == []
+
+
+@pytest.mark.anyio
+async def test_text_that_is_cut_off() -> None:
+    """The pieces that came are handed out, then it is said that more should have come."""
+    writer = Writer()
+    writer.write('{"body": "Dear')
+    writer.cut()
+    waiter = Waiter()
+    await waiter.run_all(writer.input.text("body"))
+    assert (waiter.got, waiter.outcome) == (["Dear"], InputInterrupted)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("value", ["12,", "null", "true", "[", '{"a":'])
+async def test_text_of_something_else(value: str) -> None:
+    """Told as soon as the value shows, not at the end."""
+    writer = Writer()
+    writer.write('{"body": ' + value)
+    with pytest.raises(TypeError, match="not a string"):
+        await anext(writer.input.text("body"))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("value", ["12,", "null", '"abc', '{"a":'])
+async def test_items_of_something_else(value: str) -> None:
+    """Told as soon as the value shows, not at the end."""
+    writer = Writer()
+    writer.write('{"list": ' + value)
+    with pytest.raises(TypeError, match="not an array"):
+        await anext(writer.input.items("list"))
+
+
+@pytest.mark.anyio
+async def test_items_come_when_they_are_finished() -> None:
+    """Each item as soon as nothing of it can change, and not before."""
+    writer = Writer()
+    waiter = Waiter()
+    steps: list[list[Any]] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waiter.run_all, writer.input.items("list"))
+        for fragment in ('{"list": [1', "2", ",", ' "a', '"', ', {"b": [', "]", "}", "]", "}"):
+            writer.write(fragment)
+            await all_tasks_blocked()
+            steps.append(list(waiter.got))
+    assert [len(step) for step in steps] == [0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert waiter.got == [12, "a", {"b": []}]
+    assert waiter.outcome == "end"
+
+
+@pytest.mark.anyio
+async def test_items_that_are_cut_off() -> None:
+    """Finished items are handed out, an unfinished one never, then it is said that more should have come."""
+    writer = Writer()
+    writer.write('{"list": ["a", "b')
+    writer.cut()
+    waiter = Waiter()
+    await waiter.run_all(writer.input.items("list"))
+    assert (waiter.got, waiter.outcome) == (["a"], InputInterrupted)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("second", ['"q"', '"qrstuvw"', "[1]", "12", '{"x": "y"}', "null"])
+@pytest.mark.parametrize("first", ['"xyz"', "[1, 2, 3]"])
+async def test_a_repeated_key_hangs_nobody(first: str, second: str) -> None:
+    """A key that comes twice starts its value over: whoever waits gets something true of one of them, and ends."""
+    text = f'{{"a": {first}, "a": {second}}}'
+    for cut in range(len(text)):
+        writer = Writer()
+        waiters = [Waiter() for _ in range(3)]
+        with anyio.fail_after(SLOWLY_S):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(waiters[0].run, lambda writer=writer: writer.input.field("a"))
+                tasks.start_soon(waiters[1].run_all, writer.input.text("a"))
+                tasks.start_soon(waiters[2].run_all, writer.input.items("a"))
+                await all_tasks_blocked()
+                writer.write(text[:cut], text[cut:])
+                await all_tasks_blocked()
+                writer.stop()
+        assert waiters[0].outcome[1] in (json.loads(first), json.loads(second))
+        assert all(waiter.outcome in ("end", TypeError, KeyError) for waiter in waiters[1:])
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=8),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=3), values, max_size=3),
+    max_leaves=6,
+)
+
+
+async def _consume(text: str, places: list[int], paces: list[int], pieces: Callable[[GrowingInput], Any]) -> list[Any]:
+    """What one who listens gets of an input that is cut at `places`, and read at some pace."""
+    writer = Writer()
+    waiter = Waiter()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waiter.run_all, pieces(writer.input))
+        for number, fragment in enumerate(cut_at(text, places)):
+            for _ in range(paces[number % len(paces)]):
+                await anyio.lowlevel.checkpoint()
+            writer.write(fragment)
+        writer.stop()
+    assert waiter.outcome == "end"
+    return waiter.got
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=50)
+@given(
+    body=st.text(max_size=20),
+    ascii=st.booleans(),
+    places=st.lists(st.integers(0, 60), max_size=12),
+    paces=st.lists(st.integers(0, 2), min_size=1, max_size=4),
+)
+def test_pieces_of_text_joined_are_the_text(
+    backend: str, body: str, *, ascii: bool, places: list[int], paces: list[int]
+) -> None:
+    """However the input is cut, and however fast it is read."""
+    text = json.dumps({"n": 1, "body": body, "last": [body]}, ensure_ascii=ascii)
+    got = anyio.run(_consume, text, places, paces, lambda input: input.text("body"), backend=backend)
+    assert "".join(got) == body
+    assert all(got)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=50)
+@given(
+    values=st.lists(_VALUES, max_size=5),
+    places=st.lists(st.integers(0, 80), max_size=12),
+    paces=st.lists(st.integers(0, 2), min_size=1, max_size=4),
+)
+def test_items_are_the_list(backend: str, values: list[Any], places: list[int], paces: list[int]) -> None:
+    """However the input is cut, and however fast it is read."""
+    text = json.dumps({"list": values, "last": values})
+    assert anyio.run(_consume, text, places, paces, lambda input: input.items("list"), backend=backend) == values
+
+
+@pytest.mark.anyio
+async def test_a_watcher_that_raises_at_the_end_leaves_nobody_waiting() -> None:
+    """Its exception comes out of the feeding; the input is settled all the same, and so is told."""
+    accumulator = InputAccumulator(input_type=GrowingInput)
+    accumulator.feed(tool_start(0))
+    growing = accumulator.inputs[0]
+
+    def fail(_: Any) -> None:
+        raise LookupError
+
+    growing.watch(callback=fail)
+    ends: list[Outcome | None] = []
+
+    async def wait(end: Callable[[], Awaitable[Any]]) -> None:
+        await end()
+        ends.append(growing.outcome)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait, growing.settled)
+            tasks.start_soon(wait, growing.finished)
+            await all_tasks_blocked()
+            accumulator.feed(block_stop(0))
+            with pytest.raises(LookupError):
+                accumulator.feed(message_delta("tool_use"))
+    assert ends == [Outcome.VALID, Outcome.VALID]

@@ -1,0 +1,1196 @@
+"""`stream`: one request, the same events whatever the transport, and every way in which it can end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import httpx
+import pytest
+from anthropic import Anthropic, AsyncAnthropic
+
+import eagerstream
+from eagerstream._support import redaction
+from eagerstream.errors import APIError, InputInterrupted, LimitError, ProtocolError, StreamInterrupted, UsageError
+from eagerstream.limits import Limits
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.streaming import GrowingInput, MessageStream, StreamEvent
+from eagerstream.testing import (
+    ReplayServer,
+    Scenario,
+    Timing,
+    encode_event,
+    error_event,
+    http_error,
+    reply,
+    retime,
+    text,
+    tool_use,
+)
+from eagerstream.tools import tool
+from eagerstream.transports import HTTPTransport
+from eagerstream.wire import (
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageAssembler,
+    MessageStart,
+    MessageState,
+    MessageStop,
+    Outcome,
+    TextDelta,
+    WireDecoder,
+)
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    Broken,
+    Gate,
+    LocalAPI,
+    Piece,
+    all_tasks_blocked,
+    anthropic_client,
+    block_start,
+    block_stop,
+    each_recording,
+    event_line,
+    input_delta,
+    made_recordings,
+    message_delta,
+    message_start,
+    real_recordings,
+    text_delta,
+    tool_start,
+    written,
+)
+
+WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo", "days": [1, 2, 3]}))
+NEVER_S = 3600.0
+HELD = Recording((Chunk(0.0, WEATHER.body[:400]), Chunk(NEVER_S, WEATHER.body[400:])))
+"""A reply that stops in its middle."""
+SLOWLY_S = 20
+
+
+@asynccontextmanager
+async def a_client(kind: str, base_url: str) -> AsyncIterator[Any]:
+    """Each kind of client that `stream` takes."""
+    match kind:
+        case "anthropic":
+            async with anthropic_client(base_url) as client:
+                yield client
+        case "http":
+            async with HTTPTransport(base_url=base_url, api_key="k") as transport:
+                yield transport
+        case "httpx" | "httpx2":
+            library = pytest.importorskip(kind)
+            async with library.AsyncClient(verify=False) as http_client:
+                yield HTTPTransport(base_url=base_url, api_key="k", http_client=http_client)
+        case _:
+            raise AssertionError(kind)
+
+
+each_client = pytest.mark.parametrize("kind", ["anthropic", "http", "httpx", "httpx2"])
+both_clients = pytest.mark.parametrize("kind", ["anthropic", "httpx"])
+
+Told = tuple[list[tuple[Any, ...]], str, str]
+
+
+def expected(body: bytes) -> Told:
+    """What a stream of `body` must tell: its events, how it ends, its message."""
+    assembler = MessageAssembler(input_type=GrowingInput)
+    lines: list[tuple[Any, ...]] = []
+    ending = ""
+    for event in WireDecoder(max_event_bytes=len(body) + 1).feed(body):
+        if event["type"] == "error":
+            ending = "APIError"
+            break
+        lines += [event_line(out) for out in assembler.feed(event)]
+    lines += [event_line(out) for out in assembler.close()]
+    if not ending and assembler.state is not MessageState.STOPPED:
+        ending = "StreamInterrupted"
+    return lines, ending, written(assembler.message)
+
+
+async def told(stream: MessageStream) -> Told:
+    """What a stream does tell."""
+    lines: list[tuple[Any, ...]] = []
+    ending = ""
+    async with stream:
+        try:
+            async for event in stream:
+                lines += [event_line(event)]
+        except APIError as error:
+            ending = type(error).__name__
+            assert written(error.message) == written(stream.message)
+    return lines, ending, written(stream.message)
+
+
+async def events_of(client: Any, **options: Any) -> list[StreamEvent]:
+    async with eagerstream.stream(client, **{**REQUEST, **options}) as stream:
+        return [event async for event in stream]
+
+
+async def failure_of(client: Any, **options: Any) -> tuple[list[StreamEvent], Exception]:
+    """The events before a stream fails, and how it does."""
+    events = []
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.stream(client, **{**REQUEST, **options}) as stream:
+            try:
+                async for event in stream:
+                    events += [event]
+            except Exception as error:
+                return events, error
+    raise AssertionError("it did not fail")
+
+
+def kinds(events: list[StreamEvent]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+# --- the same from every transport ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recordings_server() -> Iterator[ReplayServer]:
+    """A server that answers with the recording that the request names as its model, in random chunks."""
+
+    def answer(request: Any) -> Recording:
+        path, _, seed = request["model"].rpartition("#")
+        return retime(Recording.from_body(Path(path).read_bytes()), Timing(cut="random", seed=int(seed)))
+
+    with ReplayServer(Scenario.of(answer), speed=float("inf")) as server:
+        yield server
+
+
+@pytest.mark.anyio
+@each_client
+async def test_made_recordings_over_every_transport(recordings_server: ReplayServer, kind: str) -> None:
+    """The events are those of the assembler, fed with the whole body at once: whatever the client, and the cuts."""
+    async with a_client(kind, recordings_server.base_url) as client:
+        for seed, path in enumerate(made_recordings()):
+            stream = eagerstream.stream(client, **{**REQUEST, "model": f"{path}#{seed}"}, buffer="wait")
+            assert await told(stream) == expected(path.read_bytes()), path.name
+
+
+@pytest.mark.anyio
+@each_recording
+async def test_each_recording_played_back(recording: Path) -> None:
+    """A recording in random chunks, without a server."""
+    whole = Recording.load(recording)
+    cut = retime(whole, Timing(cut="random", seed=7, speed=float("inf")))
+    assert await told(eagerstream.stream(cut, **REQUEST, buffer="wait")) == expected(whole.body)
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_real_recordings_through_the_server(recordings_server: ReplayServer, kind: str) -> None:
+    """Replies as the API really sent them, through sockets and the real clients, cut anywhere: a sample."""
+    await _through_the_server(recordings_server, kind, real_recordings()[::10], seeds=1)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+@pytest.mark.anyio
+@each_client
+async def test_all_real_recordings_through_the_server(recordings_server: ReplayServer, kind: str) -> None:
+    """All of them, each cut in several ways."""
+    await _through_the_server(recordings_server, kind, real_recordings(), seeds=3)
+
+
+async def _through_the_server(server: ReplayServer, kind: str, paths: list[Path], *, seeds: int) -> None:
+    if not paths:
+        pytest.skip("no recordings of real replies: set EAGERSTREAM_RECORDINGS to their folder")
+    async with a_client(kind, server.base_url) as client:
+        for path in paths:
+            for seed in range(seeds):
+                stream = eagerstream.stream(client, **{**REQUEST, "model": f"{path}#{seed}"}, buffer="wait")
+                assert await told(stream) == expected(path.read_bytes()), path.name
+
+
+@pytest.mark.anyio
+async def test_one_byte_at_a_time() -> None:
+    """The smallest chunks there are: nothing depends on how many events come together."""
+    for path in made_recordings():
+        body = path.read_bytes()
+        chunks = tuple(Chunk(0.0, body[at : at + 1]) for at in range(len(body)))
+        assert await told(eagerstream.stream(Recording(chunks), **REQUEST, buffer="wait")) == expected(body), path.name
+
+
+@pytest.mark.anyio
+async def test_the_message_is_the_last_event_s() -> None:
+    """`stream.message` after the block is what was in `MessageStop`, and so are the other properties."""
+    async with eagerstream.stream(WEATHER, **REQUEST) as stream:
+        events = [event async for event in stream]
+    stop = events[-1]
+    assert isinstance(stop, MessageStop)
+    assert stream.message == stop.message
+    assert stream.stop_reason == stop.stop_reason == "tool_use"
+    assert stream.inputs[1].value == {"city": "Oslo", "days": [1, 2, 3]}
+    assert stream.message["content"][1]["input"] == {"city": "Oslo", "days": [1, 2, 3]}
+
+
+@pytest.mark.anyio
+async def test_finish() -> None:
+    """For those who want only the message: reads to the end, and raises what the iteration would have raised."""
+    async with eagerstream.stream(WEATHER, **REQUEST) as stream:
+        await stream.finish()
+    assert stream.stop_reason == "tool_use"
+    async with eagerstream.stream(reply(text("So"), error_event("api_error", "Sorry")), **REQUEST) as stream:
+        with pytest.raises(APIError, match="Sorry"):
+            await stream.finish()
+
+
+# --- the request ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_the_body_of_the_request(kind: str) -> None:
+    """What was given is sent, parameters that no client knows among them; nothing of ours is."""
+
+    @tool
+    async def look(city: str) -> str:
+        """Look."""
+        return city
+
+    server_tool = {"type": "web_search_20250305", "name": "web_search"}
+    async with ReplayServer(WEATHER) as server, a_client(kind, server.base_url) as client:
+        options = {"system": "Be brief.", "temperature": 0.5, "from_the_future": {"a": [1]}}
+        await events_of(client, tools=[look, server_tool], **options)
+        (request,) = server.requests
+    assert request.body == {**REQUEST, **options, "stream": True, "tools": [look.to_dict(), server_tool]}
+    assert request.headers["anthropic-version"]
+    assert "anthropic-beta" not in request.headers
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_no_tools_no_key(kind: str) -> None:
+    """Without tools the key is left out, and an `extra_body` of the caller's own is kept."""
+    async with ReplayServer(WEATHER) as server, a_client(kind, server.base_url) as client:
+        await events_of(client)
+        assert server.requests[0].body == {**REQUEST, "stream": True}
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_betas_travel_in_a_header(kind: str) -> None:
+    """Betas are a header of the request, never a part of its body."""
+    async with ReplayServer(WEATHER) as server, a_client(kind, server.base_url) as client:
+        await events_of(client, betas=["one-2025-01-01", "two-2025-01-01"])
+        (request,) = server.requests
+    betas = request.headers["anthropic-beta"].replace(" ", "").split(",")
+    assert betas == ["one-2025-01-01", "two-2025-01-01"]
+    assert "betas" not in request.body
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_stream_is_not_the_caller_s_to_set(kind: str) -> None:
+    """Somebody who moves over from `create(stream=True)` leaves that in: it must not matter, or be said plainly."""
+    async with ReplayServer(WEATHER) as server, a_client(kind, server.base_url) as client:
+        try:
+            await events_of(client, stream=True)
+        except UsageError:
+            assert server.requests == []
+        else:
+            assert server.requests[0].body["stream"] is True
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_a_message_with_half_a_surrogate_pair_can_be_echoed(kind: str) -> None:
+    """What a model wrote can go back in the next request: what UTF-8 cannot carry is sent as U+FFFD."""
+    half = reply(tool_use("f", '{"a": "half \\ud83d"}', id="toolu_1"))
+    async with ReplayServer(Scenario(half, WEATHER)) as server, a_client(kind, server.base_url) as client:
+        async with eagerstream.stream(client, **REQUEST) as stream:
+            await stream.finish()
+        assert stream.inputs[0].value == {"a": "half \ud83d"}
+        echo = {"role": "assistant", "content": stream.message["content"]}
+        answer = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}
+        await events_of(client, messages=[*REQUEST["messages"], echo, answer])
+    assert server.requests[1].body["messages"][1]["content"][0]["input"] == {"a": "half \ufffd"}
+
+
+@pytest.mark.anyio
+async def test_nothing_is_sent_before_the_block() -> None:
+    """Calling `stream` alone does nothing: no request, no task to clean up."""
+    api = LocalAPI([WEATHER])
+    stream = eagerstream.stream(api.anthropic(), **REQUEST)
+    with pytest.raises(UsageError, match="async with"):
+        await anext(stream)
+    assert api.exchanges == []
+    async with stream:
+        await stream.finish()
+        with pytest.raises(UsageError, match="once"):
+            async with stream:
+                pass
+    assert len(api.exchanges) == 1
+    assert stream.request_id == "req_local"
+
+
+@pytest.mark.parametrize("client", [None, "https://api.anthropic.com", object(), httpx, AsyncAnthropic])
+def test_wrong_clients(client: Any) -> None:
+    """What is no client is refused at once, with the ones that would do."""
+    with pytest.raises(UsageError, match=r"AsyncAnthropic|async client"):
+        eagerstream.stream(client, **REQUEST)
+
+
+def test_a_path_is_not_a_client() -> None:
+    """A path has a method `open` too: a recording must be loaded first, and that must be said."""
+    with pytest.raises(UsageError):
+        eagerstream.stream(made_recordings()[0], **REQUEST)
+
+
+def test_synchronous_clients() -> None:
+    """The commonest mistake: the message names the class to use instead."""
+    with Anthropic(api_key="k") as client, pytest.raises(UsageError, match="AsyncAnthropic"):
+        eagerstream.stream(client, **REQUEST)
+
+
+@pytest.mark.parametrize("options", [{"buffer": "drop"}, {"min_chars": -1}, {"min_interval_s": -0.1}])
+def test_bad_settings(options: dict[str, Any]) -> None:
+    """Settings out of range are refused before anything is sent."""
+    with pytest.raises(UsageError):
+        eagerstream.stream(WEATHER, **REQUEST, **options)
+
+
+def test_a_function_that_is_no_tool() -> None:
+    """A forgotten `@tool` is said as what it is, not as an attribute that a function does not have."""
+
+    async def look(city: str) -> str:
+        return city
+
+    with pytest.raises(UsageError, match="tool"):
+        eagerstream.stream(WEATHER, **REQUEST, tools=[look])  # type: ignore[list-item]
+
+
+def test_a_field_that_only_user_defined_tools_may_carry() -> None:
+    """The API would refuse the whole request: said at once, with the kind of the tool, whatever the field's value."""
+    web_search = {"type": "web_search_20250305", "name": "web_search"}
+    for value in (True, False, None):
+        with pytest.raises(UsageError, match="only user-defined tools take eager_input_streaming, not web_search_2025"):
+            eagerstream.stream(WEATHER, **REQUEST, tools=[web_search | {"eager_input_streaming": value}])
+    for kind in ({}, {"type": None}, {"type": "custom"}):
+        eagerstream.stream(WEATHER, **REQUEST, tools=[{"name": "f", "eager_input_streaming": True, **kind}, web_search])
+
+
+# --- leaving early ----------------------------------------------------------------------------------------------------
+
+
+class _Early:
+    """The ways to leave a stream before its end; each returns once the stream is left."""
+
+    @staticmethod
+    async def leave_by_break(stream: MessageStream) -> None:
+        async with stream:
+            async for _ in stream:
+                break
+
+    @staticmethod
+    async def leave_by_return(stream: MessageStream) -> None:
+        async with stream:
+            async for _ in stream:
+                return
+
+    @staticmethod
+    async def leave_by_exception(stream: MessageStream) -> None:
+        error = LookupError("mine")
+        with pytest.raises(LookupError) as caught:
+            async with stream:
+                async for _ in stream:
+                    raise error
+        assert caught.value is error
+
+    @staticmethod
+    async def leave_by_cancellation(stream: MessageStream) -> None:
+        with anyio.CancelScope() as scope:
+            async with stream:
+                async for _ in stream:
+                    scope.cancel()
+        assert scope.cancelled_caught
+
+    @staticmethod
+    async def leave_by_scope_timeout(stream: MessageStream) -> None:
+        with anyio.CancelScope() as scope:
+            async with stream:
+                async for _ in stream:
+                    scope.deadline = anyio.current_time()
+        assert scope.cancelled_caught
+
+    @staticmethod
+    async def leave_by_task_group(stream: MessageStream) -> None:
+        async def consume() -> None:
+            async with stream:
+                async for _ in stream:
+                    tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consume)
+
+    @staticmethod
+    async def leave_by_asyncio_timeout(stream: MessageStream) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(None) as limit, stream:
+                async for _ in stream:
+                    limit.reschedule(asyncio.get_running_loop().time())
+
+    @staticmethod
+    async def leave_by_task_cancel(stream: MessageStream) -> None:
+        begun = asyncio.Event()
+
+        async def consume() -> None:
+            async with stream:
+                async for _ in stream:
+                    begun.set()
+
+        task = asyncio.create_task(consume())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+@pytest.fixture(scope="module")
+def held_server() -> Iterator[ReplayServer]:
+    """A server whose replies stop in their middle."""
+    with ReplayServer(HELD) as server:
+        yield server
+
+
+_WAYS = [name for name in vars(_Early) if name.startswith("leave")]
+
+
+@pytest.mark.anyio
+@both_clients
+@pytest.mark.parametrize("way", _WAYS)
+async def test_leaving_early_closes_the_connection(
+    held_server: ReplayServer, way: str, kind: str, anyio_backend_name: str
+) -> None:
+    """However the block is left, the server sees the connection go, and no task is left behind."""
+    if anyio_backend_name == "trio" and ("asyncio" in way or "task_cancel" in way):
+        pytest.skip("a way of asyncio's own")
+    async with a_client(kind, held_server.base_url) as client:
+        before = asyncio.all_tasks() if anyio_backend_name == "asyncio" else set()
+        stream = eagerstream.stream(client, **REQUEST)
+        await getattr(_Early, way)(stream)
+        request = held_server.requests[-1]
+        assert await anyio.to_thread.run_sync(request.wait_ended, SLOWLY_S)
+        assert request.disconnected
+        if anyio_backend_name == "asyncio":
+            assert asyncio.all_tasks() == before
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_cancelled_while_it_connects(kind: str) -> None:
+    """Cancellation passes also while the reply has not begun, and the server sees the connection go."""
+    arrived = threading.Event()
+
+    def say_nothing(_: Any) -> Recording:
+        arrived.set()
+        return Recording((Chunk(NEVER_S, b""),))
+
+    async with ReplayServer(Scenario.of(say_nothing)) as server, a_client(kind, server.base_url) as client:
+        with anyio.CancelScope() as scope:
+            async with eagerstream.stream(client, **REQUEST) as stream:
+                assert await anyio.to_thread.run_sync(arrived.wait, SLOWLY_S)
+                scope.cancel()
+                await stream.finish()
+        assert scope.cancelled_caught
+        (request,) = server.requests
+        assert await anyio.to_thread.run_sync(request.wait_ended, SLOWLY_S)
+        assert request.disconnected
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_a_client_can_be_used_again(kind: str) -> None:
+    """Streams that were left early do no harm to the client's later ones."""
+    scenario = Scenario.of(lambda request: WEATHER if request["model"] == "whole" else HELD)
+    whole = [line for line in expected(WEATHER.body)[0] if "Delta" not in line[0]]
+    async with ReplayServer(scenario) as server, a_client(kind, server.base_url) as client:
+        for _ in range(3):
+            async with eagerstream.stream(client, **REQUEST) as stream:
+                await anext(stream)
+            events = await events_of(client, model="whole")
+            assert [event_line(event) for event in events if not isinstance(event, InputDelta | TextDelta)] == whole
+
+
+@pytest.mark.anyio
+async def test_leaving_early_ends_what_waits_for_an_input() -> None:
+    """A task outside the block that waits for more of an input is told that no more comes: nothing hangs."""
+    ended: list[str] = []
+
+    async def follow(input: GrowingInput) -> None:
+        try:
+            async for _ in input.text("city"):
+                pass
+        except InputInterrupted:
+            ended.append("interrupted")
+
+    api = LocalAPI([message_start(), tool_start(0), input_delta(0, '{"city": "Os'), Gate()])
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks, eagerstream.stream(api.anthropic(), **REQUEST) as stream:
+            async for event in stream:
+                if isinstance(event, InputStart):
+                    tasks.start_soon(follow, event.input)
+                if isinstance(event, InputDelta):
+                    break
+    assert ended == ["interrupted"]
+
+
+# --- slow consumers, and thinning -------------------------------------------------------------------------------------
+
+
+def _long_input(count: int) -> list[Any]:
+    """A reply whose one input has `count` fragments."""
+    fragments = ['{"lines": ["', *(f"line {number}\\n" for number in range(count)), '"]}']
+    deltas = [input_delta(0, fragment) for fragment in fragments]
+    return [message_start(), tool_start(0), *deltas, block_stop(0), message_delta("tool_use"), MESSAGE_STOP]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("buffer", ["merge", "wait"])
+async def test_a_slow_consumer(buffer: Any) -> None:
+    """With "merge" the reading goes on without the consumer, in bounded room; with "wait" it stops. No text is lost."""
+    wire = _long_input(3000)
+    end = Gate()
+    api = LocalAPI([*wire[:-1], end, wire[-1]])
+    async with eagerstream.stream(api.transport(), **REQUEST, buffer=buffer) as stream:
+        await all_tasks_blocked()
+        assert end.reached.is_set() is (buffer == "merge")
+        end.opened.set()
+        events = [event async for event in stream]
+    deltas = [event.fragment for event in events if isinstance(event, InputDelta)]
+    assert "".join(deltas) == stream.inputs[0].raw
+    if buffer == "merge":
+        assert len(events) < 300
+    else:
+        assert [event_line(event) for event in events] == expected(b"".join(map(encode_event, wire)))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_slow_consumer_is_not_the_peer_s_silence() -> None:
+    """While the reader waits for the consumer nothing can come: that time does not count against the peer."""
+    api = LocalAPI(_long_input(3000))
+    options: dict[str, Any] = {"buffer": "wait", "limits": Limits(idle_timeout_s=0.5)}
+    async with eagerstream.stream(api.transport(), **REQUEST, **options) as stream:
+        await anext(stream)
+        await anyio.sleep(0.8)
+        events = [event async for event in stream]
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+async def test_partial_is_the_newest() -> None:
+    """A consumer that is behind sees the input as it is now, not as it was when the event was made."""
+    api = LocalAPI(_long_input(3000))
+    async with eagerstream.stream(api.transport(), **REQUEST) as stream:
+        await all_tasks_blocked()
+        async for event in stream:
+            if isinstance(event, InputDelta):
+                assert event.input.outcome is Outcome.VALID
+                break
+
+
+@pytest.mark.anyio
+async def test_min_chars() -> None:
+    """Fewer, longer deltas: none under the bound but the last, which comes before the stop, and all the text."""
+    async with eagerstream.stream(LocalAPI(_long_input(400)).anthropic(), **REQUEST, min_chars=100) as stream:
+        events = [event async for event in stream]
+    deltas = [event.fragment for event in events if isinstance(event, InputDelta)]
+    assert "".join(deltas) == stream.inputs[0].raw
+    assert all(len(delta) >= 100 for delta in deltas[:-1])
+    assert kinds(events)[-2:] == ["InputStop", "MessageStop"]
+
+
+@pytest.mark.anyio
+async def test_min_interval_with_a_stream_that_stalls() -> None:
+    """What is held is shown when its time has come, although the model says nothing more for now."""
+    stalled = Gate()
+    first, second = input_delta(0, '{"city": "O'), input_delta(0, "s")
+    pieces: list[Piece] = [message_start(), tool_start(0), first, 0.0, second, stalled]
+    api = LocalAPI(pieces)
+    shown = []
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.stream(api.anthropic(), **REQUEST, min_interval_s=0.02) as stream:
+            async for event in stream:
+                if isinstance(event, InputDelta):
+                    shown.append(event.fragment)
+                    if "".join(shown) == '{"city": "Os':
+                        break
+    assert not stalled.opened.is_set()
+
+
+@pytest.mark.anyio
+async def test_events_come_while_the_reply_is_written() -> None:
+    """Nothing waits for the end of the body, of the message or of the block."""
+    gates = [Gate() for _ in range(3)]
+    first: list[Piece] = [message_start(), gates[0], tool_start(0), input_delta(0, '{"a": 1'), gates[1]]
+    api = LocalAPI([*first, input_delta(0, "}"), block_stop(0), gates[2], message_delta("tool_use"), MESSAGE_STOP])
+    async with eagerstream.stream(api.anthropic(), **REQUEST) as stream:
+        assert isinstance(await anext(stream), MessageStart)
+        gates[0].opened.set()
+        assert isinstance(await anext(stream), InputStart)
+        assert isinstance(await anext(stream), InputDelta)
+        gates[1].opened.set()
+        assert isinstance(await anext(stream), InputDelta)
+        stop = await anext(stream)
+        assert isinstance(stop, InputStop)
+        assert stop.input.value == {"a": 1}
+        assert not gates[2].opened.is_set()
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+each_source = pytest.mark.parametrize("kind", ["anthropic", "httpx", "recording"])
+
+
+def a_source(kind: str, recording: Recording) -> Any:
+    """A client that is answered with `recording`, or the recording itself."""
+    if kind == "recording":
+        return recording
+    api = LocalAPI([recording], status=recording.status, headers=recording.headers)
+    return api.anthropic() if kind == "anthropic" else api.transport()
+
+
+@pytest.mark.anyio
+@each_source
+async def test_error_event(kind: str) -> None:
+    """The events before it come first, each input with its stop, then the error with all that the API said."""
+    cut = reply(text("So"), tool_use("f", '{"a": ', closed=False), error_event("overloaded_error", "Overloaded"))
+    events, error = await failure_of(a_source(kind, cut))
+    assert kinds(events).count("InputStart") == kinds(events).count("InputStop") == 1
+    assert isinstance(events[-1], InputStop)
+    assert events[-1].input.outcome is Outcome.INCOMPLETE
+    assert type(error) is APIError
+    assert (error.reason, error.error_type, error.status_code) == ("Overloaded", "overloaded_error", None)
+    assert error.retryable
+    assert error.message is not None
+    assert error.message["content"][0]["text"] == "So"
+    assert error.request_id == (None if kind == "recording" else "req_local")
+
+
+@pytest.mark.anyio
+async def test_error_event_with_a_request_id_of_its_own() -> None:
+    """A recording has no headers to tell: the event may."""
+    event = {"type": "error", "error": {"type": "invalid_request_error", "message": "No"}, "request_id": "req_7"}
+    _, error = await failure_of(Recording.from_body(encode_event(event)))
+    assert isinstance(error, APIError)
+    assert (error.request_id, error.retryable) == ("req_7", False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("odd", [[], {}, {"type": []}, 7, None])
+async def test_error_event_of_odd_types(odd: object) -> None:
+    """Whatever stands where a text is due, the failure is still an error of ours: a list once came out as a TypeError."""
+    event = {"type": "error", "error": {"type": odd, "message": odd}, "request_id": odd}
+    _, error = await failure_of(Recording.from_body(encode_event(event)))
+    assert type(error) is APIError
+    assert (error.error_type, error.request_id, error.retryable) == (None, None, False)
+
+
+@pytest.mark.anyio
+async def test_error_before_any_reply() -> None:
+    """`message` is what had come of a reply: nothing, where none had begun."""
+    _, error = await failure_of(Recording.from_body(encode_event({"type": "error", "error": {"type": "api_error"}})))
+    assert isinstance(error, APIError)
+    assert error.message is None
+
+
+_HTTP_ERRORS = [
+    (400, "invalid_request_error", False),
+    (401, "authentication_error", False),
+    (429, "rate_limit_error", True),
+    (500, "api_error", True),
+    (529, "overloaded_error", True),
+]
+
+
+@pytest.mark.anyio
+@each_source
+@pytest.mark.parametrize(("status", "error_type", "retryable"), _HTTP_ERRORS)
+async def test_http_errors(kind: str, status: int, error_type: str, *, retryable: bool) -> None:
+    """A refused request is an `APIError` with everything that is known, before any event."""
+    events, error = await failure_of(a_source(kind, http_error(status, error_type, "Because.", request_id="req_9")))
+    assert events == []
+    assert type(error) is APIError
+    assert (error.status_code, error.error_type, error.request_id) == (status, error_type, "req_9")
+    assert (error.reason, error.retryable, error.retry_after_s, error.message) == ("Because.", retryable, None, None)
+    assert str(error) == f"Because. (HTTP {status}, {error_type}, request req_9)"
+    if kind == "anthropic":
+        assert error.__cause__ is not None
+
+
+@pytest.mark.anyio
+@each_source
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "7", "retry-after-ms": "250"}, 0.25),
+        ({"Retry-After": "7"}, 7.0),
+        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, None),
+        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT", "date": "Fri, 31 Dec 1999 23:59:52 GMT"}, 7.0),
+        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT", "date": "Sat, 01 Jan 2000 00:00:00 GMT"}, 0.0),
+        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 -0000", "date": "Sat, 01 Jan 2000 00:00:00 GMT"}, None),
+        ({"retry-after": "soon", "date": "Sat, 01 Jan 2000 00:00:00 GMT"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "inf"}, None),
+    ],
+)
+async def test_retry_after(kind: str, headers: dict[str, str], seconds: float | None) -> None:
+    """How long to wait, where the peer says it as a number."""
+    refused = http_error(429, "rate_limit_error", "Slowly.")
+    recording = Recording(refused.chunks, status=429, headers={**refused.headers, **headers})
+    _, error = await failure_of(a_source(kind, recording))
+    assert isinstance(error, APIError)
+    assert error.retry_after_s == seconds
+
+
+@pytest.mark.anyio
+@each_source
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>Bad gateway</html>", b"[1]", b'{"error": "text"}', b'{"error": {}}', b"\xff", b"[" * 100_000]
+)
+async def test_http_errors_in_other_words(kind: str, body: bytes) -> None:
+    """A gateway's error page is an `APIError` too: the status alone has to do."""
+    recording = Recording((Chunk(0, body),), status=502, headers={"content-type": "text/html"})
+    _, error = await failure_of(a_source(kind, recording))
+    assert type(error) is APIError
+    assert (error.status_code, error.error_type, error.retryable) == (502, None, True)
+    assert error.reason
+
+
+@pytest.mark.anyio
+@both_clients
+@pytest.mark.parametrize("content_type", ["application/json", "text/html; charset=utf-8", ""])
+async def test_wrong_content_type(kind: str, content_type: str) -> None:
+    """A 200 that is no event stream (a login page, a gateway that does not stream) is a broken protocol."""
+    api = LocalAPI([b'{"type": "message"}'], headers={"content-type": content_type})
+    _, error = await failure_of(api.anthropic() if kind == "anthropic" else api.transport())
+    assert isinstance(error, ProtocolError)
+    assert content_type.partition(";")[0] in str(error)
+    assert api.exchanges[0].closed
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_content_type_with_parameters(kind: str) -> None:
+    """Upper case and parameters make no difference."""
+    api = LocalAPI([WEATHER], headers={"content-type": "Text/Event-Stream;charset=UTF-8"})
+    events = await events_of(api.anthropic() if kind == "anthropic" else api.transport())
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+@both_clients
+@pytest.mark.parametrize("loss", [Broken(), None], ids=["broken", "ended"])
+async def test_the_body_is_cut(kind: str, loss: Broken | None) -> None:
+    """A lost connection and a body that ends too early: what came comes, each input is settled, then it is said."""
+    pieces = [message_start(), tool_start(0), input_delta(0, '{"a": "b'), tool_start(1), block_stop(1)]
+    api = LocalAPI([*pieces, *([loss] if loss else [])])
+    events, error = await failure_of(api.anthropic() if kind == "anthropic" else api.transport())
+    assert kinds(events) == ["MessageStart", "InputStart", "InputDelta", "InputStart", "InputStop", "InputStop"]
+    assert {event.input.outcome for event in events if isinstance(event, InputStop)} == {Outcome.INCOMPLETE}
+    assert type(error) is StreamInterrupted
+    assert error.retryable
+    assert error.request_id == "req_local"
+    assert error.message is not None
+    assert [block["input"] for block in error.message["content"]] == [
+        {"INVALID_JSON": '{"a": "b'},
+        {"INVALID_JSON": ""},
+    ]
+    assert (error.__cause__ is not None) is (loss is not None)
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_a_server_that_dies(kind: str) -> None:
+    """The same with a real connection, which breaks off in the middle of a chunk."""
+    server = ReplayServer(HELD)
+    async with server, a_client(kind, server.base_url) as client, eagerstream.stream(client, **REQUEST) as stream:
+        await anext(stream)
+        await anyio.to_thread.run_sync(server.close)
+        with pytest.raises(StreamInterrupted) as caught:
+            await stream.finish()
+    assert caught.value.message is not None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("loss", [Broken(), {"type": "error", "error": {"type": "api_error", "message": "No"}}])
+async def test_a_reply_that_breaks_off_at_its_very_end_is_not_whole(loss: Any) -> None:
+    """`MessageStop` says that the reply is whole: it must not come together with an interruption."""
+    pieces = [message_start(), block_start(0, "text", text=""), text_delta(0, "Hi"), block_stop(0)]
+    events, error = await failure_of(LocalAPI([*pieces, message_delta("end_turn"), loss]).anthropic())
+    assert isinstance(error, APIError)
+    assert "MessageStop" not in kinds(events)
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_connection_refused(kind: str) -> None:
+    """Nobody there: an `APIError` that says so and may be tried again."""
+    async with ReplayServer(WEATHER) as server:
+        base_url = server.base_url
+    async with a_client(kind, base_url) as client:
+        events, error = await failure_of(client)
+    assert events == []
+    assert type(error) is APIError
+    assert "could not be reached" in str(error)
+    assert (error.retryable, error.status_code, error.message) == (True, None, None)
+    assert error.__cause__ is not None
+
+
+@pytest.mark.anyio
+@each_source
+async def test_idle_timeout(kind: str) -> None:
+    """Silence for too long is an interruption."""
+    if kind == "recording":
+        events, error = await failure_of(HELD, limits=Limits(idle_timeout_s=0.3))
+    else:
+        async with ReplayServer(HELD) as server, a_client(kind, server.base_url) as client:
+            events, error = await failure_of(client, limits=Limits(idle_timeout_s=0.3))
+            (request,) = server.requests
+            assert await anyio.to_thread.run_sync(request.wait_ended, SLOWLY_S)
+            assert request.disconnected
+    assert type(error) is StreamInterrupted
+    assert "0.3 s" in str(error)
+    assert isinstance(events[0], MessageStart)
+
+
+class _Patient(HTTPTransport):
+    """Its opening may take for ever, as that of a client with many retries."""
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        return NEVER_S
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("pieces", [[], [message_start()]], ids=["before the first byte", "after it"])
+async def test_silence_after_an_opening_that_may_take_long(pieces: list[Piece]) -> None:
+    """What the opening was allowed is no allowance for the reply: once it has begun, the ordinary silence holds."""
+    api = LocalAPI([*pieces, Gate()])
+    with anyio.fail_after(SLOWLY_S):
+        transport = _Patient(base_url="http://local", http_client=api.client(httpx))
+        _, error = await failure_of(transport, limits=Limits(idle_timeout_s=0.1))
+    assert type(error) is StreamInterrupted
+    assert "0.1 s" in str(error)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_server_that_never_answers(status: int) -> None:
+    """Silence before the first byte of a reply, or of an error, is silence too."""
+    if status == 200:
+        silent = Recording((Chunk(NEVER_S, b""),))
+    else:
+        silent = Recording((Chunk(0, b"{"), Chunk(NEVER_S, b"}")), status=500)
+    with anyio.fail_after(5):
+        async with ReplayServer(silent) as server, a_client("httpx", server.base_url) as client:
+            _, error = await failure_of(client, limits=Limits(idle_timeout_s=0.1))
+    assert isinstance(error, APIError)
+    assert error.retryable
+
+
+@pytest.mark.anyio
+@both_clients
+@pytest.mark.slow
+async def test_a_body_that_is_given_up_is_closed(kind: str) -> None:
+    """A reply that is left in its middle leaves nothing to the garbage collector, which trio would warn about."""
+    pieces: list[Any] = [message_start(), b"data: nonsense\n\n", *[text_delta(0, "x" * 1000) for _ in range(500)]]
+    recording = Recording(tuple(Chunk(0.0, p if isinstance(p, bytes) else encode_event(p)) for p in pieces))
+    async with ReplayServer(recording) as server, a_client(kind, server.base_url) as client:
+        events, error = await failure_of(client)
+        assert kinds(events) == ["MessageStart"]
+        assert isinstance(error, ProtocolError)
+        del error
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            gc.collect()
+            await anyio.lowlevel.checkpoint()
+    assert [str(warning.message) for warning in caught if "generator" in str(warning.message)] == []
+
+
+@pytest.mark.anyio
+async def test_any_byte_ends_the_silence() -> None:
+    """A reply that comes slowly is not silent, pings and half events included."""
+    body = WEATHER.body
+    slow = Recording(
+        tuple(Chunk(number * 0.03, body[at : at + 200]) for number, at in enumerate(range(0, len(body), 200)))
+    )
+    assert slow.duration_s > 0.2
+    assert isinstance((await events_of(slow, limits=Limits(idle_timeout_s=0.2)))[-1], MessageStop)
+
+
+@pytest.mark.anyio
+@each_source
+async def test_too_large_an_event(kind: str) -> None:
+    """One event over the limit ends the stream, after the events before it."""
+    large = reply(text("Hi"), tool_use("f", {"a": "x" * 5000}, fragment_chars=5000))
+    events, error = await failure_of(a_source(kind, large), limits=Limits(max_event_bytes=2000))
+    assert isinstance(error, LimitError)
+    assert error.limit == "max_event_bytes"
+    assert isinstance(events[-1], InputStop)
+    assert events[-1].input.outcome is Outcome.INCOMPLETE
+
+
+@pytest.mark.anyio
+async def test_too_many_blocks() -> None:
+    """A message of more blocks than anybody would write ends the stream, not the memory."""
+    many = reply(*(text(str(number)) for number in range(20)))
+    events, error = await failure_of(many, limits=Limits(max_blocks=10))
+    assert isinstance(error, LimitError)
+    assert kinds(events).count("BlockStart") == 10
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("data", [b"data: {nonsense\n\n", b"data: [1]\n\n", b"data: {}\n\n"])
+@pytest.mark.parametrize("together", [True, False])
+async def test_what_is_no_event(data: bytes, *, together: bool) -> None:
+    """Data that is not the API's is a `ProtocolError`, after the events before it, in one chunk or in two."""
+    first = encode_event(message_start()) + encode_event(block_start(0, "text", text=""))
+    api = LocalAPI([first + data] if together else [first, data])
+    events, error = await failure_of(api.anthropic())
+    assert kinds(events) == ["MessageStart", "BlockStart", "BlockStop"]
+    assert isinstance(error, ProtocolError)
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpx leaves its generators behind
+@both_clients
+async def test_a_body_that_cannot_be_decompressed(kind: str) -> None:
+    """A broken content encoding is a broken reply in our terms too, not an exception of the library below."""
+    api = LocalAPI([b"this is not gzip"], headers={"content-encoding": "gzip"})
+    _, error = await failure_of(api.anthropic() if kind == "anthropic" else api.transport())
+    assert isinstance(error, (ProtocolError, APIError))
+
+
+@pytest.mark.anyio
+async def test_events_that_nobody_takes() -> None:
+    """A peer cannot fill the memory with events that cannot be merged, while a consumer does something else."""
+    odd: list[Piece] = [{"type": "tomorrow"}] * 2_000
+    api = LocalAPI([message_start(), *odd, message_delta("end_turn"), MESSAGE_STOP])
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=Limits(max_waiting_events=1_000)) as stream:
+        await all_tasks_blocked()
+        seen = 0
+        with pytest.raises(eagerstream.LimitError, match="max_waiting_events"):
+            async for _ in stream:
+                seen += 1
+    assert 1_000 <= seen < 1_500
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=Limits(max_waiting_events=1_000)) as stream:
+        await stream.finish()
+
+
+@pytest.mark.anyio
+async def test_a_gateway_that_tries_again() -> None:
+    """A second `message_start` in the middle of a message restarts it, and says so."""
+    pieces = [message_start(), tool_start(0), input_delta(0, '{"a'), message_start(id="msg_2")]
+    rest = [block_start(0, "text", text=""), text_delta(0, "Hi"), block_stop(0), message_delta("end_turn")]
+    async with eagerstream.stream(LocalAPI([*pieces, *rest, MESSAGE_STOP]).anthropic(), **REQUEST) as stream:
+        events = [event async for event in stream]
+    assert [event.restarted for event in events if isinstance(event, MessageStart)] == [False, True]
+    assert kinds(events)[3] == "InputStop"
+    assert stream.message["id"] == "msg_2"
+    assert stream.message["content"] == [{"type": "text", "text": "Hi"}]
+    assert stream.inputs == {}
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_a_body_held_open_after_the_message(kind: str) -> None:
+    """The message is whole: the iteration ends soon, not after two minutes of silence."""
+    held = Recording((Chunk(0.0, WEATHER.body), Chunk(NEVER_S, b"")))
+    with anyio.fail_after(10):
+        async with ReplayServer(held) as server, a_client(kind, server.base_url) as client:
+            events = await events_of(client)
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+async def test_a_body_held_open_with_a_short_patience() -> None:
+    """Silence after the whole message is no interruption."""
+    api = LocalAPI([WEATHER, Gate()])
+    events = await events_of(api.anthropic(), limits=Limits(idle_timeout_s=0.05))
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+async def test_a_connection_lost_after_the_message() -> None:
+    """The message is whole: what happens to the connection then loses nothing."""
+    events = await events_of(LocalAPI([WEATHER, Broken()]).anthropic())
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+async def test_done_marker() -> None:
+    """Gateways that also speak another protocol end a body with `[DONE]`."""
+    events = await events_of(LocalAPI([WEATHER, b"data: [DONE]\n\n"]).anthropic())
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+async def test_no_input_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """What a model writes is nobody's business: not in a log, not in a repr."""
+    secret = reply(tool_use("f", '{"token": "hunter2", broken'))
+    with caplog.at_level(logging.DEBUG, logger="eagerstream"):
+        events = await events_of(LocalAPI([secret]).anthropic())
+    assert "hunter2" not in caplog.text
+    assert all("hunter2" not in repr(event) for event in events if isinstance(event, InputStart | InputStop))
+
+
+@pytest.mark.anyio
+async def test_streams_at_the_same_time() -> None:
+    """One client, many streams: nothing is shared between them."""
+    said: dict[int, str] = {}
+    scenario = Scenario.of(lambda request: reply(text(request["messages"][0]["content"] * 50)))
+    async with ReplayServer(scenario) as server, anthropic_client(server.base_url) as client:
+
+        async def ask(number: int) -> None:
+            events = await events_of(client, messages=[{"role": "user", "content": f"<{number}>"}])
+            said[number] = "".join(event.text for event in events if isinstance(event, TextDelta))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(ask, number)
+    assert said == {number: f"<{number}>" * 50 for number in range(20)}
+
+
+@pytest.mark.anyio
+async def test_inputs_can_be_awaited_beside_the_stream() -> None:
+    """The inputs of the events are `GrowingInput`s, and tasks may wait for parts of them while the stream goes on."""
+    got: dict[str, Any] = {}
+
+    async def done(input: GrowingInput) -> None:
+        got["city"] = await input.field("city")
+        got["open"] = input.outcome is None
+        got["days"] = [item async for item in input.items("days")]
+        got["outcome"] = await input.finished()
+
+    cut = retime(WEATHER, Timing(cut=30, speed=float("inf")))
+    async with anyio.create_task_group() as tasks, eagerstream.stream(cut, **REQUEST) as stream:
+        async for event in stream:
+            if isinstance(event, InputStart):
+                tasks.start_soon(done, event.input)
+    assert got == {"city": "Oslo", "open": True, "days": [1, 2, 3], "outcome": Outcome.VALID}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wait", ["field", "finished"])
+async def test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader(wait: str) -> None:
+    """With `buffer="wait"` the reader waits for the consumer, who must then not wait for what is still to be read."""
+    written = reply(tool_use("f", {"a": "x" * 5000, "z": 1}, fragment_chars=4))
+    with anyio.fail_after(20):
+        async with eagerstream.stream(LocalAPI([written]).anthropic(), **REQUEST, buffer="wait") as stream:
+            async for event in stream:
+                if isinstance(event, InputStart):
+                    assert await (event.input.field("z") if wait == "field" else event.input.finished())
+                    break
+            fragments = [event.fragment async for event in stream if isinstance(event, InputDelta)]
+    assert "".join(fragments) == stream.inputs[0].raw
+
+
+@pytest.mark.anyio
+async def test_text_is_progress() -> None:
+    """A long text without any input is not mistaken for a body of nothing but pings."""
+    pieces: list[Piece] = [message_start(), block_start(0, "text", text="")]
+    for _ in range(30):
+        pieces += [text_delta(0, "word "), 0.02]
+    api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
+    limits = Limits(idle_timeout_s=5, progress_timeout_s=0.2)
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
+        await stream.finish()
+    assert stream.message["content"][0]["text"] == "word " * 30
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "what", [{"type": "tomorrow"}, text_delta(0, ""), message_delta(None)], ids=["new", "text", "end"]
+)
+async def test_a_reply_that_drips(what: Any) -> None:
+    """Something comes all the time, and it never ends: the time of a reply as a whole has a bound, too."""
+    drops: list[Piece] = [piece for _ in range(1_000) for piece in (what, 0.01)]
+    api = LocalAPI([message_start(), block_start(0, "text", text=""), *drops])
+    limits = Limits(idle_timeout_s=5, progress_timeout_s=5, max_reply_s=0.1)
+    with anyio.fail_after(5), pytest.raises(eagerstream.LimitError, match="max_reply_s"):
+        async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
+            await stream.finish()
+    assert api.exchanges[0].closed
+
+
+@pytest.mark.anyio
+async def test_a_slow_consumer_of_a_short_reply() -> None:
+    """The time that the reply waits for its consumer is not its own."""
+    limits = Limits(max_reply_s=0.6)
+    pieces = [message_start(), block_start(0, "text", text=""), *[text_delta(0, "x")] * 300]
+    api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=limits, buffer="wait") as stream:
+        async for event in stream:
+            if kinds([event]) == ["BlockStart"]:
+                await anyio.sleep(0.8)
+    assert stream.message["stop_reason"] == "end_turn"
+
+
+@pytest.mark.anyio
+@each_source
+async def test_an_error_with_a_long_text(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text comes from the peer: no more of it is looked at than is kept, and a bit."""
+    inspected = []
+
+    def redact_text(text: str) -> str:
+        inspected.append(len(text))
+        return text
+
+    monkeypatch.setattr(redaction, "redact_text", redact_text)
+    event = {"type": "error", "error": {"type": "x" * 3_000_000, "message": "://a:" * 600_000}}
+    _, error = await failure_of(a_source(kind, Recording.from_body(encode_event(event))))
+    assert isinstance(error, APIError)
+    assert error.reason.endswith("... (2,998,000 characters left out)")
+    assert 2_000 < max(inspected) < 3_000
+    assert len(str(error)) < 4_000
+    assert len(error.error_type or "") == 200
+
+
+class _NeverOpens(HTTPTransport):
+    def open(self, request: Any, limits: Limits) -> Any:
+        @asynccontextmanager
+        async def never() -> AsyncIterator[Any]:
+            await anyio.sleep_forever()
+            yield
+
+        return never()
+
+
+@pytest.mark.anyio
+async def test_an_opening_that_never_ends() -> None:
+    """The wait for the head of a reply is bounded, whatever the transport does."""
+    transport = _NeverOpens(base_url="http://local", api_key="k")
+    with anyio.fail_after(10), pytest.raises(StreamInterrupted, match=r"no reply began|no byte came"):
+        async with eagerstream.stream(transport, **REQUEST, limits=Limits(idle_timeout_s=0.1)) as stream:
+            await stream.finish()
+
+
+@pytest.mark.anyio
+async def test_two_messages_in_a_chunk() -> None:
+    """What comes behind the end of a message is read, too: the newest message counts."""
+
+    def message(word: str) -> list[Any]:
+        text = [block_start(0, "text", text=""), text_delta(0, word), block_stop(0)]
+        return [message_start(), *text, message_delta("end_turn"), MESSAGE_STOP]
+
+    body = b"".join(encode_event(event) for event in [*message("one"), *message("two")])
+    async with eagerstream.stream(LocalAPI([body]).transport(), **REQUEST) as stream:
+        await stream.finish()
+    assert stream.message["content"][0]["text"] == "two"
