@@ -94,7 +94,7 @@ def shown(value: object) -> str:
 
 def events() -> list[Any]:
     """One of each event of a stream, and more."""
-    assembler = MessageAssembler(input_type=GrowingInput)
+    assembler = MessageAssembler(input_type=GrowingInput, reports=True)
     return [event for wire_event in BODY for event in assembler.feed(wire_event)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.wire import PartialJSON
+from eagerstream.wire import JSON, PartialJSON, Path
 from tests.support import strict_loads, written
 from tests.wire.json_texts import reference_value
 
@@ -25,7 +25,7 @@ def check(data: bytes) -> None:
     choices = Choices(data)
     limits = choices.pick(_LIMITS)
     structured = choices.below(2)
-    aspect = choices.below(4)  # of what else can be said, one thing at a time: more inputs tell more
+    aspect = choices.below(3)  # of what else can be said, one thing at a time: more inputs tell more
     seed = Choices(choices.take(6))
     text = json_text(choices) if structured else choices.rest().decode("utf-8", "surrogateescape")
     cut = pieces(seed, text)
@@ -44,8 +44,6 @@ def check(data: bytes) -> None:
             assert shown == written(reference_value(text)[1])
         case 1:
             _check_paths(limits, text, cut, summary)
-        case 2:
-            _check_eager(limits, text, cut, parser)
         case _:
             assert summary == _summary(PartialJSON(limits=limits), [text])
     if is_sampled(data, 500):
@@ -61,25 +59,18 @@ def check(data: bytes) -> None:
 
 def _check_paths(limits: Limits, text: str, cut: Sequence[str], summary: tuple[Any, ...]) -> None:
     """The same paths finish in the same order; and with them, the parser takes no short cut."""
-    tracking, whole = PartialJSON(limits=limits, track=True), PartialJSON(limits=limits, track=True)
-    assert _summary(tracking, cut) == _summary(whole, [text]) == summary
-    finished = tracking.take_finished()
+    reporting, whole = PartialJSON(limits=limits, reports=True), PartialJSON(limits=limits, reports=True)
+    finished: list[tuple[Path, JSON]] = []
+    for fragment in cut:
+        reporting.feed(fragment)
+        finished += reporting.finished
+    whole.feed(text)
     assert [(path, written(value)) for path, value in finished] == [
-        (path, written(value)) for path, value in whole.take_finished()
+        (path, written(value)) for path, value in whole.finished
     ]
     for path, _ in finished[-3:]:
         whole.is_finished(path)
-
-
-def _check_eager(limits: Limits, text: str, cut: Sequence[str], held: PartialJSON) -> None:
-    """Numbers that show early change nothing about what the text is, nor, where it is JSON, about its value."""
-    eager = PartialJSON(limits=limits, numbers="eager")
-    for fragment in cut:
-        eager.feed(fragment)
-    eager.close()
-    assert (eager.complete, eager.error) == (held.complete, held.error)
-    if held.complete:
-        assert written(eager.value) == written(held.value)
+    assert _closed(reporting) == _closed(whole) == summary
 
 
 def _check_against_the_standard_library(parser: PartialJSON, text: str) -> None:

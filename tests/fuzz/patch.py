@@ -1,4 +1,4 @@
-"""`PatchMaker`: what patches rebuild is what the parser shows, after every fragment, whatever the text."""
+"""`Patches`: what patches rebuild is what the parser shows, after every fragment, whatever the text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from math import inf
 from typing import Any, Final
 
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.wire import PartialJSON, PatchMaker, apply_patch, merge_patches
+from eagerstream.wire import PartialJSON, apply_patch, merge_patches
+from tests.patches import Patches
 from tests.support import written
 
 from .choices import Choices, pieces
@@ -25,7 +26,7 @@ def check(data: bytes) -> None:
     seed = Choices(choices.take(6))
     text = json_text(choices) if structured else choices.rest().decode("utf-8", "surrogateescape")
     cut = pieces(seed, text)
-    maker, parser = PatchMaker(limits), PartialJSON(limits=limits)
+    maker, parser = Patches(limits), PartialJSON(limits=limits)
     looks_often = len(text) < 300
     value: Any = None
     patches = []

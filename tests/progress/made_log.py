@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerstream.progress import Hub, RunLog
-from eagerstream.wire import PatchMaker
+from tests.patches import Patches
 
 
 def made_log(id: str = "run_1", *, name: str | None = "made", texts: int = 3, **options: Any) -> RunLog:
@@ -45,7 +45,7 @@ class MadeCall:
     def __init__(self, log: RunLog, block: int, name: str, *, input: dict[str, Any] | None = None) -> None:
         self._log = log
         self._block = block
-        self._patches = PatchMaker()
+        self._patches = Patches()
         self.raw = ""
         start = {"index": block, "id": f"toolu_{block}", "name": name, "kind": "tool_use", "input": input}
         self.add("input_start", **start)

@@ -24,7 +24,7 @@ class Clock:
 
 def events_of(*fragments: str, stops: bool = True, name: str = "tool") -> list[RunEvent]:
     """The events of one turn with one call, whose input comes in these fragments."""
-    assembler = MessageAssembler(input_type=GrowingInput)
+    assembler = MessageAssembler(input_type=GrowingInput, reports=True)
     events: list[RunEvent] = [TurnStart(1)]
     wire_events = [message_start(), tool_start(0, name), *(input_delta(0, fragment) for fragment in fragments)]
     for wire_event in [*wire_events, block_stop(0)] if stops else wire_events:
@@ -47,7 +47,7 @@ def recorded_body(chunks: Sequence[Sequence[WireEvent]]) -> tuple[list[Record], 
     """The records of wire events that come in chunks, and what put their message together."""
     records: list[Record] = []
     recorder = RunRecorder(records.extend)
-    assembler = MessageAssembler(input_type=GrowingInput)
+    assembler = MessageAssembler(input_type=GrowingInput, reports=True)
     for chunk in chunks:
         events: list[RunEvent] = []
         for wire_event in chunk:

@@ -16,8 +16,8 @@ from eagerstream.progress import Record
 from eagerstream.progress._exact import marked
 from eagerstream.progress.agui import AGUIEncoder, _encoder as encoder_module, _fields as fields, _rebuilt as rebuilt
 from eagerstream.progress.agui._state import MAX_STATE_CHARS, StateMirror
-from eagerstream.wire import PatchMaker
 from tests.clients import run_client
+from tests.patches import Patches
 from tests.progress.agui_client import Client
 from tests.progress.streams import Told, told_faults, told_recordings
 from tests.reliability.schedules import at_bytes, at_events
@@ -37,7 +37,7 @@ class Run:
         self.client = Client(messages)
         self.events: list[dict[str, Any]] = []
         self._seq = 0
-        self._makers: dict[int, PatchMaker] = {}
+        self._makers: dict[int, Patches] = {}
         self.tell("run_start", run="R", started_at="2026-01-01T00:00:00Z", name=None, model="claude-made-1")
         self.turn(1)
 
@@ -79,7 +79,7 @@ class Run:
         return self
 
     def fragment(self, block: int, fragment: str) -> Run:
-        maker = self._makers.setdefault(block, PatchMaker())
+        maker = self._makers.setdefault(block, Patches())
         patch = maker.feed(fragment)
         return self.tell("input_delta", block=block, fragment=fragment, patch=patch, finished=maker.finished)
 
@@ -512,7 +512,7 @@ def _without_barred(value: Any, name: str = "") -> Any:
 
 def _check_partials(raw: str, cuts: Sequence[int], batches: int) -> None:
     """After each patch, the input in the state is one that was there before, and none earlier than the last one."""
-    maker = PatchMaker()
+    maker = Patches()
     mirror, partials, last = StateMirror(), ["null"], 0
     state: Any = {"toolCalls": {}}
     client = Client()
@@ -520,7 +520,7 @@ def _check_partials(raw: str, cuts: Sequence[int], batches: int) -> None:
     mirror.start("c", {"name": "tool"})
     for number, piece in enumerate(cut_at(raw, cuts)):
         mirror.patch("c", maker.feed(piece))
-        value = maker._parser.value
+        value = maker.parser.value
         partials.append(written(marked(_without_barred(deepcopy(value))) if isinstance(value, dict) else None))
         if number % batches == 0:
             client._apply({"type": "STATE_DELTA", "delta": deepcopy(mirror.take())})

@@ -62,7 +62,7 @@ def test_tools_and_the_end() -> None:
 
 def test_a_tool_that_the_api_runs() -> None:
     """Its result is a line as that of any other tool."""
-    assembler = MessageAssembler(input_type=GrowingInput)
+    assembler = MessageAssembler(input_type=GrowingInput, reports=True)
     search = [tool_start(0, "search", kind="server_tool_use"), input_delta(0, '{"a": 1}'), block_stop(0)]
     failed = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
     found = [block_start(1, "web_search_tool_result", tool_use_id="toolu_0", content=failed), block_stop(1)]

@@ -138,7 +138,7 @@ def test_what_a_chunk_brings_stays_apart() -> None:
 
 def test_who_comes_late_gets_what_was_written() -> None:
     """An input whose beginning was not seen is told of from its beginning, and nothing of it twice."""
-    assembler = MessageAssembler(input_type=GrowingInput)
+    assembler = MessageAssembler(input_type=GrowingInput, reports=True)
     for wire_event in (message_start(), tool_start(0), input_delta(0, '{"a": "x')):
         assembler.feed(wire_event)
     records: list[Record] = []

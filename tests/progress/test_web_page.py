@@ -31,9 +31,9 @@ from eagerstream.progress import Hub, RunLog, RunView
 from eagerstream.progress.web import new_token, serve
 from eagerstream.testing import reply, tool_use
 from eagerstream.testing.demos.poem import POEM
-from eagerstream.wire import PatchMaker
 from tests.browser import chromium
 from tests.clients import installed_file
+from tests.patches import Patches
 from tests.progress.made_log import MadeCall, add, hub_of, made_log
 from tests.support import MESSAGE_STOP, REQUEST, LocalAPI, message_delta, message_start, text_delta, whole_call
 
@@ -623,7 +623,7 @@ def test_patches_give_the_same_as_in_python(page: Page) -> None:
     cases = []
     for _ in range(300):
         text = json.dumps({key: make(3) for key in random_.sample(keys, 4)})
-        maker, patches, at = PatchMaker(), [], 0
+        maker, patches, at = Patches(), [], 0
         while at < len(text):
             size = random_.randint(1, 9)
             patches.append(maker.feed(text[at : at + size]))

@@ -19,6 +19,7 @@ from eagerstream.streaming._event_buffer import EventBuffer
 from eagerstream.wire import (
     BlockStart,
     BlockStop,
+    InputAccumulator,
     InputDelta,
     InputStart,
     InputStop,
@@ -27,8 +28,9 @@ from eagerstream.wire import (
     PartialJSON,
     TextDelta,
     ThinkingDelta,
+    apply_patch,
 )
-from tests.support import all_tasks_blocked
+from tests.support import all_tasks_blocked, input_delta, one_by_one, tool_start
 
 
 def an_input(index: int = 0) -> GrowingInput:
@@ -101,6 +103,24 @@ async def test_a_full_buffer_merges_deltas() -> None:
     assert "".join(e.fragment for e in events if isinstance(e, InputDelta)) == "".join(f"{n}," for n in range(1000))
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "".join(f"{n};" for n in range(1000))
     assert "".join(e.thinking for e in events if isinstance(e, ThinkingDelta)) == "".join(f"{n}." for n in range(1000))
+
+
+@pytest.mark.anyio
+async def test_merged_deltas_carry_all_changes() -> None:
+    """Whoever rebuilds the value from the changes gets the same value, however slow it is."""
+    buffer: EventBuffer[Any] = EventBuffer(capacity=2)
+    accumulator = InputAccumulator(reports=True)
+    for wire_event in [tool_start(0), *(input_delta(0, piece) for piece in one_by_one('{"a": "xy", "b": [1, 2]}'))]:
+        for event in accumulator.feed(wire_event):
+            buffer.put(event)
+    deltas = [event for event in await drained(buffer) if isinstance(event, InputDelta)]
+    assert len(deltas) == 2
+    value: Any = None
+    for delta in deltas:
+        assert delta.patch is not None
+        value = apply_patch(value, delta.patch)
+    assert value == {"a": "xy", "b": [1, 2]}
+    assert [*deltas[0].finished, *deltas[1].finished] == [("a",), ("b", 0), ("b", 1), ("b",), ()]
 
 
 @pytest.mark.anyio

@@ -460,5 +460,5 @@ async def test_waiting_that_was_given_up_leaves_nothing_behind() -> None:
     for _ in range(100):
         with anyio.move_on_after(0):
             await words
-    assert written.input._watchers == []
-    assert written.input._waiting == []
+    assert not written.input._watchers
+    assert not written.input._waiting

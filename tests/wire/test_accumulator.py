@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -15,13 +16,23 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
-from eagerstream.wire import InputAccumulator, InputDelta, InputStart, InputStop, Outcome, ToolInput, WireEvent
+from eagerstream.wire import (
+    InputAccumulator,
+    InputDelta,
+    InputStart,
+    InputStop,
+    Outcome,
+    ToolInput,
+    WireEvent,
+    apply_patch,
+)
 from tests.sampling import at_length
 from tests.support import (
     MESSAGE_STOP,
     block_delta,
     block_start,
     block_stop,
+    cut_at,
     cuts_of,
     input_delta,
     is_json,
@@ -922,3 +933,46 @@ def test_a_whole_input_is_saved(whole: dict[str, Any]) -> None:
     input = accumulator.inputs[0]
     again = ToolInput.from_dict(json.loads(json.dumps(input.to_dict())))
     assert (again.outcome, again.value, again.raw, again.error) == (Outcome.VALID, whole, input.raw, None)
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+@given(texts, st.lists(st.integers(0, 200), max_size=12), st.integers(0, 12))
+def test_deltas_carry_their_changes(text: str, places: list[int], asked_at: int) -> None:
+    """Applied to what was there before, they give the partial value; from whenever they are asked for."""
+    accumulator = InputAccumulator(reports=asked_at == 0)
+    accumulator.feed(tool_start(0))
+    input = accumulator.inputs[0]
+    value: Any = None
+    for number, fragment in enumerate(filter(None, cut_at(text, places))):
+        if number and number == asked_at:
+            accumulator.reports = True
+            value = apply_patch(None, input.whole_patch())
+        (delta,) = accumulator.feed(input_delta(0, fragment))
+        assert isinstance(delta, InputDelta)
+        assert (delta.patch is not None) == accumulator.reports
+        if delta.patch is not None:
+            finished = set(delta.finished)
+            value = apply_patch(value, delta.patch)
+            assert written(value or {}) == written(_without_infinity(input.partial))
+            assert all(input.is_finished(*path) for path in finished)
+
+
+def _without_infinity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinity(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_infinity(item) for item in value]
+    return None if value in (inf, -inf) else value
+
+
+def test_nothing_changes_after_a_loss() -> None:
+    """Further text means nothing then, and no change of an earlier fragment is reported again."""
+    accumulator = InputAccumulator(reports=True)
+    accumulator.feed(tool_start(0))
+    accumulator.feed(input_delta(0, '{"a": "x'))
+    accumulator.feed({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta"}})
+    (delta,) = accumulator.feed(input_delta(0, 'y"}'))
+    assert isinstance(delta, InputDelta)
+    assert (delta.patch, delta.finished) == ([], [])

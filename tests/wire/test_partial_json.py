@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from types import FrameType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import partial_json_parser
 import pytest
@@ -29,8 +29,8 @@ from tests.wire.json_texts import (
     what_is_open,
 )
 
-Numbers = Literal["held", "eager"]
-MODES: tuple[Numbers, ...] = ("held", "eager")
+MODES = (False, True)
+"""Whether the parser reports its changes: then it takes no short cut."""
 modes = st.sampled_from(MODES)
 
 
@@ -51,8 +51,8 @@ def look(parser: PartialJSON) -> Look:
     )
 
 
-def fed(pieces: Iterable[str], *, numbers: Numbers = "held", close: bool = False, track: bool = False) -> PartialJSON:
-    parser = PartialJSON(numbers=numbers, track=track)
+def fed(pieces: Iterable[str], *, reports: bool = False, close: bool = False) -> PartialJSON:
+    parser = PartialJSON(reports=reports)
     for piece in pieces:
         parser.feed(piece)
     if close:
@@ -61,7 +61,7 @@ def fed(pieces: Iterable[str], *, numbers: Numbers = "held", close: bool = False
 
 
 def taken(parser: PartialJSON) -> list[tuple[Path, str]]:
-    return [(path, written(value)) for path, value in parser.take_finished()]
+    return [(path, written(value)) for path, value in parser.finished]
 
 
 def first_fault(text: str) -> int | None:
@@ -77,8 +77,8 @@ def first_fault(text: str) -> int | None:
 # --- the invariants ---------------------------------------------------------------------------------------------------
 
 
-def check_any_cut_same_values(text: str, pieces: list[str], numbers: Numbers) -> None:
-    parser = PartialJSON(numbers=numbers, track=True)
+def check_any_cut_same_values(text: str, pieces: list[str], reports: bool) -> None:
+    parser = PartialJSON(reports=True)
     looks = [look(parser)]
     finished: list[tuple[Path, str]] = []
     for character in text:
@@ -89,38 +89,41 @@ def check_any_cut_same_values(text: str, pieces: list[str], numbers: Numbers) ->
     at_end = look(parser)
     finished += taken(parser)
 
-    cut = PartialJSON(numbers=numbers, track=True)
+    cut = PartialJSON(reports=reports)
+    of_cut: list[tuple[Path, str]] = []
     offset = 0
     for piece in pieces:
         cut.feed(piece)
         offset += len(piece)
+        of_cut += taken(cut)
         assert look(cut) == looks[offset]
     cut.close()
+    of_cut += taken(cut)
     assert look(cut) == at_end
-    assert taken(cut) == finished
+    assert of_cut == (finished if reports else [])
 
 
 @given(st.data(), texts, modes)
-def test_invariant_1_any_cut_same_values(data: st.DataObject, text: str, numbers: Numbers) -> None:
+def test_invariant_1_any_cut_same_values(data: st.DataObject, text: str, reports: bool) -> None:
     """How the network cut a text must never show in what a user sees."""
-    check_any_cut_same_values(text, data.draw(cuts_of(text)), numbers)
+    check_any_cut_same_values(text, data.draw(cuts_of(text)), reports)
 
 
-def check_whole_equals_json_loads(document: str, numbers: Numbers) -> None:
-    parser = fed([document], numbers=numbers, close=True)
+def check_whole_equals_json_loads(document: str, reports: bool) -> None:
+    parser = fed([document], reports=reports, close=True)
     assert parser.complete
     assert parser.error is None
     assert written(parser.value) == written(strict_loads(document))
 
 
 @given(documents, modes)
-def test_invariant_2_whole_equals_json_loads(document: str, numbers: Numbers) -> None:
+def test_invariant_2_whole_equals_json_loads(document: str, reports: bool) -> None:
     """A tool must get exactly what the standard library would have read."""
-    check_whole_equals_json_loads(document, numbers)
+    check_whole_equals_json_loads(document, reports)
 
 
-def check_accepts_exactly_rfc_8259(text: str, numbers: Numbers) -> None:
-    parser = fed([text], numbers=numbers, close=True)
+def check_accepts_exactly_rfc_8259(text: str, reports: bool) -> None:
+    parser = fed([text], reports=reports, close=True)
     assert (parser.complete and parser.error is None) == is_json(text)
     if parser.error is None:
         assert can_become_json(text)
@@ -133,13 +136,13 @@ def check_accepts_exactly_rfc_8259(text: str, numbers: Numbers) -> None:
 
 
 @given(texts, modes)
-def test_invariant_3_accepts_exactly_rfc_8259(text: str, numbers: Numbers) -> None:
+def test_invariant_3_accepts_exactly_rfc_8259(text: str, reports: bool) -> None:
     """What the API would refuse must not run, and the first wrong character is where the model can be told."""
-    check_accepts_exactly_rfc_8259(text, numbers)
+    check_accepts_exactly_rfc_8259(text, reports)
 
 
 def check_values_only_grow(document: str) -> None:
-    parser = PartialJSON(track=True)
+    parser = PartialJSON(reports=True)
     shown: JSON = None
     finished: list[tuple[Path, str]] = []
     for character in document:
@@ -183,11 +186,12 @@ def test_invariant_4_values_only_grow(document: str) -> None:
 
 def test_invariant_4_a_repeated_key_starts_its_value_over() -> None:
     """The one exception is a repeated key: the old value stays until the new one begins, in its old place."""
-    parser = PartialJSON(track=True)
-    shown = []
+    parser = PartialJSON(reports=True)
+    shown, finished = [], []
     for piece in ['{"a":"xy","b":1,', '"a', '":', "[", "2", ",", "", '3],"a":4', "}"]:
         parser.feed(piece)
         shown.append(written(parser.value))
+        finished += [path for path, _ in parser.finished]
     assert shown == [
         '{"a": "xy", "b": 1}',
         '{"a": "xy", "b": 1}',
@@ -199,7 +203,7 @@ def test_invariant_4_a_repeated_key_starts_its_value_over() -> None:
         '{"a": [2, 3], "b": 1}',
         '{"a": 4, "b": 1}',
     ]
-    assert [path for path, _ in parser.take_finished()] == [("a",), ("b",), ("a", 0), ("a", 1), ("a",), ("a",), ()]
+    assert finished == [("a",), ("b",), ("a", 0), ("a", 1), ("a",), ("a",), ()]
 
 
 def check_halves_are_never_shown(document: str) -> None:
@@ -235,35 +239,12 @@ def test_invariant_6_numbers_show_when_they_end(text: str) -> None:
     check_every_prefix_shows_what_it_should(text)
 
 
-@given(plain_documents)
-def test_invariant_6_eager_numbers_show_as_written(document: str) -> None:
-    """`numbers="eager"` may only show more: the number under way, as the float or integer that it is so far."""
-    held, eager = PartialJSON(), PartialJSON(numbers="eager")
-    for offset, character in enumerate(document):
-        held.feed(character)
-        eager.feed(character)
-        early = eager.open_path
-        if written(eager.value) == written(held.value):
-            continue
-        assert early is not None
-        number = at(eager.value, early)
-        assert type(number) in (int, float)
-        token = document[: offset + 1].rpartition(",")[2].rpartition(":")[2].rpartition("[")[2].strip()
-        assert written(number) == written(strict_loads(token.rstrip("eE+-.")))
-        without = copy_json(eager.value)
-        if early:
-            del at(without, early[:-1])[early[-1]]
-        else:
-            without = None
-        assert written(without) == written(held.value)
-
-
-def check_errors_freeze(text: str, more: list[str], numbers: Numbers) -> None:
-    parser = fed([text], numbers=numbers)
+def check_errors_freeze(text: str, more: list[str], reports: bool) -> None:
+    parser = fed([text], reports=reports)
     if parser.error is None:
         return
     frozen = look(parser)
-    before = fed([text[: parser.error.offset_chars]], numbers=numbers)
+    before = fed([text[: parser.error.offset_chars]], reports=reports)
     assert written(before.value) == frozen.value, "the last good value did not stay"
     for piece in more:
         parser.feed(piece)
@@ -273,24 +254,24 @@ def check_errors_freeze(text: str, more: list[str], numbers: Numbers) -> None:
 
 
 @given(mutated_documents(), st.lists(st.one_of(texts, st.text()), max_size=4), modes)
-def test_invariant_7_errors_freeze_and_never_raise(text: str, more: list[str], numbers: Numbers) -> None:
+def test_invariant_7_errors_freeze_and_never_raise(text: str, more: list[str], reports: bool) -> None:
     """A model's slip must not lose what was right before it, nor the stream that it came in."""
-    check_errors_freeze(text, more, numbers)
+    check_errors_freeze(text, more, reports)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @at_length(3_000)
 @given(st.data(), plain_documents, documents, texts, modes)
-def test_all_invariants_at_length(data: st.DataObject, plain: str, document: str, text: str, numbers: Numbers) -> None:
+def test_all_invariants_at_length(data: st.DataObject, plain: str, document: str, text: str, reports: bool) -> None:
     """Rare combinations take more examples than a quick run can afford."""
-    check_any_cut_same_values(text, data.draw(cuts_of(text)), numbers)
-    check_whole_equals_json_loads(document, numbers)
-    check_accepts_exactly_rfc_8259(text, numbers)
+    check_any_cut_same_values(text, data.draw(cuts_of(text)), reports)
+    check_whole_equals_json_loads(document, reports)
+    check_accepts_exactly_rfc_8259(text, reports)
     check_values_only_grow(plain)
     check_halves_are_never_shown(plain)
     check_every_prefix_shows_what_it_should(text)
-    check_errors_freeze(text, [text, document], numbers)
+    check_errors_freeze(text, [text, document], reports)
     check_finished_and_open(plain)
 
 
@@ -445,35 +426,6 @@ def test_feed_after_close_is_the_callers_error() -> None:
         parser.feed(" ")
 
 
-def test_an_unknown_mode_is_refused() -> None:
-    """A misspelt option must not silently mean the default."""
-    with pytest.raises(UsageError):
-        PartialJSON(numbers="early")  # type: ignore[arg-type]
-
-
-EAGER: list[tuple[str, JSON]] = [
-    ('{"a":-', {}),
-    ('{"a":1', {"a": 1}),
-    ('{"a":12', {"a": 12}),
-    ('{"a":1.', {"a": 1}),
-    ('{"a":1.5', {"a": 1.5}),
-    ('{"a":1e', {"a": 1}),
-    ('{"a":1e-', {"a": 1}),
-    ('{"a":1e-2', {"a": 0.01}),
-    ('{"a":tru', {}),
-    ("[0,1", [0, 1]),
-    ("[0,1x", [0, 1]),
-    ("12", 12),
-]
-
-
-@pytest.mark.parametrize("pieces", [lambda text: [text], one_by_one], ids=["whole", "one by one"])
-@pytest.mark.parametrize(("text", "value"), EAGER, ids=[text for text, _ in EAGER])
-def test_eager_numbers(text: str, value: JSON, pieces: Callable[[str], list[str]]) -> None:
-    """Whoever asks for numbers early gets each as far as it is a number."""
-    assert written(fed(pieces(text), numbers="eager").value) == written(value)
-
-
 def test_a_value_is_live() -> None:
     """Containers grow in place, so whoever keeps one sees it grow; `copy_json` is for what must stay."""
     parser = fed(['{"a":["x'])
@@ -504,22 +456,32 @@ def test_a_kept_string_does_not_change() -> None:
 @given(plain_documents)
 def test_paths_finish_in_the_order_of_their_ends(document: str) -> None:
     """Each value is told once, whole, and after everything inside it."""
-    parser = fed([document], track=True, close=True)
-    assert taken(parser) == [(path, written(value)) for path, value in paths_in_order_of_ends(strict_loads(document))]
-    assert parser.take_finished() == []
+    parser = PartialJSON(reports=True)
+    parser.feed(document)
+    finished = taken(parser)
+    parser.close()
+    finished += taken(parser)
+    assert finished == [(path, written(value)) for path, value in paths_in_order_of_ends(strict_loads(document))]
 
 
 def test_nothing_is_collected_unless_asked_for() -> None:
-    """Without `track` a long input must not pile up finished values that nobody takes."""
-    assert fed(["[1,2]"]).take_finished() == []
+    """Without `reports` nothing is kept for nobody, and with it no more than one feed has changed."""
+    parser = fed(['{"a":[1,2'])
+    assert (parser.finished, parser.patch) == ([], [])
+    parser.reports = True
+    parser.feed(",3")
+    assert parser.finished == [(("a", 1), 2)]
+    assert parser.patch == [{"op": "add", "path": "/a/1", "value": 2}]
+    parser.feed("")
+    assert (parser.finished, parser.patch) == ([], [])
 
 
 def check_finished_and_open(document: str) -> None:
-    parser = PartialJSON(track=True)
+    parser = PartialJSON(reports=True)
     finished: set[Path] = set()
     for offset, character in enumerate(document):
         parser.feed(character)
-        finished.update(path for path, _ in parser.take_finished())
+        finished.update(path for path, _ in parser.finished)
         shown, value = reference_value(document[: offset + 1])
         paths = [path for path, _ in paths_in_order_of_ends(value)] if shown else []
         for path in paths:
@@ -562,14 +524,6 @@ def test_the_open_path(text: str, open_path: Path | None) -> None:
     assert fed([text]).open_path == open_path
 
 
-def test_the_open_path_of_an_eager_number() -> None:
-    """A number shown early is not finished."""
-    parser = fed(["[1,2"], numbers="eager")
-    assert parser.open_path == (1,)
-    assert parser.is_finished((0,))
-    assert not parser.is_finished((1,))
-
-
 # --- a second opinion -------------------------------------------------------------------------------------------------
 
 
@@ -602,21 +556,21 @@ def test_depth_512_is_read_and_513_is_a_fault(brackets: str) -> None:
     opening, closing = ("[", "]") if brackets == "[]" else ('{"a":', "}")
     core = brackets
     for depth, complete in ((512, True), (513, False)):
-        parser = fed([opening * (depth - 1) + core + closing * (depth - 1)], close=True, track=True)
+        parser = fed([opening * (depth - 1) + core + closing * (depth - 1)], reports=True)
         assert parser.complete == complete
         if not complete:
             assert parser.error is not None
             assert parser.error.offset_chars == len(opening) * 512
             assert "512" in parser.error.message
         else:
-            assert len(parser.take_finished()[0][0]) == 511
+            assert len(parser.finished[0][0]) == 511
             assert copy_json(parser.value) == parser.value
 
 
 def test_deep_nesting_does_not_recurse() -> None:
     """With a higher limit, depth is only memory: no RecursionError waits at any depth."""
     depth = 50_000
-    parser = PartialJSON(limits=Limits(max_depth=depth), track=True)
+    parser = PartialJSON(limits=Limits(max_depth=depth), reports=True)
     parser.feed("[" * depth)
     assert parser.open_path == (0,) * (depth - 1)
     parser.feed("]" * depth)
@@ -645,7 +599,7 @@ def test_4300_digits_are_read_and_4301_are_a_fault(sign: str, cut: int) -> None:
 
 def test_more_digits_than_python_converts_are_a_fault() -> None:
     """A higher limit than the interpreter's must end in a fault, not in a ValueError out of the stream."""
-    parser = PartialJSON(limits=Limits(max_integer_digits=100_000), numbers="eager")
+    parser = PartialJSON(limits=Limits(max_integer_digits=100_000))
     parser.feed("[1" + "0" * 9_000)
     parser.feed("]")
     assert parser.error is not None
@@ -724,9 +678,9 @@ LONG: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("largest", [8, 10**9], ids=["in fragments", "whole"])
-@pytest.mark.parametrize("numbers", MODES)
+@pytest.mark.parametrize("reports", MODES)
 @pytest.mark.parametrize("kind", LONG)
-def test_work_is_linear_in_the_length(kind: str, numbers: Numbers, largest: int) -> None:
+def test_work_is_linear_in_the_length(kind: str, reports: bool, largest: int) -> None:
     """Four times the text may cost four times the steps, and not sixteen: counted, because time cannot be trusted.
 
     Counting sees loops and calls, not how long one C call takes; the benchmarks watch that.
@@ -736,7 +690,7 @@ def test_work_is_linear_in_the_length(kind: str, numbers: Numbers, largest: int)
     def work(n: int) -> int:
         text = LONG[kind](n)
         pieces = random_pieces(text, seed=1, largest=largest) if largest < len(text) else [text]
-        parser = PartialJSON(limits=limits, numbers=numbers)
+        parser = PartialJSON(limits=limits, reports=reports)
 
         def feed_all() -> None:
             for piece in pieces:
@@ -761,7 +715,7 @@ def test_numbers_and_strings_are_exactly_those_of_json_loads(document: str) -> N
     assert repr(parsed) == repr(expected)
 
 
-@pytest.mark.parametrize("numbers", MODES)
+@pytest.mark.parametrize("reports", MODES)
 @pytest.mark.parametrize(
     "text",
     [
@@ -778,10 +732,10 @@ def test_numbers_and_strings_are_exactly_those_of_json_loads(document: str) -> N
         "[" + " ," * 20,
     ],
 )
-def test_a_run_of_values_is_what_its_characters_are(text: str, numbers: Numbers) -> None:
+def test_a_run_of_values_is_what_its_characters_are(text: str, reports: bool) -> None:
     """Also where what ends it is wrong: a number before the wrong bracket has not ended."""
-    single = fed(one_by_one(text), numbers=numbers)
+    single = fed(one_by_one(text), reports=reports)
     for place in range(len(text)):
-        pieces = fed(cut_at(text, [place]), numbers=numbers)
+        pieces = fed(cut_at(text, [place]), reports=reports)
         assert look(pieces) == look(single)
         assert pieces.open_path == single.open_path

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.limits import Limits
-from eagerstream.wire import PartialJSON, Patch, PatchMaker, PatchOp, apply_patch, merge_patches, pointer, steps_of
+from eagerstream.wire import PartialJSON, Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
+from tests.patches import Patches
 from tests.support import cut_at, one_by_one, written
 from tests.wire.json_texts import documents, texts
 
@@ -28,7 +29,7 @@ def _finite(value: Any) -> Any:
 
 def _follow(fragments: list[str]) -> tuple[Any, list[Patch], list[str]]:
     """Each patch applied to the value before it, which is looked at beside the parser's own after every fragment."""
-    maker, parser = PatchMaker(), PartialJSON()
+    maker, parser = Patches(), PartialJSON()
     value: Any = None
     patches, finished = [], []
     for fragment in fragments:
@@ -60,7 +61,7 @@ def test_each_field_is_told_of_when_it_is_finished(text: str, places: list[int])
 def test_what_is_sent_is_what_is_new() -> None:
     """A string grows by its pieces, an array by its items; nothing that was sent is sent again."""
     ops: list[PatchOp] = []
-    maker = PatchMaker()
+    maker = Patches()
     for fragment in ('{"a/b": "x', "yz", '", "l": [1', ", 2, ", '{"~": nul', "l}], ", '"n": -1.5', "}"):
         ops += maker.feed(fragment)
     assert [(op["op"], op["path"], op["value"]) for op in ops] == [
@@ -77,7 +78,7 @@ def test_what_is_sent_is_what_is_new() -> None:
 
 def test_a_repeated_key_is_replaced() -> None:
     """The one case in which something shown changes; what stands beside it is not sent again."""
-    maker = PatchMaker()
+    maker = Patches()
     maker.feed('{"o": {"k": 1, "l": 2, ')
     assert maker.feed('"k": "new') == [{"op": "replace", "path": "/o/k", "value": "new"}]
     assert maker.feed("er") == [{"op": "append", "path": "/o/k", "value": "er"}]
@@ -103,7 +104,7 @@ def test_a_long_string_is_sent_once() -> None:
 
 def test_limits_apply() -> None:
     """What is nested too deep ends the patches, as it ends the partial value."""
-    maker = PatchMaker(Limits(max_depth=2))
+    maker = Patches(Limits(max_depth=2))
     assert maker.feed('{"a": [') == [{"op": "add", "path": "", "value": {"a": []}}]
     assert maker.feed("[") == maker.feed("1]]}") == []
 

@@ -180,6 +180,11 @@ class IncomingReply:
         """See `Sink.wants_deltas`."""
         return self._feed.wants_deltas or self._starts.has_guards
 
+    @property
+    def wants_changes(self) -> bool:
+        """See `Sink.wants_changes`."""
+        return self._feed.wants_changes
+
     def sending(self, request: RequestBody) -> None:
         """See `Sink.sending`."""
         self._feed.show_sending(request)

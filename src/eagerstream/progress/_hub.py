@@ -191,7 +191,9 @@ class _Question:
 
 
 class _Tap:
-    """What observes one run for a hub."""
+    """Observes one run for a hub."""
+
+    wants_deltas = wants_changes = True
 
     def __init__(self, recorder: RunRecorder, close: Callable[[], object]) -> None:
         self._recorder = recorder

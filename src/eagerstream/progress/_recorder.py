@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
+from ..errors import UsageError
 from ..loop import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from ..streaming import FeedEnd, GrowingInput
 from ..tools import ToolCall
@@ -23,7 +24,7 @@ from ..wire import (
     InputStop,
     MessageStart,
     MessageStop,
-    PatchMaker,
+    Patch,
     TextDelta,
     ThinkingDelta,
     UnknownEvent,
@@ -38,8 +39,8 @@ _STREAMED: Final = {"text": "text", "thinking": "thinking"}
 class RunRecorder:
     """An observer that makes records of what it sees.
 
-    It reads the fragments of inputs by itself: what it does never shows in the run. What comes of a reply that is begun
-    anew is left out from then on.
+    What it does never shows in the run. The `InputDelta`s must carry their changes, see `Observer`. What comes of a
+    response that is restarted is left out from then on.
 
     Args:
         put: Gets the records, as they are made.
@@ -50,6 +51,8 @@ class RunRecorder:
             nothing of turns, and each of its messages counts as one.
         clock: Seconds, monotonic.
     """
+
+    wants_deltas = wants_changes = True
 
     def __init__(
         self,
@@ -75,8 +78,10 @@ class RunRecorder:
         self._open: dict[int, int] = {}  # by index in the message: the number of a block
         self._inputs: dict[GrowingInput, int] = {}  # 0: void
         self._turn_inputs: list[GrowingInput] = []
-        self._patches: dict[GrowingInput, PatchMaker] = {}  # of inputs that are being written
-        self._adopting: dict[GrowingInput, PatchMaker] = {}  # read up to the last of the events that are being taken
+        self._writing: set[GrowingInput] = set()  # inputs that are being written
+        self._adopted_chars: dict[
+            GrowingInput, int
+        ] = {}  # of inputs whose beginning was not seen: what was told at once
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         records = [self._record("run_start", run=self.id, started_at=started_at, name=name, model=model)]
         self._put([*records, self._record("turn_start", turn=turn)] if turn else records)
@@ -88,8 +93,6 @@ class RunRecorder:
         records: list[Record] = []
         for event in events:
             records += self._records_of(event)
-        self._patches.update(self._adopting)
-        self._adopting.clear()
         if records:
             self._put(records)
 
@@ -120,11 +123,17 @@ class RunRecorder:
     def _records_of(self, event: RunEvent) -> list[Record]:
         record = self._record
         match event:
-            case InputDelta(input=input, fragment=fragment):
-                maker = self._patches.get(input)
-                if maker is None:
+            case InputDelta(input=input, fragment=fragment, patch=patch, finished=finished):
+                if input not in self._writing:
                     return self._adopted(input)
-                return [self._delta(self._inputs[input], maker, fragment)]
+                if self._adopted_chars.get(input) == input.chars:
+                    return []  # it is among the fragments that were recorded at once
+                if patch is None and input not in self._adopted_chars:
+                    return self._so_far(input)
+                if patch is None:
+                    raise UsageError("the events carry no changes: observe the run, or make them with reports=True")
+                fields = [path[0] for path in finished if len(path) == 1]
+                return [self._delta(self._inputs[input], fragment, patch, fields)]
             case TextDelta(index=index, text=text):
                 records, block = self._block(index, "text")
                 return [*records, record("text_delta", block=block, text=text)]
@@ -199,7 +208,7 @@ class RunRecorder:
     def _void(self) -> None:
         for input in self._turn_inputs:
             self._inputs[input] = 0
-            self._patches.pop(input, None)
+            self._writing.discard(input)
         self._turn_inputs.clear()
         self._open.clear()
 
@@ -215,7 +224,7 @@ class RunRecorder:
     def _started(self, input: GrowingInput) -> Record:
         self._blocks += 1
         self._inputs[input] = self._blocks
-        self._patches[input] = PatchMaker()
+        self._writing.add(input)
         self._turn_inputs.append(input)
         whole = _object(input.block.get("input")) or None
         started: Record = self._record(
@@ -231,16 +240,16 @@ class RunRecorder:
 
     def _stopped(self, input: GrowingInput) -> list[Record]:
         """The end of an input, where it is not void and was not told of."""
-        makers = self._patches.pop(input, None), self._adopting.pop(input, None)
-        if makers == (None, None) or input.outcome is None:
+        if input not in self._writing or input.outcome is None:
             return []
+        self._writing.remove(input)
+        self._adopted_chars.pop(input, None)
         error = str(input.error) if input.error is not None else None
         return [self._record("input_stop", block=self._inputs[input], outcome=input.outcome.value, error=error)]
 
-    def _delta(self, block: int, maker: PatchMaker, fragment: str) -> Record:
-        patch = maker.feed(fragment)
+    def _delta(self, block: int, fragment: str, patch: Patch, finished: Sequence[str | int]) -> Record:
         delta: Record = self._record(
-            "input_delta", block=block, fragment=fragment, patch=patch, finished=maker.finished
+            "input_delta", block=block, fragment=fragment, patch=patch, finished=list(finished)
         )
         return delta
 
@@ -248,12 +257,15 @@ class RunRecorder:
         """An input whose beginning was not seen: all that was written of it so far."""
         if input in self._inputs:
             return []  # it is void, or all of this was told of with its beginning
-        records = [self._started(input)]
-        maker = self._patches.pop(input)
-        if input.chars and input.raw:
-            records.append(self._delta(self._inputs[input], maker, input.raw))
-        self._adopting[input] = maker
-        return records
+        return [self._started(input), *self._so_far(input)]
+
+    def _so_far(self, input: GrowingInput) -> list[Record]:
+        """All that was written of an input, in one record."""
+        self._adopted_chars[input] = input.chars
+        if not (input.chars and input.raw):
+            return []
+        finished = [name for name in input.partial if input.is_finished(name)]
+        return [self._delta(self._inputs[input], input.raw, input.whole_patch(), finished)]
 
     def _of_call(self, call: ToolCall, type: str, **fields: Any) -> list[Record]:
         block = self._inputs.get(call.input)

@@ -17,7 +17,7 @@ from .._support.redaction import redact, redact_text
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
 from ..testing._timing import check_speed
-from ..wire import PatchMaker, apply_patch, is_deeper
+from ..wire import PartialJSON, apply_patch, is_deeper
 from ._exact import dumps, may_be_marked, unmarked
 from ._log import RunLog
 from ._merge import DELTA_TEXTS
@@ -211,11 +211,13 @@ def redacted(records: Iterable[Record]) -> list[Record]:
         name = DELTA_TEXTS[copies[places[0]]["type"]]
         masked = redact_text("".join(copies[place][name] for place in places), keep_length=True)
         at = 0
-        patches = PatchMaker() if name == "fragment" else None
+        parser = PartialJSON(reports=True) if name == "fragment" else None
         for place in places:
             text = masked[at : at + len(copies[place][name])]
             at += len(text)
             copies[place] = {**copies[place], name: text}
-            if patches is not None:
-                copies[place] |= {"patch": patches.feed(text), "finished": patches.finished}
+            if parser is not None:
+                parser.feed(text)
+                finished = [path[0] for path, _ in parser.finished if len(path) == 1]
+                copies[place] |= {"patch": parser.patch, "finished": finished}
     return cast("list[Record]", copies)

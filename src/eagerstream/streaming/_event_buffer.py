@@ -11,7 +11,7 @@ import anyio
 
 from ..errors import LimitError, UsageError
 from ..limits import DEFAULT_LIMITS
-from ..wire import InputDelta, InputStop, TextDelta, ThinkingDelta
+from ..wire import InputDelta, InputStop, Patch, Path, TextDelta, ThinkingDelta, merge_patches
 
 E = TypeVar("E")
 
@@ -24,10 +24,13 @@ _CAPACITY: Final = 256
 class _Entry:
     """An event that waits to be handed out; the texts of deltas merged into it are joined once, at the end."""
 
-    __slots__ = ("chars", "event", "texts", "tokens")
+    __slots__ = ("chars", "event", "finished", "patches", "texts", "tokens")
 
     def __init__(self, event: Any) -> None:
         self.event = event
+        self.patches: list[Patch] = []
+        self.finished: list[Path] = []
+        self._keep_changes(event)
         self.texts = [_text(event)]
         self.tokens = _tokens(event)
         self.chars = len(self.texts[0])
@@ -37,16 +40,24 @@ class _Entry:
             self.event = event  # the newest counts
             return
         text = _text(event)
+        self._keep_changes(event)
         self.texts.append(text)
         self.chars += len(text)
         if (tokens := _tokens(event)) is not None:
             self.tokens = tokens + (self.tokens or 0)
+
+    def _keep_changes(self, event: Any) -> None:
+        if isinstance(event, InputDelta) and event.patch is not None:
+            self.patches.append(event.patch)
+            self.finished += event.finished
 
     def merged(self) -> Any:
         if len(self.texts) == 1:
             return self.event
         text = "".join(self.texts)
         match self.event:
+            case InputDelta(input=input) if self.patches:
+                return InputDelta(input, text, merge_patches(self.patches), self.finished)
             case InputDelta(input=input):
                 return InputDelta(input, text)
             case TextDelta(index=index):

@@ -102,6 +102,11 @@ class EventFeed(ABC, Generic[E]):
         """Somebody may still get them."""
         return self._buffer.wants_deltas or any(getattr(each, "wants_deltas", True) for each in self._observers)
 
+    @property
+    def wants_changes(self) -> bool:
+        """Somebody wants each `InputDelta` to carry its changes."""
+        return any(getattr(each, "wants_changes", False) for each in self._observers)
+
     def show_sending(self, request: Mapping[str, Any]) -> None:
         """A request is about to be sent, by this task."""
 

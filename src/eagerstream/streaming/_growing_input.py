@@ -11,6 +11,7 @@ from ..errors import InputInterrupted
 from ..limits import Limits
 from ..wire import INVALID_JSON, Outcome, Parser, ToolInput
 from ..wire._values import MISSING, Path, find
+from ..wire._watchers import Table
 
 
 def _tell_nobody(_: int) -> None: ...
@@ -42,7 +43,7 @@ class GrowingInput(ToolInput):
         invalid_key: str = INVALID_JSON,
     ) -> None:
         super().__init__(index, block, parser=parser, limits=limits, invalid_key=invalid_key)
-        self._waiting: list[anyio.Event] = []
+        self._waiting: set[anyio.Event] = set()
         self._end: anyio.Event | None = None
         self.interrupted: str | None = None
         """Why nothing more of it is wanted; see `interrupt`."""
@@ -59,19 +60,15 @@ class GrowingInput(ToolInput):
             KeyError: The input is valid and has no such value.
             InputInterrupted: The input was cut off or is not JSON, and the value had not finished.
         """
-        finished: list[Any] = []
-        watcher = (path, finished.append)
-        self._watchers.append(watcher)
-        self._attend()
-        try:
-            while not finished:
-                self._raise_if_never(path)
-                await self._change()
-        finally:
-            if watcher in self._watchers:
-                self._watchers.remove(watcher)
-        self._raise_if_interrupted(path)
-        return finished[0]
+        while True:
+            self._raise_if_interrupted(path)
+            if self.is_finished(*path):
+                return find(self.partial, path)
+            self._raise_if_never(path)
+            values: list[Any] = []
+            await self._change(self._watchers.on_finish, path, values.append)
+            if values and self.interrupted is None:
+                return values[0]
 
     async def text(self, *path: str | int) -> AsyncGenerator[str, None]:
         """The string at `path` in pieces, as they arrive; joined they are the string.
@@ -93,7 +90,7 @@ class GrowingInput(ToolInput):
             if piece or finished:
                 return piece
             self._raise_if_never(path)
-            await self._change()
+            await self._change(self._watchers.on_growth, path)
 
     def _text_since(self, path: Path, sent: int) -> tuple[str, bool]:
         # A reference to the string, kept while waiting, would make the parser copy it with each fragment.
@@ -129,12 +126,12 @@ class GrowingInput(ToolInput):
             if shows and self.is_finished(*path):
                 return None
             self._raise_if_never(path)
-            await self._change()
+            await self._change(self._watchers.on_item, path)
 
     async def begun(self) -> None:
         """Wait until the input's object is open, or the input is settled."""
         while self.outcome is None and self.error is None and type(self._caught_up().value) is not dict:
-            await self._change()
+            await self._change(self._watchers.on_growth)
 
     async def finished(self) -> Outcome:
         """How the input ended, as soon as it has; raises nothing."""
@@ -144,7 +141,7 @@ class GrowingInput(ToolInput):
 
     async def changed(self) -> None:
         """Wait for more of the text, for its end, or for an interruption."""
-        await self._change()
+        await self._change(self._watchers.on_text)
 
     def text_after(self, place: TextPlace) -> tuple[str, TextPlace]:
         """What has been written of the JSON text since `place`, and the place after it; O(what is new).
@@ -181,34 +178,50 @@ class GrowingInput(ToolInput):
         if self.error is not None:
             raise InputInterrupted(path, str(self.error))
 
-    async def _change(self) -> None:
+    async def _change(
+        self,
+        watchers: Table | None = None,
+        path: Path = (),
+        keep: Callable[[Any], object] | None = None,
+    ) -> None:
+        """Wait for a change, or until the input turns out to be wrong, is settled, or is interrupted.
+
+        Args:
+            watchers: The kind of change, a table of `Watchers`; None to wait for the end only.
+            path: The place of the change.
+            keep: Called with the finished value, if the kind is `on_finish`.
+        """
         event = anyio.Event()
-        self._waiting.append(event)
-        self._due_chars = 0
+
+        def wake(*values: Any) -> None:
+            if keep is not None:
+                keep(*values)
+            event.set()
+
+        self._waiting.add(event)
+        if watchers is not None:
+            watchers.setdefault(path, []).append(wake)
+            self._report()
         on_wait = self.on_wait  # the one that is told of the beginning is told of the end
         on_wait(1)
         try:
             await event.wait()
-        except BaseException:
-            if event in self._waiting:
-                self._waiting.remove(event)
-            raise
         finally:
             on_wait(-1)
+            self._waiting.discard(event)
+            if watchers is not None and wake in watchers.get(path, ()):
+                watchers[path].remove(wake)
+                if not watchers[path]:
+                    del watchers[path]
 
     def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for event in waiting:
+        for event in self._waiting:
             event.set()
 
-    @property
-    def _is_watched(self) -> bool:
-        return bool(self._waiting) or super()._is_watched
-
     def _attend(self) -> None:
-        if self._waiting:
-            self._wake()
         super()._attend()
+        if self._waiting and (self._fault is not None or self._parser.error is not None):
+            self._wake()
 
     def _settle(self, *, whole: bool) -> None:
         try:

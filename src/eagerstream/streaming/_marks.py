@@ -134,13 +134,13 @@ class BlockMarks:
         if input is None or not self._at_s:
             return []
         found: list[FinishedField] = []
-        parser = PartialJSON(track=True)
+        parser = PartialJSON(reports=True)
         raw = input.raw
         end = 0
         for at_s, _, chars in self.arrivals():
             start, end = end, end + chars
             parser.feed(raw[start:end])
-            found += (FinishedField(path, at_s) for path, _ in parser.take_finished() if path)
+            found += (FinishedField(path, at_s) for path, _ in parser.finished if path)
             if len(found) >= maximum:
                 return found[:maximum]
         return found

@@ -325,6 +325,11 @@ class Sink(Protocol):
         """It has a use for `InputDelta`s: else none are made."""
         ...
 
+    @property
+    def wants_changes(self) -> bool:
+        """The deltas must carry their changes."""
+        ...
+
     def sending(self, request: RequestBody) -> None:
         """The request is about to be sent, by the task that this is called in."""
         ...
@@ -433,6 +438,7 @@ def _take_batch(
     """The events of a chunk, all in one go, to whoever takes them; whether there were any."""
     events: list[StreamEvent] = []
     deltas = events if sink.wants_deltas else None
+    assembler.reports = sink.wants_changes
     rest = iter(batch)
     try:
         while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:

@@ -36,6 +36,9 @@ class Observer(Protocol[E_contra]):
     It is called from the task in which a thing happens, which waits for it: it must return at once. One that raises is
     dropped, and told of in the log. What it sets of context variables holds in that task from then on, and in those
     that the task starts: at a `ToolStart` for the tool.
+
+    With an attribute `wants_changes = True`, each `InputDelta` carries the changes that its fragment makes. With an
+    attribute `wants_deltas = False`, it does without `InputDelta`s, which are not made if nobody wants them.
     """
 
     def take(self, events: Sequence[E_contra], /) -> object:

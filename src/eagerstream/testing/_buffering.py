@@ -71,7 +71,7 @@ class _HeldInput:
     """One input, and its fragments that wait for the end of their top-level member."""
 
     def __init__(self) -> None:
-        self._parser = PartialJSON(track=True)
+        self._parser = PartialJSON(reports=True)
         self._ended = 0  # top-level members that are whole
         self._open = True  # one is under way, or is to come after the bracket or comma that was just read
         self._waiting: deque[tuple[_Sent, int]] = deque()  # with the number of members that must have ended
@@ -101,7 +101,7 @@ class _HeldInput:
             end = comma + 1 if comma >= 0 else len(fragment)
             self._parser.feed(fragment[at:end])
             # Between two members there is a comma, so that a piece ends at most one.
-            ended = any(len(path) == 1 for path, _ in self._parser.take_finished())
+            ended = any(len(path) == 1 for path, _ in self._parser.finished)
             self._ended += ended
             between = ended or not self._open
             if comma >= 0 and between and comma > start:

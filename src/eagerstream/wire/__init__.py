@@ -36,7 +36,7 @@ from ._events import (
 )
 from ._message import MessageAssembler, MessageState
 from ._partial_json import ParseFault, PartialJSON
-from ._patch import Patch, PatchMaker, PatchOp, apply_patch, merge_patches, pointer, steps_of
+from ._patch import Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
 from ._server_tools import (
     SERVER_CALLS,
     ServerToolErrorCode,
@@ -108,7 +108,6 @@ __all__ = [
     "ParserFactory",
     "PartialJSON",
     "Patch",
-    "PatchMaker",
     "PatchOp",
     "Path",
     "Places",

@@ -93,6 +93,7 @@ class InputAccumulator(Generic[InputT]):
         limits: Bounds on each input, and on the number of blocks.
         input_type: A subclass of `ToolInput` to make instead.
         invalid_key: The key under which an input that is not usable goes back to the model.
+        reports: Each `InputDelta` carries the changes that its fragment makes.
 
     Attributes:
         inputs: Block index to input, of the message under way. An index that the peer uses again counts as the next
@@ -114,6 +115,7 @@ class InputAccumulator(Generic[InputT]):
         limits: Limits = DEFAULT_LIMITS,
         input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
         invalid_key: str = INVALID_JSON,
+        reports: bool = False,
     ) -> None:
         check_invalid_key(invalid_key)
         self.inputs: dict[int, InputT] = {}
@@ -126,6 +128,7 @@ class InputAccumulator(Generic[InputT]):
         self._limits = limits
         self._input_type = input_type
         self._invalid_key = invalid_key
+        self._reports = reports
         self._open: dict[int, InputT] = {}  # by the index of the peer
         self._empty: dict[int, InputT] = {}  # closed without any text: settled by what comes next
         self._count = 0
@@ -272,6 +275,8 @@ class InputAccumulator(Generic[InputT]):
             input._stand_in(f"{input.echo_id} {place}")
         self._ids.add(input.echo_id)
         self._open[index] = self.inputs[place] = input
+        if self._reports:
+            input._report_all()
         self._lack_all = self._none_is_empty = False
         lost = self._lost.pop(index, None)
         if lost is not None:
@@ -291,10 +296,30 @@ class InputAccumulator(Generic[InputT]):
                 self._lose_fragment(index)
         elif fragment:
             input._append(fragment)
-            if self._empty:
-                return [*self._settle_empty(whole=True), InputDelta(input, fragment)]
-            return [InputDelta(input, fragment)]
+            delta = self._delta(input, fragment)
+            return [*self._settle_empty(whole=True), delta] if self._empty else [delta]
         return []
+
+    @property
+    def reports(self) -> bool:
+        """Each `InputDelta` carries the changes that its fragment makes. It can be set at any time.
+
+        The fragments are then parsed one by one, whether anybody looks at the input or not.
+        """
+        return self._reports
+
+    @reports.setter
+    def reports(self, reports: bool) -> None:
+        if reports and not self._reports:
+            for input in self._open.values():
+                input._report_all()
+        self._reports = reports
+
+    def _delta(self, input: InputT, fragment: str) -> InputDelta[InputT]:
+        if not self._reports:
+            return InputDelta(input, fragment)
+        patch, finished = input._changes()
+        return InputDelta(input, fragment, patch, finished)
 
     def _lose_fragment(self, index: Any) -> None:
         """A fragment is not usable. Every input that it may belong to lacks it now."""
@@ -362,7 +387,7 @@ class InputAccumulator(Generic[InputT]):
                 if input._chars >= input._due_chars:
                     input._attend()
                 if events is not None:
-                    events.append(InputDelta(input, fragment))
+                    events.append(InputDelta(input, fragment) if not self._reports else self._delta(input, fragment))
         return None
 
     def _feed_stop(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:

@@ -5,12 +5,14 @@ A wire event stays the `dict` that was sent, so that what this library does not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict
 
+from ._patch import Patch
 from ._server_tools import ServerToolErrorCode, error_code_of, is_error_result
 from ._type_variables import InputT_co
+from ._values import Path
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
 
@@ -232,10 +234,16 @@ class InputDelta(Generic[InputT_co]):
     Attributes:
         input: The input, with everything written so far; `input.partial` is its best-effort value.
         fragment: The new JSON text, never empty.
+        patch: The operations that repeat in a copy of `input.partial` what the fragment changed; see `Patch`. None
+            unless changes were asked for.
+        finished: The paths of the values that the fragment finished, in the order of their ends, if changes were asked
+            for.
     """
 
     input: InputT_co
     fragment: str
+    patch: Patch | None = field(default=None, repr=False)
+    finished: Sequence[Path] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         return f"InputDelta({self.input!r}, {len(self.fragment)} chars)"

@@ -100,7 +100,7 @@ class MessageAssembler(Generic[InputT]):
     illegal characters have stand-ins (`ToolInput.echo_id`, `echo_name`); a field without a JSON form is left out.
 
     Args:
-        parser, limits, input_type, invalid_key: As for `InputAccumulator`.
+        parser, limits, input_type, invalid_key, reports: As for `InputAccumulator`.
         messages: What was sent. A call in there that the API was to run may have its result in the reply, see
             `ServerToolResult.call`.
 
@@ -116,11 +116,12 @@ class MessageAssembler(Generic[InputT]):
         limits: Limits = DEFAULT_LIMITS,
         input_type: type[InputT] = ToolInput,  # type: ignore[assignment]  # the default of InputT
         invalid_key: str = INVALID_JSON,
+        reports: bool = False,
         messages: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.state = MessageState.WAITING
         self._accumulator = InputAccumulator(
-            parser=parser, limits=limits, input_type=input_type, invalid_key=invalid_key
+            parser=parser, limits=limits, input_type=input_type, invalid_key=invalid_key, reports=reports
         )
         self.feed_deltas = self._accumulator.feed_deltas
         self._limits = limits
@@ -138,6 +139,15 @@ class MessageAssembler(Generic[InputT]):
     def inputs(self) -> dict[int, InputT]:
         """Block index to tool input, of the message under way."""
         return self._accumulator.inputs
+
+    @property
+    def reports(self) -> bool:
+        """See `InputAccumulator.reports`."""
+        return self._accumulator.reports
+
+    @reports.setter
+    def reports(self, reports: bool) -> None:
+        self._accumulator.reports = reports
 
     @property
     def violations(self) -> list[str]:

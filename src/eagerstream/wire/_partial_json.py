@@ -13,9 +13,10 @@ The invariants, each with a property test of its name:
     a repeated key, and nothing else, starts its value over.
 5.  *Halves are never shown.* Half of an escape or of a surrogate pair is held back. A lone surrogate that the document
     really has stays in the value, as in `json.loads`.
-6.  *Numbers show when they end.* `1` may become `10`: a number shows when a delimiter has ended it (or early, on
-    request: `numbers="eager"`), a literal at its last letter, a string from its opening quote.
+6.  *Numbers show when they end.* `1` may become `10`: a number shows when a delimiter has ended it, a literal at its
+    last letter, a string from its opening quote.
 7.  *Errors freeze, and never raise.* After an error the last good value stays, and further fragments change nothing.
+8.  *Changes rebuild the value.* The patches that `feed` reports, applied in order to a copy, keep it equal to `value`.
 
 One typed, character-level source: plain Python runs it, and mypyc can compile it unchanged. That is why the states are
 integer constants instead of enum members (an enum member costs two attribute look-ups per comparison). The median
@@ -27,14 +28,15 @@ from __future__ import annotations
 
 import re
 from math import isinf
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jiter
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ._mypyc import mypyc_attr
-from ._values import JSON, MISSING, Path, find
+from ._patch import Patch, PatchOp, escaped, finite
+from ._values import JSON, MISSING, Path, copy_json, find
 
 
 class ParseFault(NamedTuple):
@@ -148,19 +150,18 @@ class PartialJSON:
     stay (`copy_json`).
 
     Args:
-        numbers: `"held"` shows a number when it has ended; `"eager"` shows it as far as it is written, which may
-            change: `1`, then `12`.
         limits: `max_depth`, `max_integer_digits` and `max_input_chars` apply; beyond them the text is an `error`.
-        track: Collect finished paths, for `take_finished`.
+        reports: Record the changes that each `feed` makes, for `finished` and `patch`. It can be switched on later.
     """
 
     __slots__ = (  # more attributes than the 30 whose names the instances of a class would share
         "_base",
+        "_changes",
         "_closed",
         "_container",
-        "_eager",
         "_failed_in",
         "_finished",
+        "_fresh",
         "_hex",
         "_high",
         "_in_key",
@@ -175,7 +176,6 @@ class PartialJSON:
         "_node",
         "_number",
         "_number_ends",
-        "_number_shown",
         "_number_start",
         "_parts",
         "_quote",
@@ -184,34 +184,33 @@ class PartialJSON:
         "_stack",
         "_state",
         "_takes_runs",
-        "_track",
+        "_written",
         "error",
         "overflow_chars",
+        "reports",
         "started",
     )
 
     def __init__(
         self,
         *,
-        numbers: Literal["held", "eager"] = "held",
         limits: Limits = DEFAULT_LIMITS,
-        track: bool = False,
+        reports: bool = False,
     ) -> None:
-        if numbers not in ("held", "eager"):
-            raise UsageError(f'numbers must be "held" or "eager", not {numbers!r}')
         self.error: ParseFault | None = None
         """The first fault of the text; None while it may still become a document."""
         self.started: bool = False
         """A value has begun: False for white space alone, and for a text wrong from its first character."""
         self.overflow_chars: int | None = None
         """Offset of the first number too large for a float: it reads as infinity, as `json.loads` reads it."""
-        self._eager = numbers == "eager"
+        self.reports = reports
+        """`feed` records what it changes."""
         self._max_chars = limits.max_input_chars
         self._max_depth = limits.max_depth
         self._max_digits = limits.max_integer_digits
         # Every Python converts integers of up to 640 digits, whatever sys.set_int_max_str_digits() was told.
         self._short_digits = min(limits.max_integer_digits, 640)
-        self._takes_runs = not track and limits.max_integer_digits >= _LONG_DIGITS
+        self._takes_runs = limits.max_integer_digits >= _LONG_DIGITS
         self._state = _VALUE
         self._failed_in = _VALUE
         self._closed = False
@@ -234,11 +233,15 @@ class PartialJSON:
         self._high = 0  # a high surrogate whose low half may still come
         self._number = _MINUS
         self._number_start = 0
-        self._number_shown = False
         self._literal = ""
         self._literal_at = 0
-        self._track = track
+        # What the last `feed` changed. A change is [operation, node, key, value, pieces of a string or None]; paths and
+        # copies are made when somebody asks. Into a container that is itself new in this feed nothing is recorded: the
+        # change that adds the container brings all of it, and `_fresh` has the ids of these.
         self._finished: list[tuple[Any, Any, JSON]] = []
+        self._changes: list[list[Any]] = []
+        self._fresh: set[int] = set()
+        self._written: list[Any] | None = None  # the change that the string under way lengthens
 
     @property
     def value(self) -> JSON:
@@ -259,6 +262,8 @@ class PartialJSON:
         """
         if self._closed:
             raise UsageError("PartialJSON.feed() after close()")
+        if self.reports:
+            self._forget_changes()
         self._base = self._length
         self._length += len(fragment)
         if self._length > self._max_chars:
@@ -274,24 +279,54 @@ class PartialJSON:
             self._grow(fragment)
         elif self._state != _FAILED:
             self._parse(fragment)
-            if self._eager and self._state == _NUMBER:
-                self._show_number()
 
     def close(self) -> None:
         """The text ends here: settles a number at the root. Further calls change nothing."""
+        self._forget_changes()
         if self._state == _NUMBER and self._container is None and self._number in _COMPLETE_NUMBER:
             self._base = self._length
             self._end_number(0)
         self._closed = True
 
-    def take_finished(self) -> list[tuple[Path, JSON]]:
-        """Each value finished since the last call, with its path, in the order of their ends; needs `track=True`.
+    @property
+    def finished(self) -> list[tuple[Path, JSON]]:
+        """The values that the last `feed` (or `close`) finished, with their paths, in the order of their ends.
 
-        A container comes after what is in it. A repeated key finishes again.
+        A container comes after what is in it. A repeated key finishes again. Needs `reports=True`.
         """
-        taken = [((*_steps(node), key) if key is not None else (), value) for node, key, value in self._finished]
-        self._finished.clear()
-        return taken
+        return [((*_steps(node), key) if key is not None else (), value) for node, key, value in self._finished]
+
+    @property
+    def patch(self) -> Patch:
+        """The operations that repeat in a copy of `value` what the last `feed` changed; see `Patch`.
+
+        Empty if nothing that shows has changed, and as long as the root is no object. They share no container with
+        `value`. Numbers beyond floats, which no JSON can tell, are null. Costs O(changes). Needs `reports=True`.
+        """
+        if not self._changes or type(self._root) is not dict:
+            return []
+        patch: Patch = []
+        node: Any = None
+        path = ""
+        for kind, parent, key, value, pieces in self._changes:
+            if parent is not node:
+                node = parent
+                path = "".join([f"/{escaped(step)}" for step in _steps(node)])
+            change: PatchOp = {
+                "op": kind,
+                "path": path if key is None else f"{path}/{escaped(key)}",
+                "value": "".join(pieces) if pieces is not None else copy_json(value),
+            }
+            patch.append(change)
+        return patch if self.overflow_chars is None else finite(patch)
+
+    def _forget_changes(self) -> None:
+        if self._finished:
+            self._finished = []
+        if self._changes:
+            self._changes = []
+            self._fresh.clear()
+        self._written = None
 
     def is_finished(self, path: Path) -> bool:
         """True once the value at `path` shows and can no longer change, except under a repeated key; O(depth)."""
@@ -307,9 +342,7 @@ class PartialJSON:
     @property
     def open_path(self) -> Path | None:
         """The path of the innermost value that shows and is not finished; None where there is none."""
-        state = self._live_state
-        in_string = state in STRING_STATES and not self._in_key
-        if in_string or (state == _NUMBER and self._number_shown):
+        if self._live_state in STRING_STATES and not self._in_key:
             return (*_steps(self._node), self._key) if self._container is not None else ()
         return _steps(self._node) if self._container is not None else None
 
@@ -364,7 +397,7 @@ class PartialJSON:
                 at += 1
             elif state in (_KEY, _FIRST_KEY):
                 if character == '"':
-                    if end - at >= _LONG_FRAGMENT and self._takes_runs:
+                    if end - at >= _LONG_FRAGMENT and self._takes_runs and not self.reports:
                         after = self._take_run(text, at)
                         if after > at:
                             at = after
@@ -380,7 +413,12 @@ class PartialJSON:
             elif state == _DONE:
                 return self._fail(_EXPECTED[state], at, character)
             else:
-                if end - at >= _LONG_FRAGMENT and self._takes_runs and type(self._container) is list:
+                if (
+                    end - at >= _LONG_FRAGMENT
+                    and self._takes_runs
+                    and not self.reports
+                    and type(self._container) is list
+                ):
                     after = self._take_run(text, at)
                     if after > at:
                         at = after
@@ -599,6 +637,8 @@ class PartialJSON:
 
     def _add(self, value: JSON) -> None:
         """A scalar that the fragment has whole: it begins, shows and ends."""
+        if self.reports:
+            self._note(value)
         container = self._container
         if type(container) is list:
             self._key = len(container)
@@ -611,11 +651,31 @@ class PartialJSON:
             self.started = True
             self._root = value
             self._state = _DONE
-        if self._track:
+        if self.reports:
             self._finished.append((self._node, self._key, value))
+
+    def _note(self, value: Any) -> None:
+        """Record that `value` is about to show at the place under way."""
+        container = self._container
+        self._written = None
+        kind, key = "add", self._key
+        if container is not None:
+            if id(container) in self._fresh:
+                return
+            if type(container) is list:
+                key = len(container)
+            elif key in container:
+                kind = "replace"
+        change = [kind, self._node, key, value, [] if type(value) is str else None]
+        if type(value) is str:
+            change[4].append(value)
+            self._written = change
+        self._changes.append(change)
 
     def _put(self, value: Any) -> None:
         """Show `value` where the value under way stands."""
+        if self.reports:
+            self._note(value)
         container = self._container
         if type(container) is dict:
             container[self._key] = value
@@ -634,6 +694,11 @@ class PartialJSON:
         or hashes the old string pays for a copy, and is still right.
         """
         container = self._container
+        if self.reports and run and id(container) not in self._fresh:
+            if self._written is None:
+                self._written = ["append", self._node, self._key, "", []]
+                self._changes.append(self._written)
+            self._written[4].append(run)
         string: str
         if container is None:
             string = self._root
@@ -665,7 +730,7 @@ class PartialJSON:
     def _end_value(self) -> None:
         """The value under way is finished."""
         container = self._container
-        if self._track:
+        if self.reports:
             value = self._root if container is None else container[self._key]
             self._finished.append((self._node, self._key, value))
         self._state = _DONE if container is None else _AFTER
@@ -674,6 +739,9 @@ class PartialJSON:
         """A container begins; False where it would be nested too deep."""
         if len(self._stack) >= self._max_depth:
             return False
+        if self.reports:
+            self._note(container)
+            self._fresh.add(id(container))
         outer = self._container
         self._stack.append(outer)
         # What `_step_into` and `_put` do, in one look at what is around it: brackets are the dearest characters.
@@ -734,7 +802,6 @@ class PartialJSON:
             return at
         self._step_into()
         self._number_start = self._base + start
-        self._number_shown = False
         self._number = number
         self._state = _NUMBER
         self._parts = [text[start:at]]
@@ -765,17 +832,6 @@ class PartialJSON:
             self.overflow_chars = offset
         return number
 
-    def _show_number(self) -> None:
-        """Show a number before its end: as far as it is one, and no further than `max_integer_digits` characters."""
-        if self._base - self._number_start >= self._max_digits:
-            return  # nothing more of it shows
-        text = "".join(self._parts)
-        self._parts = [text]
-        number = _to_number(text[: self._max_digits].rstrip("eE+-."))
-        if number is not None:
-            self._put(number)
-            self._number_shown = True
-
     # --- faults -------------------------------------------------------------------------------------------------------
 
     def _expected_after(self) -> str:
@@ -785,8 +841,6 @@ class PartialJSON:
 
     def _fail(self, message: str, at: int, character: str) -> int:
         """The text is not JSON from `at` on; returns where the fragment's reading ends."""
-        if self._eager and self._state == _NUMBER:
-            self._show_number()
         self.error = ParseFault(message, self._base + at, character)
         self._failed_in = self._state
         self._state = _FAILED

@@ -13,8 +13,10 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ._echo import legal_id, legal_name, stand_in_id
 from ._mypyc import mypyc_attr
 from ._partial_json import ParseFault, PartialJSON
+from ._patch import Patch, finite
 from ._server_tools import SERVER_CALLS
-from ._values import JSON, MISSING, JSONObject, Path, encodable, find, has_colliding_keys, is_deeper
+from ._values import JSON, MISSING, JSONObject, Path, copy_json, encodable, find, has_colliding_keys, is_deeper
+from ._watchers import Watchers
 
 INVALID_JSON: Final = "INVALID_JSON"
 """The default key under which an input that is not usable goes back to the model, verbatim."""
@@ -59,6 +61,19 @@ class Parser(Protocol):
     @property
     def overflow_chars(self) -> int | None:
         """Offset of the first number that reads as infinity."""
+        ...
+
+    reports: bool
+    """Set to have `feed` record what it changes, for `finished` and `patch`."""
+
+    @property
+    def finished(self) -> list[tuple[Path, JSON]]:
+        """The values that the last `feed` finished, with their paths."""
+        ...
+
+    @property
+    def patch(self) -> Patch:
+        """The changes that the last `feed` made in the value."""
         ...
 
     def feed(self, fragment: str) -> None:
@@ -144,7 +159,8 @@ class ToolInput:
         self._due_chars = _BLOCK_CHARS  # from so many characters on there is more to do than to keep a fragment
         self._fault: ParseFault | None = None
         self._damage: ParseFault | None = None  # the first loss of a part of the text
-        self._watchers: list[tuple[Path, Callable[[Any], object]]] = []
+        self._watchers = Watchers()
+        self._reports_all = False  # the changes of each fragment are asked for
         # A call made from code that the API runs brings its whole input along; fragments, if both come, win.
         given = block.get("input")
         self._given: Any = None if given == {} else given
@@ -255,8 +271,16 @@ class ToolInput:
         For those without an event loop. The call comes from inside `feed`, and an exception in it comes out there. A
         value that never comes is never told of: `outcome` says when to stop waiting.
         """
-        self._watchers.append((path, callback))
-        self._attend()
+        if self.is_finished(*path):
+            callback(find(self.partial, path))
+        elif self.outcome is None:
+            self._watchers.on_finish.setdefault(path, []).append(callback)
+            self._report()
+
+    def whole_patch(self) -> Patch:
+        """Return the patch that makes `partial` of nothing, for those who missed its beginning; O(size)."""
+        value = self.partial
+        return finite([{"op": "add", "path": "", "value": copy_json(value)}]) if value or self.open_path == () else []
 
     def __repr__(self) -> str:
         # Never the input itself: what a model wrote does not belong in a log.
@@ -323,16 +347,34 @@ class ToolInput:
             self._attend()
 
     def _attend(self) -> None:
-        """Do what a fragment, or a new watcher, makes due."""
-        self._tell()
+        """Do what a fragment makes due: look for who waits for its changes, and make a block of many fragments."""
+        parser = self._parser
+        if parser.reports:
+            self._caught_up()
+            if self._watchers:
+                # What stands in a list at the root is no part of an input.
+                is_object = isinstance(parser.value, dict)
+                self._watchers.call(parser.value, parser.finished if is_object else (), parser.open_path)
+            parser.reports = self._reports_all or bool(self._watchers)
         if self._chars - self._blocks_chars >= _BLOCK_CHARS:
             self._compact()
-        self._due_chars = 0 if self._is_watched else self._blocks_chars + _BLOCK_CHARS
+        self._due_chars = 0 if parser.reports else self._blocks_chars + _BLOCK_CHARS
 
-    @property
-    def _is_watched(self) -> bool:
-        """Somebody wants to be told of each fragment."""
-        return bool(self._watchers)
+    def _report(self) -> None:
+        """Have the parser read each fragment when it comes, and report what it changes, while anybody waits."""
+        self._caught_up().reports = True
+        self._due_chars = 0
+
+    def _report_all(self) -> None:
+        """Have it report whether anybody waits or not, for `InputDelta.patch`."""
+        self._reports_all = True
+        self._report()
+
+    def _changes(self) -> tuple[Patch, list[Path]]:
+        """What the last fragment changed in `partial`, and the paths of what it finished."""
+        if self._damage is not None or type(self._parser.value) is not dict:
+            return [], []
+        return self._parser.patch, [path for path, _ in self._parser.finished]
 
     def _caught_up(self) -> Parser:
         """The parser, when it has read everything."""
@@ -375,8 +417,10 @@ class ToolInput:
         else:
             self.outcome = Outcome.INCOMPLETE
             self._fault = ParseFault("the input was cut off", self._chars, "")
-        self._tell()
-        self._watchers.clear()
+        # An empty text that is `{}` was finished by no fragment.
+        finished = [(path, find(self.partial, path)) for path in self._watchers.on_finish if self.is_finished(*path)]
+        self._watchers.call(None, finished, None)
+        self._watchers.on_finish.clear()
 
     def _find_fault(self) -> ParseFault | None:
         # Some gateways write "" or [] in place of `{}`. Without fragments, that is no input either.
@@ -417,17 +461,3 @@ class ToolInput:
             offset = self._parser.overflow_chars
             return ParseFault("a number too large to be sent back", offset, self.raw[offset : offset + 1])
         return self._parser.error
-
-    def _tell(self) -> None:
-        """Call the watchers whose value is finished by now, in the order in which they were added."""
-        waiting = self._watchers[::-1]
-        self._watchers = []
-        try:
-            while waiting:
-                path, callback = waiting.pop()
-                if self.is_finished(*path):
-                    callback(find(self.partial, path))
-                elif self.outcome is None:
-                    self._watchers.append((path, callback))
-        finally:  # a callback that raised takes nobody else's call with it
-            self._watchers += waiting[::-1]
