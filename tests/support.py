@@ -21,6 +21,7 @@ from pydantic import BaseModel, field_validator
 
 from eagerstream.recordings import Recording
 from eagerstream.testing import encode_event
+from eagerstream.tools import CallListener, ToolCall
 from eagerstream.wire import (
     JSON,
     BlockStart,
@@ -456,3 +457,24 @@ class Unlucky(BaseModel):
     def check(cls, n: int) -> int:
         """Raise."""
         raise KeyError(n)
+
+
+class Heard(CallListener):
+    """Functions that hear of a call."""
+
+    def __init__(
+        self,
+        *,
+        on_start: Callable[[ToolCall], object] | None = None,
+        on_progress: Callable[[ToolCall, Any], object] | None = None,
+    ) -> None:
+        self._on_start = on_start
+        self._on_progress = on_progress
+
+    def call_started(self, call: ToolCall) -> None:
+        if self._on_start is not None:
+            self._on_start(call)
+
+    def call_progressed(self, call: ToolCall, value: Any) -> None:
+        if self._on_progress is not None:
+            self._on_progress(call, value)

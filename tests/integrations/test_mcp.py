@@ -26,7 +26,7 @@ from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
 from tests.integrations import mcp_server
-from tests.support import REQUEST, check_history, until
+from tests.support import REQUEST, Heard, check_history, until
 from tests.tools.test_executor import a_call
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +89,7 @@ def named(tools: list[Tool], name: str) -> Tool:
 async def run(tools: list[Tool], name: str, raw: str = "{}", on_progress: Any = None) -> ToolCall:
     call = a_call(name, raw)
     if on_progress is not None:
-        call.on_progress = on_progress
+        call.listener = Heard(on_progress=on_progress)
     await InProcessExecutor(tools).execute(call)
     assert call.response is not None
     return call

@@ -23,7 +23,7 @@ from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario
 from eagerstream.wire import InputAccumulator
 from tests.integrations import ray_tools
 from tests.integrations.ray_cluster import NODE, ray_cluster
-from tests.support import block_delta, block_stop, check_history, tool_start, until
+from tests.support import Heard, block_delta, block_stop, check_history, tool_start, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 TOOLS: list[Tool] = [tool for tool in vars(ray_tools).values() if isinstance(tool, Tool)]
@@ -57,7 +57,7 @@ class Written:
         assert isinstance(growing, GrowingInput)
         self.call = ToolCall(growing, 1)
         self.progress: list[Any] = []
-        self.call.on_progress = lambda _, value: self.progress.append(value)
+        self.call.listener = Heard(on_progress=lambda _, value: self.progress.append(value))
         if input is not None:
             self.write(input)
             self.end()
@@ -198,7 +198,7 @@ async def test_a_worker_that_is_killed_in_mid_call(pool: RayPool, tmp_path: Path
     again, once = tmp_path / "again", tmp_path / "once"
     calls = [Written("hold_again", f'{{"path": "{again}"}}'), Written("hold", f'{{"path": "{once}"}}')]
     starts: list[ToolCall] = []
-    calls[0].call.on_start = starts.append
+    calls[0].call.listener = Heard(on_start=starts.append)
     async with executing(RayExecutor(TOOLS, pool=pool), *calls):
         await until(lambda: words(again) and words(once))
         first, other = pid_in(again), pid_in(once)

@@ -52,7 +52,6 @@ class Reader:
 
     def take(self, at_s: float, *events: Any) -> None:
         self.clock.now = at_s
-        self.marks.arrive()
         for event in events:
             self.marks.take(event)
             self.assembler.feed(event)
@@ -157,7 +156,6 @@ def test_a_message_that_begins_anew() -> None:
 def test_what_no_peer_should_send(event: Any) -> None:
     """A delta without its block, a block without its index: no mark, and no failure."""
     marks = Reader().marks
-    marks.arrive()
     marks.take(event)
     marks.catch_up()
     assert not marks.blocks
@@ -168,7 +166,6 @@ def test_what_no_peer_should_send(event: Any) -> None:
 def test_deltas_that_no_peer_should_send(delta: Any) -> None:
     """They are no fragments."""
     marks = Reader().marks
-    marks.arrive()
     marks.take(block_start(0, "text", text=""))
     marks.take({"type": "content_block_delta", "index": 0, "delta": delta})
     assert marks.blocks[0].fragments == 0

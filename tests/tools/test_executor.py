@@ -17,12 +17,12 @@ import pytest
 
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.limits import DEFAULT_LIMITS, Limits
-from eagerstream.loop import Turn
+from eagerstream.loop import EarlyCalls, Turn
 from eagerstream.loop._policy import ending_of
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import CallState, Group, InProcessExecutor, Tool, ToolCall, ToolResponse, tool
 from eagerstream.wire import InputAccumulator
-from tests.support import Unlucky, all_tasks_blocked, block_stop, input_delta, message_delta, tool_start
+from tests.support import Heard, Unlucky, all_tasks_blocked, block_stop, input_delta, message_delta, tool_start
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -74,7 +74,7 @@ async def test_success() -> None:
     """The ordinary life of a call: waiting, running, answered; `on_start` is called in between."""
     call = a_call("double", '{"n": 21}')
     states: list[CallState] = [call.state]
-    call.on_start = lambda started: states.append(started.state)
+    call.listener = Heard(on_start=lambda started: states.append(started.state))
     await InProcessExecutor([double]).execute(call)
     assert states == [CallState.WAITING, CallState.RUNNING]
     assert (call.state, call.ran, call.is_error) == (CallState.ANSWERED, True, False)
@@ -108,7 +108,7 @@ async def test_no_arguments() -> None:
 async def test_inputs_that_do_not_fit(raw: str, told: str) -> None:
     """The tool does not run, `on_start` is not called, and the model is told what is wrong."""
     call = a_call("double", raw)
-    call.on_start = lambda _: pytest.fail("it started")
+    call.listener = Heard(on_start=lambda _: pytest.fail("it started"))
     await InProcessExecutor([double]).execute(call)
     assert not call.ran
     assert call.is_error
@@ -562,7 +562,7 @@ async def test_a_cancelled_call_makes_room_in_its_group() -> None:
 
 def a_turn(executor: InProcessExecutor, *calls: ToolCall) -> tuple[Turn, list[ToolCall]]:
     """A turn of a run whose reply has ended, as the loop makes it, and its calls for these inputs."""
-    turn = Turn(1, executor=executor, limits=DEFAULT_LIMITS)
+    turn = Turn(1, EarlyCalls(), executor=executor, limits=DEFAULT_LIMITS)
     made = [turn.add(call.input) for call in calls]
     ending = ending_of("tool_use", on_truncated="stop", forbids_retry=False)
     turn.end({"role": "assistant", "content": []}, ending)

@@ -17,7 +17,7 @@ import pytest
 
 from eagerstream.limits import Limits
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse, _invoke as invoke_module, invoke, tool
-from tests.support import all_tasks_blocked
+from tests.support import Heard, all_tasks_blocked
 from tests.tools.test_executor import a_call
 
 _USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
@@ -27,7 +27,7 @@ def a_watched_call(name: str = "f") -> tuple[ToolCall, list[Any]]:
     """A call, and the progress that it will tell."""
     call = a_call(name, "{}")
     told: list[Any] = []
-    call.on_progress = lambda _, value: told.append(value)
+    call.listener = Heard(on_progress=lambda _, value: told.append(value))
     return call, told
 
 
@@ -265,7 +265,7 @@ async def test_an_async_generator_whose_consumer_fails() -> None:
             cleaned.append("async")
 
     call, _ = a_watched_call()
-    call.on_progress = _refuse
+    call.listener = Heard(on_progress=_refuse)
     with pytest.raises(RuntimeError, match="no"):
         await invoke(f, call)
     assert cleaned == ["async"]
@@ -285,7 +285,7 @@ async def test_a_def_generator_whose_consumer_fails() -> None:
             threads.append(threading.get_ident())
 
     call, _ = a_watched_call()
-    call.on_progress = _refuse
+    call.listener = Heard(on_progress=_refuse)
     with pytest.raises(RuntimeError, match="no") as caught:
         await invoke(f, call)
     assert caught.value is not None  # whoever keeps the error, a log for one, keeps its frames
@@ -381,7 +381,7 @@ async def test_cancelling_an_async_generator() -> None:
     call, _ = a_watched_call()
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            call.on_progress = lambda _, __: tasks.cancel_scope.cancel()
+            call.listener = Heard(on_progress=lambda _, __: tasks.cancel_scope.cancel())
             tasks.start_soon(invoke, endless, call)
     assert seen == ["cancelled", "closed"]
 

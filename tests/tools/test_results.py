@@ -470,7 +470,7 @@ def test_golden_errors() -> None:
     advice = ToolError.rate_limited(60)
     assert answered(raised=advice) == {**head, "content": "Rate limit exceeded. Retry after 60 seconds."}
     call = a_call('{"keywords": Dave, "r": 1}', id=WEATHER_ID)
-    call.refuse_invalid()
+    call.refuse()
     assert call.result == {**head, "content": '{"INVALID_JSON": "{\\"keywords\\": Dave, \\"r\\": 1}"}'}
 
 
@@ -729,7 +729,7 @@ def test_members_of_a_toolset() -> None:
     assert answer_in([state], toolset_name="browser")["content"] == [state]
     assert answer_in([state], toolset_name="computer")["is_error"] is True
     invalid = a_call("[1]", toolset_name="computer")
-    invalid.refuse_invalid()
+    invalid.refuse()
     refused = a_call(toolset_name="computer")
     refused.refuse("no")
     for call in (invalid, refused):

@@ -14,7 +14,7 @@ from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Executor, ToolCall
 from eagerstream.wire import InputAccumulator
-from tests.support import block_stop, input_delta, message_delta, tool_start
+from tests.support import Heard, block_stop, input_delta, message_delta, tool_start
 
 _numbers = count()
 
@@ -30,8 +30,7 @@ class Written:
         self.call = ToolCall(self._accumulator.inputs[self._index], 1, limits, failed_groups=shared)
         self.progress: list[Any] = []
         self._changed = anyio.Event()
-        self.call.on_start = lambda _: self._change()
-        self.call.on_progress = lambda _, value: self._change(value)
+        self.call.listener = Heard(on_start=lambda _: self._change(), on_progress=lambda _, value: self._change(value))
 
     def _change(self, *values: Any) -> None:
         self.progress += values

@@ -17,6 +17,7 @@ from eagerstream import CircuitBreaker, HTTPTransport, RunStatus
 from eagerstream.limits import Limits
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from eagerstream.tools import CallState, InProcessExecutor, Tool, ToolCall
+from tests.support import Heard
 from tests.workers import tools
 from tests.workers.calls import Written, a_call, answered, content, lines_of
 from tests.workers.places import PLACES, MakeExecutor, each_place
@@ -34,7 +35,7 @@ async def test_result(make: MakeExecutor) -> None:
     """The ordinary life of a call: it waits, runs, and is answered; the tool is told which call it is."""
     written = a_call("double", n=21)
     states = [written.call.state]
-    written.call.on_start = lambda call: states.append(call.state)
+    written.call.listener = Heard(on_start=lambda call: states.append(call.state))
     call = await answered(make([tools.double]), written)
     assert states == [CallState.WAITING, CallState.RUNNING]
     assert (call.state, call.ran, call.is_error, content(call)) == (CallState.ANSWERED, True, False, "42")
@@ -181,7 +182,7 @@ async def test_a_lost_fragment_interrupts(make: MakeExecutor) -> None:
 async def test_inputs_that_do_not_fit(make: MakeExecutor, raw: str) -> None:
     """The tool does not run, and the model is told what is wrong."""
     written = a_call("double", raw)
-    written.call.on_start = lambda _: pytest.fail("it started")
+    written.call.listener = Heard(on_start=lambda _: pytest.fail("it started"))
     call = await answered(make([tools.double]), written)
     assert not call.ran
     assert content(call) == content(await answered(InProcessExecutor([tools.double]), a_call("double", raw)))
@@ -422,7 +423,7 @@ async def test_objects_and_foreign_tools(make: MakeExecutor) -> None:
 async def test_answered_before_its_turn(make: MakeExecutor) -> None:
     """A call that has an answer by then is left alone."""
     written = a_call("double", n=1)
-    written.call.withdraw("not any more")
+    written.call.refuse("not any more")
     assert content(await answered(make([tools.double]), written)) == "not any more"
     assert not written.call.ran
 

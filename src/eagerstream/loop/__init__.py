@@ -11,7 +11,7 @@ from ._latency_data import BlockData, CallData, LatencyData, RequestData
 from ._marks import RequestMarks, RunMarks
 from ._policy import OnInterrupt, OnTruncated
 from ._result import RunResult, RunStatus
-from ._run_loop import Run, run
+from ._run import Run, run
 from ._settle import add_content, drop_last_thinking
 from ._turn import Turn
 

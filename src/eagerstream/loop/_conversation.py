@@ -279,7 +279,7 @@ class Conversation:
         turn = self.begin()
         for index in sorted(stream.inputs):
             if stream.inputs[index].kind == "tool_use":
-                self.add_call(turn, stream.inputs[index])
+                self.make_call(turn, stream.inputs[index])
         self.end(turn, stream.message)
         if self.failure is not None or not turn.calls:
             turn.close()
@@ -295,15 +295,15 @@ class Conversation:
             self._turns += 1
         self._turn = Turn(
             self._turns,
+            self,
             executor=self.executor,
             limits=self._limits,
             server_calls=server_calls(self.result.messages).keys(),
-            on_close=self._closed,
         )
         return self._turn
 
-    def add_call(self, turn: Turn, input: GrowingInput) -> ToolCall:
-        """A new call of the turn, for an input that begins or has ended.
+    def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall:
+        """Add a call to the turn, for an input that begins or has ended.
 
         If an earlier turn has a call of the same id (some gateways count from 0 in each response), the history gets
         another one for it: the API refuses an id that comes twice.
@@ -380,18 +380,13 @@ class Conversation:
             if turn.number == self._max_turns:
                 self.result.status = RunStatus.LIMIT
         else:
-            self.forget(turn)
+            self.void(turn)
             turn.discard()
         # Spread out: those who were interrupted at the same time must not come back at the same time.
         return retry_after_s + delay_s * uniform(0.5, 1)
 
     def void(self, turn: Turn) -> None:
-        """The peer begins its reply anew, and nothing of it has begun that must not run twice: it does not count."""
-        self.forget(turn)
-        turn.void()
-
-    def forget(self, turn: Turn) -> None:
-        """Calls of the turn do not count any more: others may have their ids."""
+        """The calls of the turn do not count any more: others may have their ids."""
         self._ids -= {call.input.echo_id for call in turn.calls}
 
     def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
@@ -436,7 +431,7 @@ class Conversation:
             more = min(2 * asked, self._max_tokens_cap or 2 * asked)
             if more > asked:
                 self._retry_max_tokens = more
-                self.forget(turn)
+                self.void(turn)
                 turn.discard()
 
     def _decide(self, turn: Turn, reason: str | None) -> None:
@@ -460,13 +455,13 @@ class Conversation:
         elif turn.number == self._max_turns:
             self.result.status = RunStatus.LIMIT
 
-    def _closed(self, turn: Turn) -> None:
+    def settled(self, turn: Turn) -> None:
         """A turn is settled: it joins the history."""
         self.result.messages = [*self.result.messages, *turn.history]
         results = [call for call in turn.calls if call.in_history]
         if turn.ending is INTERRUPTED:
             if not turn.history:
-                self.forget(turn)  # nothing of it ran after all: whatever ran stays
+                self.void(turn)  # nothing of it ran after all: whatever ran stays
         elif results:
             self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
             if self._failed_turns == self._max_consecutive_tool_errors and not self._has_ended:

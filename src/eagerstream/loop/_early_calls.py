@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,36 +14,22 @@ from ..errors import ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..tools._breaker import CircuitBreaker
-from ..tools._call import ToolCall
+from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
-from ..tools._results import NOT_RUN
-from ..wire import (
-    INVALID_JSON,
-    InputAccumulator,
-    InputDelta,
-    InputFragment,
-    InputStart,
-    InputStop,
-    ParserFactory,
-    PartialJSON,
-)
+from ..wire import INVALID_JSON, InputAccumulator, InputFragment, ParserFactory, PartialJSON
 from ..wire._accumulator import check_invalid_key
 from ..wire._decoding import to_wire_event
 from ..wire._events import InputEvent
 from ._callable_tools import callable_tools
 from ._policy import BROKEN_OFF, Begins, Ending, ending_of
-from ._scheduler import CallStarts
-from ._settle import answer
-from ._turn import Turn, execute
+from ._runner import CallRunner
+from ._turn import Turn
 
 _log = logging.getLogger(__name__)
 
 
-def _tell_nobody(*_: object) -> None: ...
-
-
-class EarlyCalls:
+class EarlyCalls(CallListener):
     """Runs the calls of replies that somebody else's loop reads, each as early as `run` would.
 
         async with EarlyCalls(tools) as calls:
@@ -82,9 +67,9 @@ class EarlyCalls:
         limits: Limits = DEFAULT_LIMITS,
         parser: ParserFactory = PartialJSON,
         invalid_key: str = INVALID_JSON,
-        on_start: Callable[[ToolCall], object] = _tell_nobody,
-        on_progress: Callable[[ToolCall, Any], object] = _tell_nobody,
-        on_stop: Callable[[ToolCall], object] = _tell_nobody,
+        on_start: Callable[[ToolCall], object] | None = None,
+        on_progress: Callable[[ToolCall, Any], object] | None = None,
+        on_stop: Callable[[ToolCall], object] | None = None,
     ) -> None:
         check_invalid_key(invalid_key)
         self.tools, self._executor = callable_tools(
@@ -98,15 +83,14 @@ class EarlyCalls:
         self._on_progress = on_progress
         self._on_stop = on_stop
         self._tasks: TaskGroup | None = None
-        self._running: dict[ToolCall, anyio.CancelScope] = {}
+        self._runner: CallRunner | None = None
         self._by_id: dict[str, ToolCall] = {}
-        self._stopped: set[ToolCall] = set()  # whose end was told
+        self._failure: ProtocolError | None = None  # raised once the other calls of the event have started
         self._doubles: set[GrowingInput] = set()  # their id is another's, and the error was raised
         self._told_violations = 0
         self._number = 0
         self._has_begun = False
         self._turn: Turn
-        self._starts: CallStarts
         self._begin_turn()
 
     async def __aenter__(self) -> Self:
@@ -114,6 +98,7 @@ class EarlyCalls:
             raise UsageError("these calls have been entered before")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
+        self._runner = CallRunner(self._executor, self._tasks, self, waits_for_input=False)
         return self
 
     async def __aexit__(
@@ -129,6 +114,8 @@ class EarlyCalls:
             # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
             seen = (kind, error, traceback) if is_cancelled else (None, None, None)
             swallows = await self._tasks.__aexit__(*seen)
+            assert self._runner is not None
+            self._runner.close()
         return swallows if is_cancelled else False
 
     @property
@@ -158,9 +145,9 @@ class EarlyCalls:
         if call is None:
             return
         if not call.ran:
-            call.withdraw(NOT_RUN)
-        if call in self._running:
-            self._running[call].cancel()
+            call.withdraw()
+        if self._runner is not None:
+            self._runner.cancel(call)
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[GrowingInput]]:
         """Take in one wire event of a reply, and begin what may begin: the tool runs at the next `await`.
@@ -213,24 +200,23 @@ class EarlyCalls:
 
     def _begin_turn(self) -> None:
         self._number += 1
-        self._stopped.clear()
         self._doubles.clear()
-        self._by_id = {id: call for id, call in self._by_id.items() if call in self._running}
-        self._turn = Turn(self._number, executor=self._executor, limits=self._limits)
-        self._starts = CallStarts(self.tools, call_of=self._turn.call_of, add=partial(self._add, self._turn))
+        self._by_id = {id: call for id, call in self._by_id.items() if self._runner and call in self._runner}
+        self._turn = Turn(self._number, self, executor=self._executor, limits=self._limits)
 
     def _begin_reply(self, event: Mapping[str, Any]) -> list[InputEvent[GrowingInput]]:
         events: list[InputEvent[GrowingInput]] = []
         if not self._has_ended:
-            self._starts.is_stopped = True
+            assert self._runner is not None
+            self._turn.is_stopped = True
             events = self._take(self._accumulator.close())
             self._turn.withdraw(Begins.NONE)
             for call in self._turn.calls:
                 self._by_id.pop(call.id, None)
-                if call in self._running:
-                    self._running[call].cancel()
+                if call in self._runner:
+                    self._runner.cancel(call)
                 else:
-                    self._tell_stop(call)
+                    self._runner.end(call)
         self._begin_turn()
         return events + self._take(self._accumulator.feed(event))
 
@@ -240,48 +226,32 @@ class EarlyCalls:
             self._told_violations = self._accumulator.violation_count
             _log.warning("a response broke the protocol: %s", self._accumulator.violations[-1])
         if not self._has_ended:
-            ending = ending_of(self._accumulator.stop_reason, on_truncated="report", forbids_retry=True)
-            self._end(BROKEN_OFF if broken else ending)
+            ending = BROKEN_OFF if broken else self.ending_of(self._turn, self._accumulator.stop_reason)
+            self._end(ending)
         return events
 
     def _end(self, ending: Ending) -> None:
-        """Nothing more of the reply comes: what was held begins now, or never."""
+        """Nothing more of the reply comes: what was held starts now, or never."""
+        assert self._runner is not None
         self._turn.end({"role": "assistant", "content": []}, ending)
-        self._turn.withdraw(ending.begins)
-        for call in self._starts.held:
-            if ending.begins is Begins.ALL and call.result is None:
-                self._start(call)
-            else:
-                call.withdraw(NOT_RUN)
+        for call in self._turn.release(ending.begins):
+            self._runner.start(call)
         for call in self._turn.calls:
-            if call.result is not None and call not in self._running:
-                self._tell_stop(call)  # of what never began
+            if call.result is not None and call not in self._runner:
+                self._runner.end(call)  # it never started
 
     def _take(self, events: list[InputEvent[GrowingInput]]) -> list[InputEvent[GrowingInput]]:
-        failure: ProtocolError | None = None
-        for event in events:
-            try:
-                self._take_one(event)
-            except ProtocolError as error:  # raised once the other calls have begun
-                failure = failure or error
+        assert self._runner is not None
+        self._runner.take(self._turn.take(events))
+        failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
         return events
 
-    def _take_one(self, event: InputEvent[GrowingInput]) -> None:
-        match event:
-            case InputStart(input=input) if input.kind == "tool_use":
-                self._start(self._starts.begin(input))
-            case InputDelta(input=input) if self._starts.asks_guards:
-                self._starts.ask_guard(input)
-            case InputStop(input=input) if input.kind == "tool_use":
-                self._starts.ask_guard(input)
-                self._start(self._starts.end(input))
-            case _:
-                pass
+    # --- `CallMaker` --------------------------------------------------------------------------------------------------
 
-    def _add(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
-        # The history is the framework's. It echoes id and name as they came, so no stand-in can help.
+    def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
+        """See `CallMaker`. The history is the framework's: id and name are echoed as they came, so both are needed."""
         if not all(isinstance(input.block.get(name), str) and input.block[name] for name in ("id", "name")):
             _log.warning("a call without an id or a name is left out: it could not be answered")
             return None
@@ -289,34 +259,38 @@ class EarlyCalls:
             return None
         if input.repeats_id:
             self._doubles.add(input)
-            raise ProtocolError(f"two calls have the id {input.id!r:.80}: their results could not be told apart")
+            what = f"two calls have the id {input.id!r:.80}: their results could not be told apart"
+            self._failure = self._failure or ProtocolError(what)
+            return None
         input.echo_id = input.id
         call = self._by_id[input.id] = turn.add(input)
         tool = self.tools.find(input.block)
         call.idempotent = tool is not None and tool.idempotent
-        call.on_start = self._on_start
-        call.on_progress = self._on_progress
         return call
 
-    def _start(self, call: ToolCall | None) -> None:
-        if call is None:
-            return
-        assert self._tasks is not None  # entered: `feed` asks for it
-        self._executor.admit(call)
-        self._running[call] = anyio.CancelScope()
-        self._tasks.start_soon(self._execute, call)
+    def ending_of(self, _: Turn, stop_reason: str | None) -> Ending:
+        """See `CallMaker`."""
+        return ending_of(stop_reason, on_truncated="report", forbids_retry=True)
 
-    async def _execute(self, call: ToolCall) -> None:
-        try:
-            with self._running[call]:
-                await execute(self._executor, call)
-        finally:
-            del self._running[call]
-            answer(call)  # where it was cancelled
-            call.let_go()
-            self._tell_stop(call)
+    def void(self, turn: Turn) -> None:
+        """See `CallMaker`."""
 
-    def _tell_stop(self, call: ToolCall) -> None:
-        if call not in self._stopped:
-            self._stopped.add(call)
+    def settled(self, turn: Turn) -> None:
+        """See `CallMaker`."""
+
+    # --- `CallListener` -----------------------------------------------------------------------------------------------
+
+    def call_started(self, call: ToolCall) -> None:
+        """See `CallListener`."""
+        if self._on_start is not None:
+            self._on_start(call)
+
+    def call_progressed(self, call: ToolCall, value: Any) -> None:
+        """See `CallListener`."""
+        if self._on_progress is not None:
+            self._on_progress(call, value)
+
+    def call_ended(self, call: ToolCall) -> None:
+        """See `CallListener`."""
+        if self._on_stop is not None:
             self._on_stop(call)

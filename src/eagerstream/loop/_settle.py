@@ -78,7 +78,7 @@ def answer(call: ToolCall) -> None:
     elif call.input.outcome is Outcome.VALID:
         call.refuse(NOT_RUN)
     else:
-        call.refuse_invalid()
+        call.refuse()
 
 
 def _up_to_last_call(content: Sequence[Block], ids: set[str]) -> list[Block]:

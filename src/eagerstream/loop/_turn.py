@@ -1,89 +1,264 @@
-"""`Turn`: one reply of the model, and the calls that it makes."""
+"""`Turn`: one response of the model and its calls, without I/O. Events go in; what follows from them comes out.
+
+A `Turn` awaits nothing, reads no clock and starts no task. It decides when each call may start, what a guard's answer
+means, and what becomes of the calls when the response ends. `CallRunner` carries that out. So every order of events can
+be tried on this class alone.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 import anyio
 
 from ..errors import UsageError
 from ..limits import Limits
-from ..streaming._growing_input import GrowingInput
+from ..streaming import GrowingInput
 from ..tools._call import CallState, ToolCall
 from ..tools._content import text_block
+from ..tools._definition import Tool
 from ..tools._executor import Executor
-from ..tools._results import CANCELLED, NOT_RUN, REPEATED
-from ..wire import Outcome
+from ..tools._results import CANCELLED, REPEATED
+from ..tools._toolbox import Toolbox
+from ..wire import BlockStart, InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome
 from ..wire._events import Block, Message
 from ._policy import Begins, Ending
+from ._runner import CallRunner
 from ._settle import kept_blocks, settle, taken_over, without_result
 
-_log = logging.getLogger(__name__)
-
-_CODE_WAITS_S: Final = 270.0
-"""Seconds for which the API lets code wait for the result of a call; it then raises `TimeoutError` in the code."""
+_ONLY_DELTAS: Final = frozenset({InputDelta})
 
 
-def _tell_nobody(_: object) -> None: ...
+class CallMaker(Protocol):
+    """The owner of a turn: it makes the calls, and knows what the history has already."""
+
+    @property
+    def tools(self) -> Toolbox:
+        """The tools that the calls are for."""
+        ...
+
+    def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
+        """Return the call of an input, added to the turn; None if it cannot be answered."""
+        ...
+
+    def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
+        """Return how a response with this stop reason ends the turn."""
+        ...
+
+    def void(self, turn: Turn) -> None:
+        """The calls of the turn do not count any more: others may have their ids."""
+        ...
+
+    def settled(self, turn: Turn) -> None:
+        """The turn is closed: `turn.history` is what it adds to the conversation."""
+        ...
+
+
+@dataclass(slots=True)
+class Step:
+    """What follows from some events.
+
+    Attributes:
+        events: Those that count, to be handed on.
+        expected: Inputs at whose end a call will probably start.
+        started: Calls that start now.
+        cancelled: Calls whose results nobody wants any more.
+    """
+
+    events: list[Any]
+    expected: list[GrowingInput] = field(default_factory=list)
+    started: list[ToolCall] = field(default_factory=list)
+    cancelled: list[ToolCall] = field(default_factory=list)
+
+    @property
+    def follows(self) -> bool:
+        """There is something to do."""
+        return bool(self.started or self.expected or self.cancelled)
 
 
 class Turn:
-    """One reply of the model and its calls.
+    """One response of the model and its calls.
+
+    A call starts at the end of its own input. If its tool has streaming parameters, it starts with its input. If it has
+    to wait for the end of the message, it is held. Guards are asked while inputs grow.
 
     Attributes:
         number: From 1.
-        message: The assistant message; empty until the reply has ended.
-        calls: The client's calls, in the order of their blocks once the reply has ended.
-        ending: How the reply ended; None until it has.
+        message: The assistant message; empty until the response has ended.
+        calls: The client's calls, in the order of their blocks once the response has ended.
+        held: Calls that wait for the end of the message.
+        ending: How the response ended; None until it has.
+        history: What the turn adds to the conversation; empty until it is closed.
+        is_closed: Nothing can be answered any more.
+        is_discarded: Its request is sent again, and nothing of it stays.
+        is_answered: Its results are in a request, or have a text behind them already.
+        is_stopped: No further call may start.
+        is_cut: The rest of the response is not wanted: a guard said so, or the peer restarted it after a call had run.
+        voided: The message before that restart.
     """
 
     def __init__(
-        self,
-        number: int,
-        *,
-        executor: Executor,
-        limits: Limits,
-        server_calls: Collection[str] = (),
-        on_close: Callable[[Turn], object] | None = None,
+        self, number: int, maker: CallMaker, *, executor: Executor, limits: Limits, server_calls: Collection[str] = ()
     ) -> None:
         self.number = number
         self.message: Message = {"role": "assistant", "content": []}
         self.calls: list[ToolCall] = []
+        self.held: list[ToolCall] = []
         self.ending: Ending | None = None
         self.history: list[Message] = []
-        """What the turn adds to the conversation; empty until it is closed."""
         self.is_closed = False
         self.is_discarded = False
-        """Its request is sent once more, and nothing of it stays."""
+        self.is_answered = False
+        self.is_stopped = False
+        self.is_cut = False
+        self.voided: Message | None = None
+        self.wants_deltas = maker.tools.has_guards
+        """A guard may want to look at each `InputDelta`."""
+        self._maker: CallMaker | None = maker  # until it is closed: no cycle is left
+        self._tools = maker.tools
         self._executor = executor
         self._limits = limits
         self._server_calls = server_calls  # of the history before, by id
         self._by_input: dict[GrowingInput, ToolCall] = {}
+        self._guarded: dict[GrowingInput, Tool] = {}
+        self._started: set[ToolCall] = set()
+        self._held_groups: set[str] = set()
         self._failed_groups: dict[str, ToolCall] = {}
-        self._begun: set[ToolCall] = set()  # by `execute`
-        self.is_answered = False
-        """Its results are in a request, or have a text behind them already."""
-        self._on_close = on_close or _tell_nobody
 
     @property
     def kept(self) -> list[Block]:
-        """The blocks of the reply that stay in the history."""
+        """The blocks of the response that stay in the history."""
         assert self.ending is not None
         return kept_blocks(self.message, self.calls, self.ending.keeps, server_calls=self._server_calls)
 
     @property
     def forbids_retry(self) -> bool:
-        """A call that must not run twice has begun to run, or is about to."""
+        """A call that must not run twice has started to run, or is about to."""
         return any(call.has_begun and not call.idempotent for call in self.calls)
 
+    # --- while the response comes -------------------------------------------------------------------------------------
+
+    def is_indifferent_to(self, events: Sequence[Any]) -> bool:
+        """Nothing follows from these events, and all of them count; so it is with nearly all events of a stream."""
+        return not self.is_cut and not self._guarded and {*map(type, events)} == _ONLY_DELTAS
+
+    def take(self, events: Sequence[Any]) -> Step:
+        """Take in events of the response, and return what follows from them."""
+        step = Step([])
+        for event in events:
+            if self.is_cut:
+                # Of an input that was being written, the end is still reported.
+                if isinstance(event, InputStop) and event.input in self._by_input:
+                    step.events.append(event)
+            elif isinstance(event, MessageStart) and event.voided is not None and self.forbids_retry:
+                # What it calls from here on would be what has started already, under other names.
+                self.is_cut = True
+                self.voided = event.voided
+            else:
+                step.events.append(event)
+                self._take(event, step)
+        return step
+
+    def _take(self, event: Any, step: Step) -> None:
+        match event:
+            case InputDelta(input=input):
+                if input in self._guarded:
+                    self._ask_guard(input)
+            case InputStart(input=input) if input.kind == "tool_use":
+                self._take_start(input, step)
+            case InputStop(input=input) if input.kind == "tool_use":
+                self._ask_guard(input)
+                self._take_stop(input, step)
+            case MessageStart(restarted=True):
+                self._restart(step)
+            case MessageStop(stop_reason=reason):
+                # At once: the end of the body may be some time in coming, and nothing may start in it.
+                assert self._maker is not None
+                self.withdraw(self._maker.ending_of(self, reason).begins)
+            case BlockStart(block={"type": "fallback"}):
+                # Another model takes over: what the first one has called so far is not in its response.
+                self.withdraw(Begins.NONE)
+                self._failed_groups = {}
+            case _:
+                pass
+
+    def _take_start(self, input: GrowingInput, step: Step) -> None:
+        tool = self._tools.find(input.block)
+        if self.is_stopped or tool is None:
+            return
+        if tool.guard is not None:
+            self._guarded[input] = tool
+        if self._must_wait(tool) or input.error is not None:
+            return  # an input that is known to be invalid already is only answered, at its end
+        if not tool.is_streaming:
+            step.expected.append(input)
+        elif (call := self._make(input)) is not None:
+            call.streams = tool.approve is None
+            self._start(call, step)
+
+    def _take_stop(self, input: GrowingInput, step: Step) -> None:
+        """An input is settled. Even a call whose input was cut off goes to the executor, to be answered."""
+        call = self._by_input.get(input)
+        if call is not None and call.rejected is None:
+            return  # it has started
+        call = call or self._make(input)
+        if call is None or call in self._started or self.is_stopped:
+            return
+        tool = self._tools.find(input.block)
+        if tool is not None and self._must_wait(tool) and input.outcome is Outcome.VALID:
+            self.held.append(call)
+            if tool.group is not None:
+                self._held_groups.add(tool.group.name)
+        else:
+            self._start(call, step)
+
+    def _must_wait(self, tool: Tool) -> bool:
+        """It starts when the message has ended: it says so itself, or an earlier call of its group does."""
+        return tool.start == "message" or (tool.group is not None and tool.group.name in self._held_groups)
+
+    def _start(self, call: ToolCall, step: Step) -> None:
+        self._started.add(call)
+        self._executor.admit(call)  # now: a later event of the same chunk may ask which calls must not run twice
+        step.started.append(call)
+
+    def _ask_guard(self, input: GrowingInput) -> None:
+        """Ask the tool's guard, if it has one, about the input so far. A call that it rejects is answered."""
+        tool = self._guarded.get(input)
+        if tool is None or input.outcome is Outcome.INVALID:
+            return
+        reject = tool.rejects(input.partial)
+        if reject is None:
+            return
+        del self._guarded[input]
+        call = self._by_input.get(input) or self._make(input)
+        if call is not None:
+            call.reject(reject.reason)
+            self.is_cut = reject.cut
+
+    def _restart(self, step: Step) -> None:
+        """The peer starts its response again, and nothing has run that must not run twice: what came is void."""
+        self.held.clear()
+        self._held_groups.clear()
+        step.cancelled.extend(self.calls)
+        assert self._maker is not None
+        self._maker.void(self)
+        self.withdraw(Begins.ADMITTED)
+        self.calls.clear()
+        self._by_input.clear()
+        self._failed_groups = {}
+
+    def _make(self, input: GrowingInput) -> ToolCall | None:
+        assert self._maker is not None
+        return self._maker.make_call(self, input)
+
     def call_of(self, input: GrowingInput) -> ToolCall | None:
-        """The call of an input, where there is one already."""
+        """Return the call of an input, if there is one already."""
         return self._by_input.get(input)
 
     def add(self, input: GrowingInput) -> ToolCall:
-        """A call of this turn. One whose id an earlier call of the response has is refused: it may be the same call."""
+        """Add a call. If an earlier call of the response has its id, it is refused: it may be the same call."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
         self.calls.append(call)
         self._by_input[input] = call
@@ -92,44 +267,90 @@ class Turn:
         return call
 
     def withdraw(self, begins: Begins) -> None:
-        """Answer what may not begin any more, so that it does not."""
+        """Answer what may not start any more, so that it does not."""
         for call in self.calls:
             if call.ran:
                 continue
             is_held = call.state is CallState.WAITING and not (call.streams and call.input.outcome is Outcome.VALID)
             waits = begins is Begins.NONE or (begins is Begins.ADMITTED and is_held)
             if call.input.outcome is Outcome.INCOMPLETE or (waits and call.input.outcome is not Outcome.VALID):
-                call.refuse_invalid()
+                call.refuse()
             elif waits:
-                call.withdraw(NOT_RUN)
+                call.withdraw()
+
+    # --- when it has ended --------------------------------------------------------------------------------------------
+
+    def end(self, message: Message, ending: Ending) -> None:
+        """The response has ended, or broke off."""
+        self.message = message
+        self.ending = ending
+        self.calls.sort(key=lambda call: call.input.index)
+        content = message["content"]
+        given_up = {block.get("id") for block in content[: taken_over(content)]}
+        for call in self.calls:
+            if call.input.echo_id in given_up:
+                call.failed_groups = {}
+                if not call.ran:
+                    call.withdraw()
+
+    def release(self, begins: Begins) -> list[ToolCall]:
+        """Return the held calls that start now, after the end of the message; the others are answered."""
+        self.withdraw(begins)
+        if begins is Begins.ALL:
+            released = [call for call in self.held if call.result is None]
+            for call in released:
+                self._executor.admit(call)
+            return released
+        for call in self.held:
+            call.withdraw()
+        return []
+
+    def discard(self) -> None:
+        """Nothing of the turn stays: its request is sent once more."""
+        self.is_closed = self.is_discarded = True
+        self._maker = None
+        self.withdraw(Begins.NONE)
+
+    def close(self) -> None:
+        """Settle the turn: afterwards `history` is what stays of it."""
+        if not self.is_closed:
+            assert self.ending is not None
+            self.is_closed = True
+            self.history = settle(self.message, self.calls, self.ending.keeps, server_calls=self._server_calls)
+            maker, self._maker = self._maker, None
+            if maker is not None:
+                maker.settled(self)
+
+    # --- step by step -------------------------------------------------------------------------------------------------
 
     async def execute(self) -> None:
-        """Run every call that has no answer yet, beside one another, where the way in which the reply ended allows it.
+        """Run every call that has no answer yet, concurrently, if the way in which the response ended allows it.
 
         Then the turn is closed. Cancelling it cancels the tools, whose calls are answered as cancelled; those that had
-        not begun can still be run.
+        not started can still be run.
         """
         if self.ending is not None and self.ending.begins is not Begins.ALL:
             self.withdraw(Begins.NONE)
-        begun = [call for call in self.calls if call not in self._begun]  # the others are another task's
-        self._begun.update(begun)
+        own = [call for call in self.calls if call not in self._started]  # the others are another task's
+        self._started.update(own)
         try:
             async with anyio.create_task_group() as tasks:
-                for call in begun:
+                runner = CallRunner(self._executor, tasks)
+                for call in own:
                     self._executor.admit(call)
-                    tasks.start_soon(execute, self._executor, call)
+                    runner.start(call)
         finally:
-            for call in begun:
+            for call in own:
                 if call.ran:
-                    call.refuse(CANCELLED)  # where it was cancelled: it must not run a second time
+                    call.refuse(CANCELLED)  # if it was cancelled: it must not run a second time
                 elif call.result is None:
-                    self._begun.discard(call)
+                    self._started.discard(call)
         for call in self.calls:
             await call.answered.wait()
         self.close()
 
     def results(self, *, extra_user_text: str | None = None) -> list[Block]:
-        """The `tool_result` blocks of the turn, in call order; a call without an answer gets one that says so.
+        """Return the `tool_result` blocks of the turn, in call order. A call without an answer gets one that says so.
 
         Nothing can be answered after this.
 
@@ -163,72 +384,3 @@ class Turn:
             wrong = "only results may follow a turn in which the API has yet to run a call of its own"
         if wrong is not None:
             raise UsageError(f"extra_user_text: {wrong}")
-
-    def discard(self) -> None:
-        """Nothing of the turn stays: its request is sent once more."""
-        self.is_closed = self.is_discarded = True
-        self.withdraw(Begins.NONE)
-
-    def void(self) -> None:
-        """The peer begins its reply anew: what came of it so far does not count, and what it calls is not answered."""
-        self.withdraw(Begins.ADMITTED)
-        self.calls.clear()
-        self._by_input.clear()
-        self._failed_groups = {}
-
-    def take_over(self) -> None:
-        """Another model takes over: what the first one has called so far is not in its reply."""
-        self.withdraw(Begins.NONE)
-        self._failed_groups = {}
-
-    def end(self, message: Message, ending: Ending) -> None:
-        """The reply has ended, or broke off."""
-        self.message = message
-        self.ending = ending
-        self.calls.sort(key=lambda call: call.input.index)
-        content = message["content"]
-        given_up = {block.get("id") for block in content[: taken_over(content)]}
-        for call in self.calls:
-            if call.input.echo_id in given_up:
-                call.failed_groups = {}
-                if not call.ran:
-                    call.withdraw(NOT_RUN)
-
-    def close(self) -> None:
-        """Settle the turn: afterwards `history` is what stays of it."""
-        if not self.is_closed:
-            assert self.ending is not None
-            self.is_closed = True
-            self.history = settle(self.message, self.calls, self.ending.keeps, server_calls=self._server_calls)
-            on_close, self._on_close = self._on_close, _tell_nobody  # no cycle with the conversation is left
-            on_close(self)
-
-
-async def execute(executor: Executor, call: ToolCall) -> None:
-    """Have a call executed and see that it is answered, whatever the executor does."""
-    try:
-        if call.is_programmatic:
-            await _execute_for_code(executor, call)
-        else:
-            await executor.execute(call)
-    except Exception as error:
-        call.fail(error)
-    if call.result is None:
-        call.refuse("Error: the executor gave this call no answer")
-
-
-async def _execute_for_code(executor: Executor, call: ToolCall) -> None:
-    """Have a call of code executed, and log it if the code stops waiting for it before it ends."""
-
-    async def warn() -> None:
-        await anyio.sleep(_CODE_WAITS_S)
-        what = "a call of the tool %.80r by code runs for longer than %g s: the API waits no longer for its result"
-        _log.warning(what, call.name, _CODE_WAITS_S)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(warn)
-        try:
-            await executor.execute(call)
-        except Exception as error:  # here: the task group would wrap it
-            call.fail(error)
-        tasks.cancel_scope.cancel()

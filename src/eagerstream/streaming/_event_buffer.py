@@ -139,12 +139,13 @@ class EventBuffer(Generic[E]):
         self._emptied: anyio.Event | None = None  # set by the consumer while the producer sleeps
         self._waits_for_input = 0  # tasks that wait for more of an input: the producer must go on for them
         self._closed = False
-        self._discards = False
+        self.is_discarded = False
+        """Nobody wants the events: they are dropped."""
         self._error: BaseException | None = None
 
     def put(self, event: E) -> None:
         """Add an event; never waits."""
-        if self._discards or self._closed:
+        if self.is_discarded or self._closed:
             return
         has_room = len(self._ready) < self._capacity or (self._keeps_apart and not hasattr(event, "newest_of"))
         if has_room and not self._thins and not self._held:
@@ -153,29 +154,18 @@ class EventBuffer(Generic[E]):
             self._hold(event)
         self._wake_consumer()
 
-    def put_all(self, events: Sequence[E]) -> None:
-        """Add events; never waits. The consumer wakes once."""
-        is_plain = not (self._discards or self._closed or self._thins or self._held)
-        if is_plain and len(self._ready) + len(events) <= self._capacity:
+    def put_all(self, events: Sequence[E]) -> bool:
+        """Add events; never waits. The consumer wakes once. True if the producer should wait for `room`."""
+        is_plain = not (self.is_discarded or self._closed or self._thins or self._held)
+        if is_plain and len(self._ready) + len(events) < self._capacity:
             self._ready.extend(events)
-            self._wake_consumer()
-        else:
-            for event in events:
-                self.put(event)
-
-    @property
-    def wants_deltas(self) -> bool:
-        """Somebody may still get what is put in."""
-        return not self._discards
-
-    def check(self) -> None:
-        """The producer may go on.
-
-        Raises:
-            LimitError: More events wait than may.
-        """
-        if len(self._held) > self._maximum:
-            raise LimitError("max_waiting_events", self._maximum, "what waits for the consumer of events")
+            if self._filled is not None:
+                self._filled.set()
+                self._filled = None
+            return False
+        for event in events:
+            self.put(event)
+        return self.is_full or len(self._held) > self._maximum
 
     def _wake_consumer(self) -> None:
         if self._filled is not None:
@@ -209,7 +199,7 @@ class EventBuffer(Generic[E]):
     @property
     def is_full(self) -> bool:
         """The producer should wait for `room`."""
-        if not self._waits or self._discards or self._waits_for_input:
+        if not self._waits or self.is_discarded or self._waits_for_input:
             return False
         return len(self._ready) + len(self._held) >= self._capacity
 
@@ -220,7 +210,13 @@ class EventBuffer(Generic[E]):
             self._emptied.set()
 
     async def room(self) -> None:
-        """Wait while the buffer is full."""
+        """Wait while the buffer is full.
+
+        Raises:
+            LimitError: More events wait than may.
+        """
+        if len(self._held) > self._maximum:
+            raise LimitError("max_waiting_events", self._maximum, "what waits for the consumer of events")
         while self.is_full:
             self._emptied = anyio.Event()
             self._wake_consumer()  # what it holds back must not hold up the producer
@@ -236,7 +232,7 @@ class EventBuffer(Generic[E]):
 
     def discard(self) -> None:
         """Nobody wants the events any more: drop what waits and what comes."""
-        self._discards = True
+        self.is_discarded = True
         self._ready.clear()
         self._held.clear()
         self._held_deltas.clear()
@@ -250,7 +246,7 @@ class EventBuffer(Generic[E]):
             StopAsyncIteration: After the last event.
         """
         while not self._ready:
-            held_s = self._release()
+            held_s = self._release() if self._held else None
             if self._ready:
                 break
             if self._closed and not self._held:

@@ -39,6 +39,11 @@ class EventFeed(ABC, Generic[E]):
         self._tasks: anyio.abc.TaskGroup | None = None
         self._ended = anyio.Event()
         self._failure: BaseException | None = None
+        self.wants_deltas = True
+        """Somebody has a use for `InputDelta`s."""
+        self.wants_changes = False
+        """Somebody wants each `InputDelta` to carry its changes."""
+        self._needs_deltas = False  # the reader itself
         self._observers: tuple[Observer[E], ...] = ()
         self._has_told_end = False
 
@@ -60,18 +65,27 @@ class EventFeed(ABC, Generic[E]):
 
     def observe(self, observer: Observer[E]) -> None:
         """Show an observer all events from now on, and the end; at once where that was."""
-        self._observers = (*self._observers, observer)
+        self._set_observers((*self._observers, observer))
         if self._has_told_end:
             self._show_end()
+
+    def _set_observers(self, observers: tuple[Observer[E], ...]) -> None:
+        self._observers = observers
+        of_observers = any(getattr(each, "wants_deltas", True) for each in observers)
+        self.wants_deltas = of_observers or self._needs_deltas or not self._buffer.is_discarded
+        self.wants_changes = any(getattr(each, "wants_changes", False) for each in observers)
 
     def _show(self, tell: Callable[[Observer[E]], object], observers: Sequence[Observer[E]]) -> None:
         for observer in observers:
             try:
                 tell(observer)
             except Exception as error:
-                # Its text may quote what a model wrote, which does not belong in a log.
-                _log.warning("%s failed as an observer (%s): dropped", type(observer).__name__, type(error).__name__)
-                self._observers = tuple(other for other in self._observers if other is not observer)
+                self._drop(observer, error)
+
+    def _drop(self, observer: Observer[E], error: Exception) -> None:
+        # The text of the error may quote what a model wrote, which does not belong in a log.
+        _log.warning("%s failed as an observer (%s): dropped", type(observer).__name__, type(error).__name__)
+        self._set_observers(tuple(other for other in self._observers if other is not observer))
 
     def _tell_end(self) -> None:
         if not self._has_told_end:
@@ -80,32 +94,17 @@ class EventFeed(ABC, Generic[E]):
 
     def _show_end(self) -> None:
         end = self._how_it_ended()
-        observers, self._observers = self._observers, ()  # they see no more, and are not kept by this
+        observers = self._observers
+        self._set_observers(())  # they see no more, and are not kept by this
         self._show(lambda observer: observer.end(end), observers)
 
-    @property
-    def is_full(self) -> bool:
-        """The reading should wait for `room` before it goes on.
+    async def room(self) -> None:
+        """Wait until the consumer has made room.
 
         Raises:
             LimitError: More events wait than may.
         """
-        self._buffer.check()
-        return self._buffer.is_full
-
-    async def room(self) -> None:
-        """Wait until the consumer has made room."""
         await self._buffer.room()
-
-    @property
-    def wants_deltas(self) -> bool:
-        """Somebody may still get them."""
-        return self._buffer.wants_deltas or any(getattr(each, "wants_deltas", True) for each in self._observers)
-
-    @property
-    def wants_changes(self) -> bool:
-        """Somebody wants each `InputDelta` to carry its changes."""
-        return any(getattr(each, "wants_changes", False) for each in self._observers)
 
     def show_sending(self, request: Mapping[str, Any]) -> None:
         """A request is about to be sent, by this task."""
@@ -121,14 +120,22 @@ class EventFeed(ABC, Generic[E]):
         """Hand an event over to the consumer."""
         self.put_all((event,))
 
-    def put_all(self, events: Sequence[E]) -> None:
-        """Hand events over to the consumer."""
+    def put_all(self, events: Sequence[E]) -> bool:
+        """Hand events over to the consumer. True if the reading should wait for `room` before it continues."""
         for event in events:
             if isinstance(event, InputStart) and isinstance(event.input, GrowingInput) and event.input.outcome is None:
                 event.input.on_wait = self._buffer.on_wait
-        if self._observers:
-            self._show(lambda observer: observer.take(events), self._observers)
-        self._buffer.put_all(events)
+        for observer in self._observers:
+            try:
+                observer.take(events)
+            except Exception as error:
+                self._drop(observer, error)
+        return self._buffer.put_all(events)
+
+    def _discard(self) -> None:
+        """Nobody takes the events any more."""
+        self._buffer.discard()
+        self._set_observers(self._observers)
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
@@ -147,7 +154,7 @@ class EventFeed(ABC, Generic[E]):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         assert self._tasks is not None
-        self._buffer.discard()
+        self._discard()
         try:
             if exc is not None and isinstance(exc, anyio.get_cancelled_exc_class()):
                 return await self._tasks.__aexit__(exc_type, exc, traceback)
@@ -190,7 +197,7 @@ class EventFeed(ABC, Generic[E]):
         """
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
-        self._buffer.discard()
+        self._discard()
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure

@@ -209,7 +209,7 @@ class ReplyMarks:
         self._open: dict[int, BlockMarks] = {}  # by the index of the peer; their input may go on
         self._places = Places()
         self._before: list[tuple[dict[int, BlockMarks], float | None]] = []  # messages begun anew in this chunk
-        self._now = 0.0
+        self._now: Any = None  # when the chunk came that is being taken in
 
     def sending(self) -> None:
         """The request is about to be sent."""
@@ -227,13 +227,6 @@ class ReplyMarks:
         self._message = _Kept({})  # the marks of a run stay longer than the assembler of each of its replies
         self._before = []
 
-    def arrive(self) -> None:
-        """A chunk of the body is there: what is told until the next one came with it."""
-        self._now = self.clock()
-        self._before = []
-        if self.first_byte_s is None:
-            self.first_byte_s = self._now
-
     def take(self, event: Mapping[str, Any] | object) -> None:
         """The reader is about to take in this event.
 
@@ -241,36 +234,40 @@ class ReplyMarks:
         """
         if type(event) is not dict:
             return
+        if self._now is None:
+            self._arrive()
+        now = self._now
         kind = event.get("type")
         index = event.get("index")
         if type(index) is int:
             if kind == "content_block_delta":
                 block = self._open.get(index)
                 if block is not None:
-                    block.take_delta(self._now, event.get("delta"))
+                    block.take_delta(now, event.get("delta"))
             elif kind == "content_block_start":
                 content = event.get("content_block")
                 if isinstance(content, dict):
                     place = self._places.take(index)
                     block = self.blocks[place] = BlockMarks(place, content, self._message)
-                    block.start_s = self._now
+                    block.start_s = now
                     self._open[index] = block
             elif kind == "content_block_stop" and index in self._open:
                 block = self._open.pop(index)
-                block.catch_up(self._now)
-                block.stop_s = self._now
+                block.catch_up(now)
+                block.stop_s = now
         elif kind == "message_start":
-            self._begin(event.get("message"))
+            self._begin(event.get("message"), now)
         elif kind == "message_stop":
-            self.message_stop_s = self._now
+            self.message_stop_s = now
 
-    def _begin(self, message: object) -> None:
+    def _begin(self, message: object, now: float) -> None:
         """A message begins, maybe with blocks that are whole: calls made by code that the API runs."""
-        self.catch_up()
+        for block in self._open.values():
+            block.catch_up(now)
         for block in self.blocks.values():
             block.keep_input()
         self._before.append((self.blocks, self.message_start_s))
-        self.message_start_s = self._now
+        self.message_start_s = now
         self.message_stop_s = None
         content = message.get("content") if isinstance(message, dict) else None
         whole = content[: DEFAULT_LIMITS.max_blocks] if isinstance(content, list) else ()
@@ -281,7 +278,7 @@ class ReplyMarks:
         for index in self.blocks:
             self._places.take(index)
         for made in self.blocks.values():
-            made.start_s = made.stop_s = self._now
+            made.start_s = made.stop_s = now
         self._open = {}
 
     def return_to(self, input: ToolInput) -> None:
@@ -292,6 +289,20 @@ class ReplyMarks:
                 self._open = {}
 
     def catch_up(self) -> None:
-        """The reader has taken in the fragments of the chunk, or those before an event."""
+        """The reader has taken in all of a chunk: what is new in the open inputs came with it."""
+        if self._now is None:
+            self._arrive()
+        now = self._now
+        inputs = self._message.inputs
         for block in self._open.values():
-            block.catch_up(self._now)
+            input = inputs.get(block.index)
+            if input is not None and input.chars > block.chars:
+                block.arrived(now, input.fragments - block.fragments, input.chars - block.chars)
+        self._now = None
+
+    def _arrive(self) -> None:
+        """The first thing of a chunk is taken in."""
+        self._now = self.clock()
+        self._before = []
+        if self.first_byte_s is None:
+            self.first_byte_s = self._now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._breaker import NOT_THE_TOOLS_FAULT, CircuitBreaker, CircuitStatus
-from ._call import CallState, ToolCall, saved_response
+from ._call import CallListener, CallState, Invoked, ToolCall, saved_response
 from ._content import (
     IMAGE_TYPES,
     PDF_TYPE,
@@ -23,8 +23,7 @@ from ._executor import Executor, InProcessExecutor
 from ._faults import InputError, InputFaults
 from ._foreign import ForeignTool, as_tool
 from ._history import HistoryFault, as_mapping, count_breakpoints, validate_history
-from ._invoke import Kind, invoke, kind_of, soon_of_loop
-from ._invoked import Invoked, invoked
+from ._invoke import Kind, invoke, invoked, kind_of, soon_of_loop
 from ._options import IN_DEFINITION, Group, Reject, ToolOptions
 from ._places import Slots
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, error_response, error_text, response_of
@@ -40,6 +39,7 @@ __all__ = [
     "NOT_RUN",
     "NOT_THE_TOOLS_FAULT",
     "PDF_TYPE",
+    "CallListener",
     "CallState",
     "CircuitBreaker",
     "CircuitStatus",

@@ -21,7 +21,7 @@ from ..streaming._growing_input import GrowingInput
 from ..wire import encodable
 from ..wire._events import Block
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_response, response_of
-from ._results import begun_result, invalid_result, is_programmatic, rendered, result_for
+from ._results import NOT_RUN, begun_result, invalid_result, is_programmatic, rendered, result_for
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,37 @@ class CallState(Enum):
 _SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "withdrawn", "blocked_s")
 
 
-def _tell_nobody(*_: object) -> None: ...
+class CallListener:
+    """Hears of the life of calls. Each method does nothing unless it is overridden; none may block or raise."""
+
+    def call_admitted(self, call: ToolCall) -> None:
+        """The call is about to get its place: from here on it waits for its turn, or for approval."""
+
+    def call_started(self, call: ToolCall) -> None:
+        """Its tool is called."""
+
+    def call_progressed(self, call: ToolCall, value: Any) -> None:
+        """Its tool reports progress."""
+
+    def call_ended(self, call: ToolCall) -> None:
+        """It has its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invoked:
+    """The outcome of calling a tool's function, wherever that was.
+
+    Attributes:
+        response: The tool's answer; if it raised, an error.
+        raised: The response stands for an exception, or for the tool: its text is complete.
+        error: The exception, if it is known.
+        include_data: The response's data is for the model, too.
+    """
+
+    response: ToolResponse = field(repr=False)
+    raised: bool = False
+    error: BaseException | None = field(default=None, repr=False)
+    include_data: bool = False
 
 
 def saved_response(response: ToolResponse) -> dict[str, Any]:
@@ -68,8 +98,8 @@ def _warn_of_unknown_code(name: str) -> None:
 class ToolCall:
     """One `tool_use` block and what became of it.
 
-    An executor tells it what happens: `start`, `progress`, then one of `answer`, `fail` and `refuse`. The first of
-    these counts. A tool gets it by a parameter of this type.
+    An executor reports what happens: `start`, `progress`, then one of `answer`, `fail`, `refuse` and `reject`. The
+    first of these counts. A tool gets it by a parameter of this type.
 
     Attributes:
         input: The call's input: finished, unless its tool streams, or a guard rejected it.
@@ -107,11 +137,10 @@ class ToolCall:
     """Nobody waits for the tool any more: a thread that still runs may stop."""
     in_thread: bool = field(default=False, repr=False)
     """Its tool runs in a thread, maybe longer than it was waited for."""
-    on_thread_end: Callable[[], object] = field(default=_tell_nobody, repr=False)
+    on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
     _started_s: float = field(default=0.0, repr=False)
     answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
-    on_start: Callable[[ToolCall], object] = field(default=_tell_nobody, repr=False)
-    on_progress: Callable[[ToolCall, Any], object] = field(default=_tell_nobody, repr=False)
+    listener: CallListener = field(default_factory=CallListener, repr=False)
 
     @property
     def id(self) -> str:
@@ -180,7 +209,7 @@ class ToolCall:
         self.state = CallState.RUNNING
         self.ran = True
         self.given_up = False
-        self.on_start(self)
+        self.listener.call_started(self)
 
     async def progress(self, value: Any) -> None:
         """Tell how far the tool is; consumers of events see it at once, the model never does.
@@ -194,89 +223,81 @@ class ToolCall:
     def report(self, value: Any) -> None:
         """`progress` for callers on the event loop that do not wait."""
         if self.result is None:
-            self.on_progress(self, value)
+            self.listener.call_progressed(self, value)
 
     def leave_thread(self) -> None:
         """The tool's thread has ended."""
         self.in_thread = False
-        on_thread_end, self.on_thread_end = self.on_thread_end, _tell_nobody
-        on_thread_end()
-
-    def let_go(self) -> None:
-        """Its run is over: the call may be kept for long, and must not keep the run."""
-        self.on_start = self.on_progress = _tell_nobody
+        on_thread_end, self.on_thread_end = self.on_thread_end, None
+        if on_thread_end is not None:
+            on_thread_end()
 
     def answer(self, returned: Any, *, include_data: bool = False) -> None:
-        """What the tool returned: text, content blocks, a `ToolResponse`, or anything that has a JSON form.
+        """Answer with what the tool returned: text, content blocks, a `ToolResponse`, or anything with a JSON form.
 
         Raises:
             TypeError: It has none; the call is still unanswered.
         """
         is_response = isinstance(returned, ToolResponse)  # the data of anything else is its text
-        self.settle(response_of(returned), include_data=include_data and is_response)
+        self.end(Invoked(response_of(returned), include_data=include_data and is_response))
 
     def fail(self, error: BaseException, *, include_data: bool = False) -> None:
-        """What the tool raised: the model is told `Class: message`."""
-        self.error = self.error or error
-        self.settle(error_response(error), raised=True, include_data=include_data)
+        """Answer with what the tool raised: the model is told `Class: message`."""
+        self.end(Invoked(error_response(error), raised=True, error=error, include_data=include_data))
 
-    def refuse(self, text: str, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
-        """Answer with an error in these words, without the tool, or in its place."""
-        self.settle(ToolResponse.error(code, text), raised=True)
+    def refuse(self, text: str | None = None, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
+        """Answer with an error, without the tool, or in its place.
 
-    def withdraw(self, text: str) -> None:
-        """The reply ended in a way in which the call may not begin any more."""
-        self.withdrawn = self.withdrawn or self.result is None
-        self.refuse(text)
-
-    def refuse_invalid(self) -> None:
-        """Answer an input that cannot be used: with itself, as `{"INVALID_JSON": raw}`."""
-        if self.result is None:
+        Args:
+            text: The error. If None, the input is the error: the model gets it back as `{"INVALID_JSON": raw}`.
+            code: A `ToolErrorCode`.
+        """
+        if text is not None:
+            self.end(Invoked(ToolResponse.error(code, text), raised=True))
+        elif self.result is None:
             self.response = ToolResponse.error(ToolErrorCode.INVALID_FORMAT, str(self.input.error))
-            self._end(invalid_result(self.input))
+            self._close(invalid_result(self.input))
+
+    def withdraw(self) -> None:
+        """Refuse the call because the response ended in a way in which it may not start any more."""
+        self.withdrawn = self.withdrawn or self.result is None
+        self.refuse(NOT_RUN)
 
     def reject(self, reason: str) -> None:
-        """A guard says no: it does not run. Where it has begun, what it reads raises `InputInterrupted`."""
+        """A guard says no: the call does not run. If it has started, what it reads raises `InputInterrupted`."""
         if self.rejected is None and self.result is None:
             self.rejected = reason
             self.input.interrupt(reason)
             if not self.ran:
                 self.refuse(reason, code=ToolErrorCode.PERMISSION_DENIED)
 
-    def end_early(self, response: ToolResponse, *, raised: bool, fault: str | None = None) -> None:
-        """The tool had begun before its input was whole, and the input turned out not to be usable.
+    def end(self, said: Invoked, *, fault: str | None = None, is_unsure: bool = False) -> None:
+        """Answer with the outcome of calling the tool; does nothing if the call has an answer.
 
         Args:
-            response: What the tool answered, or raised.
-            raised: It raised it.
+            said: The outcome.
             fault: What is wrong with an input that is JSON, and is echoed as it is.
-        """
-        if self.result is None:
-            said = rendered(response, raised=raised)
-            self.response = replace(response, stats=self._stats(response.stats))
-            self._end(
-                begun_result(self.input, said, why=self.rejected or fault, max_chars=self.limits.max_result_chars)
-            )
-
-    def settle(self, response: ToolResponse, *, raised: bool = False, include_data: bool = False) -> None:
-        """What the tool answered, or raised, as a response.
+            is_unsure: The tool had started before its input was whole, and the input turned out not to be usable.
 
         Raises:
             TypeError: Its text is no text, or its data has no JSON form; the call is still unanswered.
         """
         if self.result is not None:
             return
-        if not raised and response.code == ToolErrorCode.UNKNOWN:
+        self.error = self.error or said.error
+        response = said.response
+        if not said.raised and response.code == ToolErrorCode.UNKNOWN:
             _warn_of_unknown_code(self.name)
-        content = rendered(response, raised=raised, include_data=include_data)
-        result = result_for(
-            self.input,
-            content,
-            is_error=response.status is ToolStatus.ERROR,
-            max_chars=self.limits.max_result_chars,
-        )
+        max_chars = self.limits.max_result_chars
+        if is_unsure:
+            content = rendered(response, raised=said.raised)
+            result = begun_result(self.input, content, why=self.rejected or fault, max_chars=max_chars)
+        else:
+            content = rendered(response, raised=said.raised, include_data=said.include_data)
+            is_error = response.status is ToolStatus.ERROR
+            result = result_for(self.input, content, is_error=is_error, max_chars=max_chars)
         self.response = replace(response, stats=self._stats(response.stats))
-        self._end(result)
+        self._close(result)
 
     def _stats(self, stats: dict[str, Any] | None) -> dict[str, Any] | None:
         """With the time that the call took; where the tool took its own, beside that."""
@@ -285,7 +306,7 @@ class ToolCall:
         name = "wall_ms" if stats and "time_ms" in stats else "time_ms"
         return {**(stats or {}), name: round((monotonic() - self._started_s) * 1000)}
 
-    def _end(self, result: Block) -> None:
+    def _close(self, result: Block) -> None:
         self.result = result
         self.state = CallState.ANSWERED
         self.answered.set()

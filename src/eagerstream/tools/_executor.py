@@ -16,11 +16,10 @@ from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..wire import INVALID_JSON, JSONObject, Outcome
 from ._breaker import CircuitBreaker
-from ._call import CallState, ToolCall
+from ._call import CallState, Invoked, ToolCall
 from ._definition import Tool
 from ._faults import InputError
-from ._invoke import invoke
-from ._invoked import Invoked, invoked
+from ._invoke import invoke, invoked
 from ._options import Group
 from ._places import Place, Slots
 from ._response import ToolErrorCode, error_response, error_text
@@ -33,7 +32,7 @@ class Executor(Protocol):
 
     It is given every call whose input is finished, valid or not, and those of streaming tools when their input begins.
     It sees to it that each is answered: it tells the call when its tool starts (`call.start()`), how far it is
-    (`call.progress(...)`), and how it ended (`call.answer`, `fail`, `refuse` or `refuse_invalid`).
+    (`call.progress(...)`), and how it ended (`call.answer`, `fail` or `refuse`).
     `call.input.echo_id` is unique in a conversation: by it, a remote side can tell a call that it has seen. `call.id`
     is the peer's, and may come again in another response.
 
@@ -67,11 +66,19 @@ _QUICK_CHARS: Final = 16 * 1024
 
 @dataclass(slots=True)
 class _Admission:
-    """A call on its way to its tool; `arguments` are None as long as its input is not checked."""
+    """A call on its way to its tool.
+
+    Attributes:
+        tool: None if there is none of that name.
+        place: The place of the call in its group, and its slot.
+        arguments: None as long as the input is not checked.
+        is_early: The arguments are those of an input that is still being written.
+    """
 
     tool: Tool | None
     place: Place
     arguments: JSONObject | None
+    is_early: bool = False
 
     @property
     def group(self) -> Group | None:
@@ -147,10 +154,19 @@ class InProcessExecutor:
         """
         admission = self._admissions.pop(call, None) or self._admission(call)
         place = admission.place
+        phases = (
+            self._wait_for_group,
+            self._read_arguments,
+            self._ask_approval,
+            self._wait_for_slot,
+            self._run_tool,
+        )
         try:
-            await place.wait_for_group()
-            if call.result is None:
-                await self._execute_in_turn(call, admission)
+            for phase in phases:
+                await phase(call, admission)
+                self._refuse_if_open(call, admission.tool)
+                if call.result is not None:
+                    break
         except (Exception, SystemExit) as error:
             call.fail(error)
         except anyio.get_cancelled_exc_class() as error:
@@ -167,33 +183,45 @@ class InProcessExecutor:
             else:
                 place.leave_group()
 
-    async def _execute_in_turn(self, call: ToolCall, admission: _Admission) -> None:
-        tool, group, arguments = admission.tool, admission.group, admission.arguments
+    # --- the phases of a call; a phase may answer it, and the next ones are then left out --------------------------
+
+    async def _wait_for_group(self, call: ToolCall, admission: _Admission) -> None:
+        """Wait for the earlier calls of the group; if one of them failed, the call may have to be skipped."""
+        await admission.place.wait_for_group()
+        group = admission.group
         failed = call.failed_groups.get(group.name) if group and group.stop_on_error else None
         if group and failed is not None and failed.input.index < call.input.index:
             call.refuse(group.skipped.replace("{name}", failed.name))
+
+    async def _read_arguments(self, call: ToolCall, admission: _Admission) -> None:
+        """Get what the tool is called with: of the whole input, or as much as a streaming tool needs to start."""
+        tool = admission.tool
+        if admission.arguments is not None:
             return
-        is_early = False
-        if arguments is None and tool is not None and tool.is_streaming and tool.approve is None:
-            arguments = await tool.begin(call.input)
-            is_early = arguments is not None and call.input.outcome is None
-        if not is_early and admission.arguments is None:
+        if tool is not None and tool.is_streaming and tool.approve is None:
+            admission.arguments = await tool.begin(call.input)
+            admission.is_early = admission.arguments is not None and call.input.outcome is None
+        if not admission.is_early:
             await call.input.settled()
-            arguments = await self._arguments_in_time(call, tool)
-        self._refuse_if_open(call, tool)
-        if arguments is None or tool is None or call.result is not None:
-            return
-        if tool.approve is not None and not await _approved(call, tool, tool.approve):
-            return
+            admission.arguments = await self._arguments_in_time(call, tool)
+
+    async def _ask_approval(self, call: ToolCall, admission: _Admission) -> None:
+        if admission.tool is not None and admission.tool.approve is not None:
+            await _approve(call, admission.tool, admission.tool.approve)
+
+    async def _wait_for_slot(self, call: ToolCall, admission: _Admission) -> None:
         await admission.place.wait_for_slot()
-        if is_early and call.input.outcome is not None:  # it was whole before its turn came: nothing need be risked
-            is_early = False
-            arguments = await self._arguments_in_time(call, tool)
-        self._refuse_if_open(call, tool)
-        if arguments is None or call.result is not None:
-            return
+        if admission.is_early and call.input.outcome is not None:
+            # The input was whole before its turn came: nothing need be risked.
+            admission.is_early = False
+            admission.arguments = await self._arguments_in_time(call, admission.tool)
+
+    async def _run_tool(self, call: ToolCall, admission: _Admission) -> None:
+        tool, arguments = admission.tool, admission.arguments
+        assert tool is not None  # else the call was answered
+        assert arguments is not None
         shield = tool.on_cancel == "finish"  # its time limit bounds it
-        if not is_early:
+        if not admission.is_early:
             await self._run(call, tool, arguments, shield=shield)
             return
         with anyio.CancelScope() as kept:
@@ -220,7 +248,7 @@ class InProcessExecutor:
         if accepts and not call.input.is_damaged:
             return {INVALID_JSON: call.input.raw}  # whatever key the model sees: it is the name of a parameter
         if call.input.outcome is not Outcome.VALID or call.input.value is None:
-            call.refuse_invalid()
+            call.refuse()
             return None
         if tool is None:
             name = call.name if len(call.name) <= _MAX_NAME_CHARS else f"{call.name[:_MAX_NAME_CHARS]}..."
@@ -261,7 +289,7 @@ class InProcessExecutor:
 
             try:
                 said = await self._invoke(tool, arguments, call, begin)
-                said.settle(call)
+                _end(call, said)
             except (Exception, SystemExit) as error:
                 call.fail(error, include_data=tool.include_data)
         if scope.cancelled_caught:
@@ -317,7 +345,7 @@ class InProcessExecutor:
         """Answer a call whose tool is to be left alone. Asked anew after each wait: others may have failed."""
         refusal = self._breaker.refusal(tool.name) if self._breaker and tool and call.result is None else None
         if refusal is not None:
-            call.settle(refusal)
+            call.end(Invoked(refusal))
 
     def _record(self, call: ToolCall, tool: Tool | None) -> None:
         """Count what the tool itself did, and nothing that its input, a guard or a cancellation did."""
@@ -331,12 +359,16 @@ class InProcessExecutor:
 
 
 def _end_early(call: ToolCall, said: Invoked, *, fault: str | None) -> None:
-    """Answer a call whose tool had begun before its input was whole: it counts where the input turned out right."""
+    """Answer a call whose tool had started before its input was whole: it counts if the input turned out right."""
     is_right = call.rejected is None and fault is None and call.input.outcome is Outcome.VALID
-    if is_right or not call.ran:  # one that did not begin after all was told why
-        said.settle(call)
-    else:
-        call.end_early(said.response, raised=said.raised, fault=fault)
+    _end(call, said, fault=fault, is_unsure=call.ran and not is_right)  # one that did not start was told why
+
+
+def _end(call: ToolCall, said: Invoked, *, fault: str | None = None, is_unsure: bool = False) -> None:
+    try:
+        call.end(said, fault=fault, is_unsure=is_unsure)
+    except Exception as error:  # its content is none that the API takes
+        call.fail(error, include_data=said.include_data)
 
 
 async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> R:
@@ -364,7 +396,7 @@ def _refuse_late(call: ToolCall, timeout_s: float) -> None:
     call.refuse(text, code=ToolErrorCode.TIMEOUT)
 
 
-async def _approved(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], object]) -> bool:
+async def _approve(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], object]) -> None:
     """Ask whether the call may run; one that may not is answered."""
     answer: object = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
     with anyio.move_on_after(tool.approve_timeout_s):
@@ -372,11 +404,9 @@ async def _approved(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], ob
             tasks.start_soon(_cancel_once_answered, call, tasks.cancel_scope)
             answer = await _answer_of(approve, call)
             tasks.cancel_scope.cancel()
-    if answer is True:
-        return call.result is None
-    refused = answer if isinstance(answer, str) and answer else "Not executed: the call was not approved."
-    call.refuse(refused, code=ToolErrorCode.PERMISSION_DENIED)
-    return False
+    if answer is not True:
+        refused = answer if isinstance(answer, str) and answer else "Not executed: the call was not approved."
+        call.refuse(refused, code=ToolErrorCode.PERMISSION_DENIED)
 
 
 async def _answer_of(approve: Callable[[ToolCall], Any], call: ToolCall) -> object:

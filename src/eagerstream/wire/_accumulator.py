@@ -383,8 +383,8 @@ class InputAccumulator(Generic[InputT]):
             else:
                 # What `_append` does; the call would cost a fifteenth of all that is done for an event.
                 input._tail.append(fragment)
-                input._chars += len(fragment)
-                if input._chars >= input._due_chars:
+                input.chars += len(fragment)
+                if input.chars >= input._due_chars:
                     input._attend()
                 if events is not None:
                     events.append(InputDelta(input, fragment) if not self._reports else self._delta(input, fragment))

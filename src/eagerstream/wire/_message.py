@@ -123,6 +123,8 @@ class MessageAssembler(Generic[InputT]):
         self._accumulator = InputAccumulator(
             parser=parser, limits=limits, input_type=input_type, invalid_key=invalid_key, reports=reports
         )
+        self.inputs: dict[int, InputT] = self._accumulator.inputs
+        """Block index to tool input, of the message under way."""
         self.feed_deltas = self._accumulator.feed_deltas
         self._limits = limits
         self._fields: Message = {}
@@ -134,11 +136,6 @@ class MessageAssembler(Generic[InputT]):
         self._server_calls: dict[str, _OpenBlock] = {}  # of the message under way, by id
         self._messages = messages
         self._earlier_calls: dict[str, Mapping[str, Any]] | None = None  # of `messages`, once one was looked for
-
-    @property
-    def inputs(self) -> dict[int, InputT]:
-        """Block index to tool input, of the message under way."""
-        return self._accumulator.inputs
 
     @property
     def reports(self) -> bool:

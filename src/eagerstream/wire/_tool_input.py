@@ -116,6 +116,7 @@ class ToolInput:
         name: The tool, as the model wrote it.
         kind: `"tool_use"`, `"server_tool_use"` or `"mcp_tool_use"`.
         block: The block as received at its start.
+        chars: Characters written so far.
         outcome: None until the input is settled.
         echo_id: The id under which the call is echoed and answered. It differs from `id` if the API would refuse that
             in a history: illegal characters, or the id of another call.
@@ -148,7 +149,7 @@ class ToolInput:
         self.invalid_key = invalid_key
         self._parser = parser
         self._max_chars = limits.max_input_chars
-        self._chars = 0
+        self.chars = 0
         # The text: whole blocks in UTF-8, for a string of four characters takes sixty bytes; then the newest fragments.
         self._blocks: list[bytes] = []
         self._blocks_chars = 0
@@ -184,7 +185,7 @@ class ToolInput:
         What lies beyond `Limits.max_input_chars` is counted in `chars` but not kept. An input that came whole at the
         start of its block has no text of its own: it is written as JSON here, unless it is beyond `Limits.max_depth`.
         """
-        if self._given is not None and not self._chars:
+        if self._given is not None and not self.chars:
             return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False)
         blocks = self._blocks  # before `_raw` is looked at: a tool in a thread may ask at the same time
         if self._raw is not None:
@@ -197,11 +198,6 @@ class ToolInput:
         return text
 
     @property
-    def chars(self) -> int:
-        """Characters written so far; O(1)."""
-        return self._chars
-
-    @property
     def fragments(self) -> int:
         """Pieces in which it came so far, empty ones not counted; O(1)."""
         return self._fragments + len(self._tail)
@@ -212,7 +208,7 @@ class ToolInput:
 
         Live: it grows in place when it is looked at again. `copy_json` makes a copy that stays.
         """
-        if self._given is not None and not self._chars:
+        if self._given is not None and not self.chars:
             return self._given if isinstance(self._given, dict) else {}
         value = self._caught_up().value
         return value if isinstance(value, dict) else {}
@@ -259,7 +255,7 @@ class ToolInput:
 
     def is_finished(self, *path: str | int) -> bool:
         """True once the value at `path` is finished: it can no longer change, except under a repeated key."""
-        if not self._chars and (self._given is not None or self.outcome is Outcome.VALID):
+        if not self.chars and (self._given is not None or self.outcome is Outcome.VALID):
             return find(self.partial, path) is not MISSING
         # What stands in a list at the root is no part of an input.
         parser = self._caught_up()
@@ -285,14 +281,14 @@ class ToolInput:
     def __repr__(self) -> str:
         # Never the input itself: what a model wrote does not belong in a log.
         state = self.outcome.value if self.outcome else "open"
-        return f"<{type(self).__name__} {self.index} {self.name!r:.80} {state}, {self._chars} chars>"
+        return f"<{type(self).__name__} {self.index} {self.name!r:.80} {state}, {self.chars} chars>"
 
     def to_dict(self) -> dict[str, Any]:
         """A settled input as plain data, from which `from_dict` makes it again."""
         return {
             "index": self.index,
             "block": self.block,
-            "raw": self.raw if self._chars else "",
+            "raw": self.raw if self.chars else "",
             "outcome": self.outcome and self.outcome.value,
             "damage": self._damage and list(self._damage),
             "echo_id": self.echo_id,
@@ -337,13 +333,13 @@ class ToolInput:
         """A part of the text is lost: the input can only be invalid. What was read before the loss stays, as usual."""
         if self._damage is None and self.outcome is None:
             self._caught_up()
-            self._damage = self._fault = ParseFault(reason, self._chars, "")
+            self._damage = self._fault = ParseFault(reason, self.chars, "")
             self._attend()
 
     def _append(self, fragment: str) -> None:
         self._tail.append(fragment)
-        self._chars += len(fragment)
-        if self._chars >= self._due_chars:
+        self.chars += len(fragment)
+        if self.chars >= self._due_chars:
             self._attend()
 
     def _attend(self) -> None:
@@ -356,7 +352,7 @@ class ToolInput:
                 is_object = isinstance(parser.value, dict)
                 self._watchers.call(parser.value, parser.finished if is_object else (), parser.open_path)
             parser.reports = self._reports_all or bool(self._watchers)
-        if self._chars - self._blocks_chars >= _BLOCK_CHARS:
+        if self.chars - self._blocks_chars >= _BLOCK_CHARS:
             self._compact()
         self._due_chars = 0 if parser.reports else self._blocks_chars + _BLOCK_CHARS
 
@@ -394,7 +390,7 @@ class ToolInput:
         room = self._max_chars - self._blocks_chars
         if room > 0:
             self._blocks.append("".join(self._tail)[:room].encode("utf-8", "surrogatepass"))
-        self._blocks_chars = self._chars
+        self._blocks_chars = self.chars
         self._fragments += len(self._tail)
         self._tail.clear()
         self._parsed = 0
@@ -402,7 +398,7 @@ class ToolInput:
     @property
     def _is_empty(self) -> bool:
         """No text at all: whether there is none, or whether it was cut off, only what follows can tell."""
-        return not self._chars and self._given is None and self._damage is None
+        return not self.chars and self._given is None and self._damage is None
 
     def _settle(self, *, whole: bool) -> None:
         """Decide the outcome; `whole` says that what is there was not cut off (the block was closed, and so on)."""
@@ -412,11 +408,11 @@ class ToolInput:
         self._fault = self._fault or self._find_fault()
         if self._fault is not None:
             self.outcome = Outcome.INVALID
-        elif whole and (parser.complete or not self._chars):
+        elif whole and (parser.complete or not self.chars):
             self.outcome = Outcome.VALID
         else:
             self.outcome = Outcome.INCOMPLETE
-            self._fault = ParseFault("the input was cut off", self._chars, "")
+            self._fault = ParseFault("the input was cut off", self.chars, "")
         # An empty text that is `{}` was finished by no fragment.
         finished = [(path, find(self.partial, path)) for path in self._watchers.on_finish if self.is_finished(*path)]
         self._watchers.call(None, finished, None)
@@ -424,9 +420,9 @@ class ToolInput:
 
     def _find_fault(self) -> ParseFault | None:
         # Some gateways write "" or [] in place of `{}`. Without fragments, that is no input either.
-        if self._given is not None and not isinstance(self._given, dict) and not self._chars:
+        if self._given is not None and not isinstance(self._given, dict) and not self.chars:
             return _NO_OBJECT
-        if self._given is not None and not self._chars:
+        if self._given is not None and not self.chars:
             if self._too_deep:
                 return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
             try:

@@ -10,7 +10,18 @@ import anyio.abc
 
 from .._support.cancellation import raise_if_cancelled
 from ..streaming import GrowingInput
-from ..tools import InputError, Invoked, Tool, ToolCall, ToolErrorCode, dump_json, error_response, error_text, invoked
+from ..tools import (
+    CallListener,
+    InputError,
+    Invoked,
+    Tool,
+    ToolCall,
+    ToolErrorCode,
+    dump_json,
+    error_response,
+    error_text,
+    invoked,
+)
 from ..wire import InputAccumulator, JSONObject, Outcome
 from ._crossing import error_as_bytes, response_as_bytes
 from ._line import HostLine
@@ -59,13 +70,13 @@ class _Input:
         self._accumulator.close("tool_use")
 
 
-class _Hosted:
+class _Hosted(CallListener):
     def __init__(self, line: HostLine, tool: Tool, begin: Begin) -> None:
         self._line = line
         self._tool = tool
         self._input = _Input(begin)
         self._call = ToolCall(self._input.growing, begin.turn, begin.limits)
-        self._call.on_progress = self._note
+        self._call.listener = self
         self._values: deque[Any] = deque()
         self._noted = anyio.Event()
         self._running = anyio.CancelScope()
@@ -143,7 +154,7 @@ class _Hosted:
                 case Begin():
                     raise AssertionError("a call begins once")
 
-    def _note(self, _: ToolCall, value: Any) -> None:
+    def call_progressed(self, _: ToolCall, value: Any) -> None:
         if len(self._values) == _MAX_WAITING:
             self._values.pop()
         self._values.append(value)

@@ -1,40 +1,38 @@
-"""`run`: the loop. Request, run the tools beside the stream, send their results, until a stop reason ends it."""
+"""`run`: the loop. Send a request, run tools while the response comes, send their results, until the model stops."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import anyio
+import anyio.lowlevel
 
-from ..errors import EagerStreamError
+from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
 from ..limits import DEFAULT_LIMITS, Limits
-from ..streaming._event_buffer import BufferMode, EventBuffer
-from ..streaming._event_feed import EventFeed
-from ..streaming._growing_input import GrowingInput
-from ..streaming._marks import Clock
-from ..streaming._observers import FeedEnd
+from ..streaming import BufferMode, Clock, EventFeed, FeedEnd, GrowingInput, ReplyMarks, StreamEvent
+from ..streaming._event_buffer import EventBuffer
+from ..streaming._reading import read_reply
 from ..tools._breaker import CircuitBreaker
-from ..tools._call import ToolCall
+from ..tools._call import CallListener, ToolCall
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
-from ..tools._results import NOT_RUN
-from ..transports import as_transport
+from ..transports import Reply, RequestBody, as_transport
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import INVALID_JSON, Outcome, ParserFactory, PartialJSON
+from ..wire import INVALID_JSON, MessageAssembler, MessageState, Outcome, ParserFactory, PartialJSON
 from ..wire._accumulator import check_invalid_key
 from ..wire._events import Message
-from ._conversation import MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, BeforeRequest, Conversation
+from ._conversation import LOST_START, MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, BeforeRequest, Conversation
 from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from ._latency import RunLatency
 from ._marks import RunMarks
 from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins, OnInterrupt, OnTruncated
-from ._reply import IncomingReply
 from ._result import RunResult, RunStatus
+from ._runner import CallRunner
 from ._settle import answer
-from ._turn import Turn, execute
+from ._turn import Turn
 
 
 def run(
@@ -159,11 +157,16 @@ def run(
 
 _MAX_VIOLATIONS: Final = 1_000
 
+
+class _Unwanted(Exception):
+    """Not an error: the rest of the response is not wanted."""
+
+
 _LAST_WORDS_S: Final = 5.0
 """How long an error waits for tools whose input broke off."""
 
 
-class Run(EventFeed[RunEvent]):
+class Run(EventFeed[RunEvent], CallListener):
     """What `run` gives: an async context manager, and an async iterator over `RunEvent`s.
 
     The iteration (or `finish`) raises what `MessageStream` raises; `result` is there all the same, and is the error's
@@ -190,15 +193,17 @@ class Run(EventFeed[RunEvent]):
         self._parser = parser
         self._invalid_key = invalid_key
         self._marks = marks
-        self._violations: list[str] = []
+        self._violations: list[str] = []  # of earlier responses
         self._violation_count = 0
-        self._reading: IncomingReply | None = None  # whose violations are not among them yet
+        self._assembler: MessageAssembler[GrowingInput] | None = None  # of the last response
+        self._is_reading = False  # that response
+        self._has_response = False  # to the last request
+        self._request_id: str | None = None  # of that response
+        self._response_marks: ReplyMarks | None = None
+        self._scope: anyio.CancelScope | None = None  # of the pause before a request, or of the reading
         self._turn: Turn | None = None
-        self._reply: IncomingReply | None = None
-        self._pause: anyio.CancelScope | None = None  # before a request is sent again
-        self._running: dict[ToolCall, anyio.CancelScope] = {}
-        self._expected: dict[GrowingInput, ToolCall | None] = {}  # for whose ends tasks wait, and what they then run
-        self._stopped: set[ToolCall] = set()  # whose end was told
+        self._runner: CallRunner | None = None
+        self._starts_tools = False  # the reader gives way to tools that are about to start
         self._next_request_at = -math.inf
         self._is_cancelled = False
 
@@ -225,7 +230,7 @@ class Run(EventFeed[RunEvent]):
     @property
     def violations(self) -> Sequence[str]:
         """The violations of the protocol by the peer so far, in words that quote no model; the first 1,000."""
-        under_way = self._reading.violations if self._reading is not None else ()
+        under_way = self._assembler.violations if self._assembler is not None and self._is_reading else ()
         return [*self._violations, *under_way][:_MAX_VIOLATIONS]
 
     @property
@@ -253,21 +258,18 @@ class Run(EventFeed[RunEvent]):
         if self._is_cancelled or self._ended.is_set():
             return
         self._is_cancelled = True
-        if self._turn is not None and self._turn.ending is not None:
-            self._turn.withdraw(Begins.NONE)
-        if self._pause is not None:
-            self._pause.cancel()
-        if self._reply is not None:
-            self._reply.stop()
-        self._give_up(self._running)
-
-    def _give_up(self, calls: Iterable[ToolCall]) -> None:
-        """Nobody wants the results of these calls: cancel those that run."""
-        for call in calls:
-            if call in self._running:
-                self._running[call].cancel()
+        if self._turn is not None:
+            self._turn.is_stopped = True
+            if self._turn.ending is not None:
+                self._turn.withdraw(Begins.NONE)
+        if self._scope is not None:
+            self._scope.cancel()
+        if self._runner is not None:
+            self._runner.stop()
 
     async def _read(self) -> None:
+        assert self._tasks is not None  # entered: this runs in one of its tasks
+        self._runner = CallRunner(self._conversation.executor, self._tasks, self)
         try:
             while not (self._conversation.ended or self._is_cancelled):
                 await self._take_turn()
@@ -293,7 +295,7 @@ class Run(EventFeed[RunEvent]):
     async def _take_turn(self) -> None:
         """One request and its tools."""
         conversation = self._conversation
-        with anyio.CancelScope() as self._pause:
+        with anyio.CancelScope() as self._scope:
             await anyio.sleep_until(self._next_request_at)
         if self._is_cancelled:
             return
@@ -302,59 +304,94 @@ class Run(EventFeed[RunEvent]):
         turn = self._turn = conversation.begin()
         if not is_retry:
             self.put(TurnStart(turn.number))
-        reply = self._reply = IncomingReply(
-            turn,
-            conversation,
-            self,
-            expect=self._expect,
-            admit=self._admit,
-            give_up=self._give_up,
+        assembler = MessageAssembler(
             parser=self._parser,
             limits=self._limits,
+            input_type=GrowingInput,
             invalid_key=self._invalid_key,
-            clock=self._marks.clock,
+            messages=conversation.result.messages,
         )
-        self._marks.begin(turn.number, reply.marks)
-        self._reading = reply
+        error: APIError | ProtocolError | None = None
         try:
-            error = await reply.read(self._transport, request)
+            error = await self._read_response(request, turn, assembler)
         finally:
-            self._reading = None
-            self._violations += reply.violations[: _MAX_VIOLATIONS - len(self._violations)]
-            self._violation_count += reply.violation_count
+            self._violations += assembler.violations[: _MAX_VIOLATIONS - len(self._violations)]
+            self._violation_count += assembler.violation_count
+            self._is_reading = False
+        await self._end_turn(turn, assembler, error)
+
+    async def _read_response(
+        self, request: RequestBody, turn: Turn, assembler: MessageAssembler[GrowingInput]
+    ) -> APIError | ProtocolError | None:
+        """Send the request and read the response to its end; the error that it broke off with, if it did.
+
+        Raises:
+            ProtocolError: The body is no stream of events: asking again is of no use.
+            LimitError: See `MessageStream`.
+        """
+        self._assembler, self._is_reading, self._starts_tools = assembler, True, False
+        self._has_response, self._request_id = False, None
+        self._needs_deltas = turn.wants_deltas
+        self._set_observers(self._observers)
+        marks = self._response_marks = ReplyMarks(assembler, self._marks.clock)
+        self._marks.begin(turn.number, marks)
+        scope = self._scope = anyio.CancelScope()
+        try:
+            await read_reply(
+                self._transport,
+                request,
+                assembler,
+                self,
+                limits=self._limits,
+                marks=marks,
+                one_message=True,
+                scope=scope,
+            )
+        except _Unwanted:
+            if turn.voided is not None:
+                return StreamInterrupted(
+                    "the peer began its reply anew", request_id=self._request_id, message=turn.voided
+                )
+        except APIError as error:
+            return error
+        except ProtocolError as error:
+            if not self._has_response:
+                raise
+            return error
+        return ProtocolError(LOST_START) if assembler.lost_fragments and not turn.is_stopped else None
+
+    async def _end_turn(
+        self, turn: Turn, assembler: MessageAssembler[GrowingInput], error: APIError | ProtocolError | None
+    ) -> None:
+        """The response has ended, or broke off: wait for its calls, and settle the turn."""
+        conversation = self._conversation
+        message = _message_of(turn, assembler)
         delay_s = 0.0
-        if self._is_cancelled and not reply.is_whole:
-            conversation.end(turn, reply.message, CANCELLED)
+        if self._is_cancelled and assembler.state is not MessageState.STOPPED:
+            conversation.end(turn, message, CANCELLED)
         elif error is not None:
-            delay_s = conversation.interrupt(turn, reply.message, error)
+            delay_s = conversation.interrupt(turn, message, error)
             self._next_request_at = anyio.current_time() + delay_s
         else:
-            conversation.end(turn, reply.message, CUT_BY_GUARD if reply.is_cut else None)
+            conversation.end(turn, message, CUT_BY_GUARD if turn.is_cut else None)
+        assert self._runner is not None
         if turn.is_discarded:
             self._marks.discard()
-            self._give_up(turn.calls)
+            for call in turn.calls:
+                self._runner.cancel(call)
             self.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
             return
-        await self._wait_for_calls(turn, reply.held)
         assert turn.ending is not None
+        begins = Begins.NONE if self._is_cancelled else turn.ending.begins
+        for call in turn.release(begins):
+            self._runner.start(call)
+        for call in turn.calls:
+            await call.answered.wait()
         self._marks.settle(runs_held=turn.ending.begins is Begins.ALL and not self._is_cancelled)
         conversation.close_turn()
         for call in turn.calls:
-            self._tell_stop(call)  # also of those that never began
+            self._runner.end(call)  # also those that never started
         self.put(TurnStop(turn.number, turn.message, turn.calls, error))
-
-    async def _wait_for_calls(self, turn: Turn, held: Sequence[ToolCall]) -> None:
-        """Until each call that may run has its result; those that were held begin now, or never."""
-        assert turn.ending is not None
-        begins = Begins.NONE if self._is_cancelled else turn.ending.begins
-        turn.withdraw(begins)
-        for call in held:
-            if call.result is None and begins is Begins.ALL:
-                self._admit(call)
-            else:
-                call.withdraw(NOT_RUN)
-        for call in turn.calls:
-            await call.answered.wait()
 
     async def _hear_last_words(self) -> None:
         """Something failed: nothing more begins. What runs has until the block is left, and then the turn is closed.
@@ -370,7 +407,9 @@ class Run(EventFeed[RunEvent]):
 
     @property
     def _message(self) -> Message:
-        return self._reply.message if self._reply else {"role": "assistant", "content": []}
+        if self._turn is None or self._assembler is None:
+            return {"role": "assistant", "content": []}
+        return _message_of(self._turn, self._assembler)
 
     def _how_it_ended(self) -> FeedEnd:
         result = self.result
@@ -384,64 +423,74 @@ class Run(EventFeed[RunEvent]):
         self._conversation.close_turn()  # its tools have been cancelled by now
         for call in self.result.calls:
             answer(call)  # also those of turns that were discarded
-            call.let_go()
-        for call in self._turn.calls if self._turn else ():
-            self._tell_stop(call)
-        self._reply = None  # which holds this run
+        if self._runner is not None:
+            self._runner.close()
+            for call in self._turn.calls if self._turn else ():
+                self._runner.end(call)
+        self._runner = self._assembler = None
 
-    def _expect(self, input: GrowingInput) -> None:
-        """A call is likely to begin at the end of this input: the task that is to run it is there by then."""
-        assert self._tasks is not None  # entered: this runs in one of its tasks
-        self._expected[input] = None
-        self._tasks.start_soon(self._execute_expected, input)
+    # --- `CallListener` -----------------------------------------------------------------------------------------------
 
-    async def _execute_expected(self, input: GrowingInput) -> None:
-        try:
-            await input.settled()
-        finally:
-            call = self._expected.pop(input)
-            if call is not None:  # where this is cancelled, too: the call gives its place back
-                await self._execute(call)
-            del self  # as in `_execute`
-
-    def _admit(self, call: ToolCall) -> None:
-        call.on_start = self._on_start
-        call.on_progress = self._on_progress
+    def call_admitted(self, call: ToolCall) -> None:
+        """See `CallListener`."""
         self._marks.admit(call, self._conversation.tools.find(call.block))
-        self._conversation.executor.admit(call)
-        if call.input in self._expected:
-            self._expected[call.input] = call
-        else:
-            assert self._tasks is not None  # entered: this runs in one of its tasks
-            self._tasks.start_soon(self._execute, call)
 
-    def _on_start(self, call: ToolCall) -> None:
+    def call_started(self, call: ToolCall) -> None:
+        """See `CallListener`."""
         self._marks.start(call)
         self.put(ToolStart(call))
 
-    def _on_progress(self, call: ToolCall, value: Any) -> None:
+    def call_progressed(self, call: ToolCall, value: Any) -> None:
+        """See `CallListener`."""
         self._marks.progress(call)
         self.put(ToolProgress(call, value))
 
-    async def _execute(self, call: ToolCall) -> None:
-        if self._is_cancelled:  # since it was admitted: it must not begin, and gives its place back
-            await call.input.settled()
-            answer(call)
-        with anyio.CancelScope() as self._running[call]:
-            try:
-                await execute(self._conversation.executor, call)
-            finally:
-                del self._running[call]
-        if call.result is None:  # it was cancelled
-            await call.input.settled()
-            answer(call)
-        self._tell_stop(call)
-        # The call keeps its tool's error, and the error keeps frames. From Python 3.12 on,
-        # a frame keeps its callers, too: a result would keep the run.
-        del self
+    def call_ended(self, call: ToolCall) -> None:
+        """See `CallListener`."""
+        self._marks.end(call)
+        self.put(ToolStop(call))
 
-    def _tell_stop(self, call: ToolCall) -> None:
-        if call not in self._stopped:
-            self._stopped.add(call)
-            self._marks.end(call)
-            self.put(ToolStop(call))
+    # --- `Sink` -------------------------------------------------------------------------------------------------------
+
+    async def room(self) -> None:
+        """See `Sink.room`. A tool that starts does so before the next read."""
+        if self._starts_tools:
+            self._starts_tools = False
+            await anyio.lowlevel.checkpoint()  # whoever sees the end of the input may yet cancel the run
+            await anyio.lowlevel.checkpoint()  # the tool starts
+        await super().room()
+
+    def sending(self, request: RequestBody) -> None:
+        """See `Sink.sending`."""
+        self.show_sending(request)
+
+    def opened(self, reply: Reply) -> None:
+        """See `Sink.opened`."""
+        self._has_response, self._request_id = True, reply.request_id
+
+    def take(self, events: list[StreamEvent]) -> bool:
+        """See `Sink.take`; calls start in here."""
+        turn, runner, assembler = self._turn, self._runner, self._assembler
+        assert turn is not None
+        assert runner is not None
+        assert assembler is not None
+        if turn.is_indifferent_to(events):
+            return self.put_all(events)
+        was_voided = turn.voided is not None
+        step = turn.take(events)
+        if turn.voided is not None and not was_voided:
+            assert self._response_marks is not None
+            self._response_marks.return_to(turn.calls[0].input)
+        must_wait = self.put_all(step.events)
+        if step.follows:
+            runner.take(step)
+            self._starts_tools = self._starts_tools or bool(step.started)
+        # Of a message that is whole there is nothing left to save.
+        if turn.voided is not None or (turn.is_cut and assembler.state is not MessageState.STOPPED):
+            raise _Unwanted
+        return must_wait or self._starts_tools
+
+
+def _message_of(turn: Turn, assembler: MessageAssembler[GrowingInput]) -> Message:
+    """The assistant message as far as it has come and counts."""
+    return assembler.message if turn.voided is None else assembler.voided or turn.voided
