@@ -21,7 +21,7 @@ from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..transports import Reply, RequestBody, as_transport
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import INVALID_JSON, MessageAssembler, MessageState, Outcome, ParserFactory, PartialJSON
+from ..wire import INVALID_JSON, InputDelta, MessageAssembler, MessageState, Outcome, ParserFactory, PartialJSON
 from ..wire._accumulator import check_invalid_key
 from ..wire._events import Message
 from ._conversation import LOST_START, MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, BeforeRequest, Conversation
@@ -156,6 +156,9 @@ def run(
 
 
 _MAX_VIOLATIONS: Final = 1_000
+
+
+_ONLY_DELTAS: Final = frozenset({InputDelta})
 
 
 class _Unwanted(Exception):
@@ -311,24 +314,6 @@ class Run(EventFeed[RunEvent], CallListener):
             invalid_key=self._invalid_key,
             messages=conversation.result.messages,
         )
-        error: APIError | ProtocolError | None = None
-        try:
-            error = await self._read_response(request, turn, assembler)
-        finally:
-            self._violations += assembler.violations[: _MAX_VIOLATIONS - len(self._violations)]
-            self._violation_count += assembler.violation_count
-            self._is_reading = False
-        await self._end_turn(turn, assembler, error)
-
-    async def _read_response(
-        self, request: RequestBody, turn: Turn, assembler: MessageAssembler[GrowingInput]
-    ) -> APIError | ProtocolError | None:
-        """Send the request and read the response to its end; the error that it broke off with, if it did.
-
-        Raises:
-            ProtocolError: The body is no stream of events: asking again is of no use.
-            LimitError: See `MessageStream`.
-        """
         self._assembler, self._is_reading, self._starts_tools = assembler, True, False
         self._has_response, self._request_id = False, None
         self._needs_deltas = turn.wants_deltas
@@ -336,7 +321,9 @@ class Run(EventFeed[RunEvent], CallListener):
         marks = self._response_marks = ReplyMarks(assembler, self._marks.clock)
         self._marks.begin(turn.number, marks)
         scope = self._scope = anyio.CancelScope()
+        error: Exception | None = None
         try:
+            # Not in a function of its own: each frame around the reading costs every fragment.
             await read_reply(
                 self._transport,
                 request,
@@ -347,18 +334,32 @@ class Run(EventFeed[RunEvent], CallListener):
                 one_message=True,
                 scope=scope,
             )
-        except _Unwanted:
-            if turn.voided is not None:
-                return StreamInterrupted(
-                    "the peer began its reply anew", request_id=self._request_id, message=turn.voided
-                )
-        except APIError as error:
-            return error
-        except ProtocolError as error:
-            if not self._has_response:
-                raise
-            return error
-        return ProtocolError(LOST_START) if assembler.lost_fragments and not turn.is_stopped else None
+        except (_Unwanted, APIError, ProtocolError) as caught:
+            error = caught
+        finally:
+            self._is_reading = False
+            self._violations += assembler.violations[: _MAX_VIOLATIONS - len(self._violations)]
+            self._violation_count += assembler.violation_count
+        await self._end_turn(turn, assembler, self._interruption(turn, assembler, error))
+
+    def _interruption(
+        self, turn: Turn, assembler: MessageAssembler[GrowingInput], error: Exception | None
+    ) -> APIError | ProtocolError | None:
+        """The error with which the response broke off; None if it did not.
+
+        Raises:
+            ProtocolError: The body was no stream of events: asking again is of no use.
+        """
+        match error:
+            case _Unwanted() if turn.voided is not None:
+                what = "the peer began its reply anew"
+                return StreamInterrupted(what, request_id=self._request_id, message=turn.voided)
+            case ProtocolError() if not self._has_response:
+                raise error
+            case APIError() | ProtocolError():
+                return error
+            case _:
+                return ProtocolError(LOST_START) if assembler.lost_fragments and not turn.is_stopped else None
 
     async def _end_turn(
         self, turn: Turn, assembler: MessageAssembler[GrowingInput], error: APIError | ProtocolError | None
@@ -474,7 +475,7 @@ class Run(EventFeed[RunEvent], CallListener):
         assert turn is not None
         assert runner is not None
         assert assembler is not None
-        if turn.is_indifferent_to(events):
+        if not turn.looks_at_deltas and {*map(type, events)} == _ONLY_DELTAS:  # nearly all events of a stream
             return self.put_all(events)
         was_voided = turn.voided is not None
         step = turn.take(events)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import anyio
 
@@ -27,8 +27,6 @@ from ..wire._events import Block, Message
 from ._policy import Begins, Ending
 from ._runner import CallRunner
 from ._settle import kept_blocks, settle, taken_over, without_result
-
-_ONLY_DELTAS: Final = frozenset({InputDelta})
 
 
 class CallMaker(Protocol):
@@ -116,6 +114,8 @@ class Turn:
         self.voided: Message | None = None
         self.wants_deltas = maker.tools.has_guards
         """A guard may want to look at each `InputDelta`."""
+        self.looks_at_deltas = False
+        """It does now, or the rest of the response does not count. Else `take` returns `InputDelta`s as they are."""
         self._maker: CallMaker | None = maker  # until it is closed: no cycle is left
         self._tools = maker.tools
         self._executor = executor
@@ -140,10 +140,6 @@ class Turn:
 
     # --- while the response comes -------------------------------------------------------------------------------------
 
-    def is_indifferent_to(self, events: Sequence[Any]) -> bool:
-        """Nothing follows from these events, and all of them count; so it is with nearly all events of a stream."""
-        return not self.is_cut and not self._guarded and {*map(type, events)} == _ONLY_DELTAS
-
     def take(self, events: Sequence[Any]) -> Step:
         """Take in events of the response, and return what follows from them."""
         step = Step([])
@@ -154,7 +150,7 @@ class Turn:
                     step.events.append(event)
             elif isinstance(event, MessageStart) and event.voided is not None and self.forbids_retry:
                 # What it calls from here on would be what has started already, under other names.
-                self.is_cut = True
+                self.is_cut = self.looks_at_deltas = True
                 self.voided = event.voided
             else:
                 step.events.append(event)
@@ -190,6 +186,7 @@ class Turn:
             return
         if tool.guard is not None:
             self._guarded[input] = tool
+            self.looks_at_deltas = True
         if self._must_wait(tool) or input.error is not None:
             return  # an input that is known to be invalid already is only answered, at its end
         if not tool.is_streaming:
@@ -232,10 +229,12 @@ class Turn:
         if reject is None:
             return
         del self._guarded[input]
+        self.looks_at_deltas = self.is_cut or bool(self._guarded)
         call = self._by_input.get(input) or self._make(input)
         if call is not None:
             call.reject(reject.reason)
             self.is_cut = reject.cut
+            self.looks_at_deltas = self.looks_at_deltas or self.is_cut
 
     def _restart(self, step: Step) -> None:
         """The peer starts its response again, and nothing has run that must not run twice: what came is void."""

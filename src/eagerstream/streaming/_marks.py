@@ -234,8 +234,9 @@ class ReplyMarks:
         """
         if type(event) is not dict:
             return
-        if self._now is None:
-            self._arrive()
+        if self._now is None:  # the first of its chunk
+            self._now = self.clock()
+            self._before = []
         now = self._now
         kind = event.get("type")
         index = event.get("index")
@@ -290,19 +291,12 @@ class ReplyMarks:
 
     def catch_up(self) -> None:
         """The reader has taken in all of a chunk: what is new in the open inputs came with it."""
-        if self._now is None:
-            self._arrive()
-        now = self._now
+        now = self.clock() if self._now is None else self._now
+        if self.first_byte_s is None:
+            self.first_byte_s = now
         inputs = self._message.inputs
         for block in self._open.values():
             input = inputs.get(block.index)
             if input is not None and input.chars > block.chars:
                 block.arrived(now, input.fragments - block.fragments, input.chars - block.chars)
         self._now = None
-
-    def _arrive(self) -> None:
-        """The first thing of a chunk is taken in."""
-        self._now = self.clock()
-        self._before = []
-        if self.first_byte_s is None:
-            self.first_byte_s = self._now

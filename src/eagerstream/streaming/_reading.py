@@ -86,7 +86,10 @@ async def read_reply(
                 request_id = reply.request_id
                 sink.opened(reply)
                 deadline.begin()
+                reports = False
                 while (batch := await reply.receive()) is not None:
+                    if sink.wants_changes is not reports:
+                        reports = assembler.reports = sink.wants_changes
                     must_wait = _take_batch(batch, assembler, sink, reply, marks, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
                         deadline.end_soon()
@@ -140,7 +143,6 @@ def _take_batch(
     """Hand the events of a chunk on, all in one go. True if the reader must wait."""
     events: list[MessageEvent[GrowingInput]] = []
     deltas = events if sink.wants_deltas else None
-    assembler.reports = sink.wants_changes
     rest = iter(batch)
     try:
         while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:

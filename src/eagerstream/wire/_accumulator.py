@@ -383,6 +383,7 @@ class InputAccumulator(Generic[InputT]):
             else:
                 # What `_append` does; the call would cost a fifteenth of all that is done for an event.
                 input._tail.append(fragment)
+                input.fragments += 1
                 input.chars += len(fragment)
                 if input.chars >= input._due_chars:
                     input._attend()

@@ -117,6 +117,7 @@ class ToolInput:
         kind: `"tool_use"`, `"server_tool_use"` or `"mcp_tool_use"`.
         block: The block as received at its start.
         chars: Characters written so far.
+        fragments: Pieces in which it came so far, empty ones not counted.
         outcome: None until the input is settled.
         echo_id: The id under which the call is echoed and answered. It differs from `id` if the API would refuse that
             in a history: illegal characters, or the id of another call.
@@ -155,7 +156,7 @@ class ToolInput:
         self._blocks_chars = 0
         self._raw: str | None = None  # once it is settled, and was asked for
         self._tail: list[str] = []
-        self._fragments = 0  # those of the blocks
+        self.fragments = 0
         self._parsed = 0  # fragments of the tail that the parser has read
         self._due_chars = _BLOCK_CHARS  # from so many characters on there is more to do than to keep a fragment
         self._fault: ParseFault | None = None
@@ -196,11 +197,6 @@ class ToolInput:
         self._raw = text  # nothing more will come: from now on in this form alone
         self._blocks = []
         return text
-
-    @property
-    def fragments(self) -> int:
-        """Pieces in which it came so far, empty ones not counted; O(1)."""
-        return self._fragments + len(self._tail)
 
     @property
     def partial(self) -> JSONObject:
@@ -338,6 +334,7 @@ class ToolInput:
 
     def _append(self, fragment: str) -> None:
         self._tail.append(fragment)
+        self.fragments += 1
         self.chars += len(fragment)
         if self.chars >= self._due_chars:
             self._attend()
@@ -391,7 +388,6 @@ class ToolInput:
         if room > 0:
             self._blocks.append("".join(self._tail)[:room].encode("utf-8", "surrogatepass"))
         self._blocks_chars = self.chars
-        self._fragments += len(self._tail)
         self._tail.clear()
         self._parsed = 0
 
