@@ -27,7 +27,7 @@ GOING = [phase for phase in CallPhase if not phase.is_final]
 
 
 def call_of(phase: CallPhase, partial: Any = None, **fields: Any) -> CallView:
-    call = CallView(1, "toolu_1", fields.pop("name", "tool"), "tool_use", 1, 0.0, phase, partial or {})
+    call = CallView(1, "toolu_1", fields.pop("name", "tool"), "tool_use", 1, 0.0, phase, partial=partial or {})
     if phase is not CallPhase.WRITING:
         call.input_stop_s = 1.0
     for name, value in fields.items():

@@ -20,8 +20,9 @@ from ._hub import Hub
 from ._log import RunLog, Watcher, WatcherDropped
 from ._record import Record, record_schema
 from ._recorder import RunRecorder
+from ._run_state import CallPhase
 from ._saved import load_records, record_run, replay, save_records
-from ._view import CallPhase, CallView, RunView
+from ._view import CallView, RunView
 
 __all__ = [
     "Batch",

@@ -8,7 +8,8 @@ from typing import Final
 from .._support.wording import clean, value_text, visible
 from ._frame import status_line
 from ._record import Record
-from ._view import CallPhase, CallView, RunView
+from ._run_state import CallPhase
+from ._view import CallView, RunView
 
 _PROGRESS_S: Final = 1.0
 """At least so long between two lines about the progress of one tool."""

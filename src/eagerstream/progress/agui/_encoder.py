@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ...tools import NOT_RUN
-from ...wire import is_error_result
 from .._public_error import public_error
-from .._record import Fault, Record
+from .._record import Fault, InputStartRecord, Record
+from .._run_state import Result, RunState
 from ._content import MAX_EVENT_CHARS, Pieces, to_parts
 from ._fields import METADATA_KEY, bounded, omission, token_usage, with_metadata
 from ._rebuilt import Call, Conversation, Message
@@ -62,20 +62,14 @@ class AGUIEncoder:
         self._out: list[Event] = []
         self._is_started = False
         self._is_ended = False
-        self._run = ""
-        self._model: str | None = None
-        self._stop_reason: str | None = None
+        self._run = RunState(self._begin_call)
         self._state = StateMirror()
-        self._turn = 0
         self._step: str | None = None
         self._segment: Message | None = None  # what text and calls of this reply go to
         self._segments: set[str] = set()  # their ids
         self._text: Message | None = None  # is open
         self._reasoning: dict[int, Message] = {}  # are open
         self._blanks: list[Message] = []
-        self._calls: dict[int, Call] = {}
-        self._server_calls: dict[str, Call] = {}  # by the model's ids: their results are blocks
-        self._turn_calls: list[Call] = []
         self._ids = self._conversation.given_call_ids
         self._pieces = Pieces()
         self._is_in_message = False
@@ -88,7 +82,7 @@ class AGUIEncoder:
     @property
     def awaits_application(self) -> bool:
         """All that is left to do in this turn is the application's: cancelled now, the run has succeeded."""
-        calls = [call for call in self._turn_calls if not call.is_server_side]
+        calls = [call for call in self._conversation.turn_calls if not call.is_server_side]
         return (
             not self._is_in_message
             and any(call.is_pending for call in calls)
@@ -127,15 +121,15 @@ class AGUIEncoder:
             self._emit("STATE_DELTA", delta=operations)
 
     def _take(self, record: Record) -> None:
+        if record["type"] == "turn_start":
+            self._end_turn()  # the one before
+        call = self._run.feed(record)
         match record["type"]:
             case "run_start":
-                self._run = record["run"]
-                self._model = record["model"]
                 self._start()
             case "turn_start":
                 self._begin_turn(record["turn"])
             case "message_start":
-                self._model = record["model"] or self._model
                 if record["restarted"]:
                     self._void()
                 self._segment = None
@@ -150,42 +144,12 @@ class AGUIEncoder:
             case "thinking_delta":
                 self._add_thinking(record["block"], record["thinking"] + omission(record))
             case "block_stop":
-                self._end_block(record["block"], record["content"])
-            case "input_start":
-                self._begin_call(record["block"], record["id"], record["name"], record["kind"], record["input"])
-            case "input_delta":
-                if (call := self._calls.get(record["block"])) is not None and call.is_open:
-                    self._add_arguments(call, record["fragment"])
-                    if record.get("omitted_chars"):
-                        call.metadata["omittedChars"] = record["omitted_chars"]
-                        self._state.give_up(call.id)
-                    self._state.patch(call.id, record["patch"])
-            case "input_stop":
-                if (call := self._calls.get(record["block"])) is not None:
-                    self._end_input(call, record["outcome"])
+                if call is not None:
+                    self._tell_result(call)
+                else:
+                    self._end_block(record["block"], record["content"])
             case "message_stop":
-                self._stop_reason = record["stop_reason"]
                 self._end_message()
-            case "tool_start":
-                if (call := self._calls.get(record["block"])) is not None:
-                    call.has_begun = True
-                    self._state.set(call.id, phase="running")
-            case "tool_progress":
-                if (call := self._calls.get(record["block"])) is not None:
-                    self._tell_progress(call, record["value"])
-            case "approval_start":
-                if (call := self._calls.get(record["block"])) is not None:
-                    self._state.set(call.id, phase="approval")
-                    self._custom("approval_start", toolCallId=call.id, run=self._run, block=record["block"])
-            case "approval_stop":
-                if (call := self._calls.get(record["block"])) is not None:
-                    self._state.set(call.id, phase="waiting")
-                    told = {"approved": record["approved"], "reason": record["reason"]}
-                    self._custom("approval_stop", toolCallId=call.id, **told)
-            case "tool_stop":
-                if (call := self._calls.get(record["block"])) is not None and not call.is_pending:
-                    message_id = self._message_id(record["block"], "result")
-                    self._answer(call, message_id, record["content"], is_error=record["is_error"])
             case "turn_stop":
                 self._end_turn()
                 if (error := record["error"]) is not None:
@@ -199,6 +163,36 @@ class AGUIEncoder:
                 self._raw(record["event"])
             case "run_stop":
                 self._end_run(record["status"], record["turns"], record["usage"], record["error"])
+            case _:
+                if call is not None:
+                    self._take_of(call, record)
+
+    def _take_of(self, call: Call, record: Record) -> None:
+        """A record that has changed a call."""
+        match record["type"]:
+            case "input_delta":
+                self._add_arguments(call, record["fragment"])
+                if record.get("omitted_chars"):
+                    call.metadata["omittedChars"] = record["omitted_chars"]
+                    self._state.give_up(call.client_id)
+                self._state.patch(call.client_id, record["patch"])
+            case "input_stop":
+                self._end_input(call)
+            case "tool_start":
+                self._state.set(call.client_id, phase="running")
+            case "tool_progress":
+                self._tell_progress(call)
+            case "approval_start":
+                self._state.set(call.client_id, phase="approval")
+                self._custom("approval_start", toolCallId=call.client_id, run=self._run.id, block=call.block)
+            case "approval_stop":
+                self._state.set(call.client_id, phase="waiting")
+                told = {"approved": record["approved"], "reason": record["reason"]}
+                self._custom("approval_stop", toolCallId=call.client_id, **told)
+            case "tool_stop":
+                self._tell_result(call)
+            case _:
+                pass  # its start
 
     # --- runs and turns -----------------------------------------------------------------------------------------------
 
@@ -206,28 +200,22 @@ class AGUIEncoder:
         if self._is_started:
             return
         self._is_started = True
-        self._thread_id = self._run if self._thread_id is None else self._thread_id
-        self._run_id = self._run if self._run_id is None else self._run_id
+        self._thread_id = self._run.id if self._thread_id is None else self._thread_id
+        self._run_id = self._run.id if self._run_id is None else self._run_id
         self._emit("RUN_STARTED", threadId=self._thread_id, runId=self._run_id, protocolVersion=PROTOCOL_VERSION)
         self._emit("STATE_SNAPSHOT", snapshot={**self._base, "toolCalls": {}})
 
     def _begin_turn(self, turn: int) -> None:
-        self._end_turn()
-        self._turn = turn
         self._conversation.begin_turn(turn)
-        self._turn_calls = []
         self._blanks = []
         self._step = f"turn {turn}"
         self._emit("STEP_STARTED", stepName=self._step)
 
     def _end_turn(self) -> None:
         self._end_message()
-        for call in self._turn_calls:
-            if not (call.is_answered or call.is_pending or call.is_server_side):
-                self._answer(call, self._message_id(call.block, "result"), NOT_RUN, is_error=True)
-        self._end_step()
-
-    def _end_step(self) -> None:
+        for call in self._conversation.turn_calls:
+            if not call.is_server_side:
+                self._answer(call, Result(call.block, NOT_RUN, is_error=True))
         if self._step is not None:
             self._emit("STEP_FINISHED", stepName=self._step)
             self._step = None
@@ -239,20 +227,20 @@ class AGUIEncoder:
 
     def _end_run(self, status: str, turns: int, usage: Mapping[str, Any], error: Fault | None) -> None:
         self._end_turn()
-        for call in self._calls.values():
-            if not (call.is_answered or call.is_pending):
-                self._answer(call, self._message_id(call.block, "result"), _NO_RESULT, is_error=True)
-        counts = {"usage": [tokens]} if (tokens := token_usage(usage, self._model)) else {}
+        calls = self._conversation.calls
+        for call in calls:
+            self._answer(call, Result(call.block, _NO_RESULT, is_error=True))
+        counts = {"usage": [tokens]} if (tokens := token_usage(usage, self._run.model)) else {}
         if status == "error":
             told = public_error(error or {"type": "Error", "text": "The run failed."})
             self._end({"type": "RUN_ERROR", "message": told["text"], "code": told["type"], **counts})
             return
         ended: Event = {"type": "RUN_FINISHED", "threadId": self._thread_id, "runId": self._run_id, **counts}
-        pending = [call.id for call in self._calls.values() if call.is_pending]
+        pending = [call.client_id for call in calls if call.is_pending]
         if status == "cancelled" and not pending:
             self._end(ended | {"outcome": {"type": "cancelled"}})
             return
-        result = {"status": "pending" if pending else status, "turns": turns, "stopReason": self._stop_reason}
+        result = {"status": "pending" if pending else status, "turns": turns, "stopReason": self._run.stop_reason}
         outcome = {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
         self._end(ended | {"result": result, "outcome": outcome})
 
@@ -315,8 +303,6 @@ class AGUIEncoder:
         elif kind == "text":
             if self._text is not None and isinstance(citations := content.get("citations"), list):
                 self._text.metadata.setdefault("citations", []).extend(citations)
-        elif (call := self._server_calls.get(str(content.get("tool_use_id")))) is not None:
-            self._answer_server_side(call, block, content)
         elif kind not in ("thinking", "redacted_thinking"):
             self._raw(content)
 
@@ -331,79 +317,88 @@ class AGUIEncoder:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def _begin_call(self, block: int, id: str, name: str, kind: str, whole: Mapping[str, Any] | None) -> None:
+    def _begin_call(self, record: InputStartRecord) -> Call:
         self._close_text()
-        name = name[:_MAX_NAME_CHARS]
-        unique = id if id not in _UNSAFE_IDS and id not in self._ids else self._message_id(block, "call")
-        self._ids.add(unique)
+        block, id, kind = record["block"], record["id"], record["kind"]
+        if id in _UNSAFE_IDS or id in self._ids:
+            id = self._message_id(block, "call")
+        self._ids.add(id)
         message = self._segment or self._new_segment(block)
-        is_server_side = kind != "tool_use"
-        metadata = {"kind": kind} if is_server_side else {}
-        call = Call(unique, block, name, message, is_server_side, whole, metadata)
-        self._calls[block] = call
-        self._turn_calls.append(call)
-        if is_server_side:
-            self._server_calls[id] = call
+        call = Call(
+            block,
+            record["id"],
+            record["name"][:_MAX_NAME_CHARS],
+            kind,
+            self._run.turn,
+            record["at_s"],
+            given=record["input"],
+            client_id=id,
+            message=message,
+            metadata={"kind": kind} if kind != "tool_use" else {},
+        )
         message.calls.append(call)
         self._emit(
             "TOOL_CALL_START",
-            toolCallId=unique,
-            toolCallName=name,
+            toolCallId=id,
+            toolCallName=call.name,
             parentMessageId=message.id,
-            **with_metadata(metadata),
+            **with_metadata(call.metadata),
         )
-        self._state.start(unique, {"name": name, "kind": kind, "phase": "writing"})
-        if whole:
-            self._state.patch(unique, [{"op": "add", "path": "", "value": whole}])
+        self._state.start(id, {"name": call.name, "kind": kind, "phase": "writing"})
+        if call.given:
+            self._state.patch(id, [{"op": "add", "path": "", "value": call.given}])
+        return call
 
     def _add_arguments(self, call: Call, text: str) -> None:
         call.arguments.append(text)
         for piece in self._pieces.cut(call.block, text):
-            self._emit("TOOL_CALL_ARGS", toolCallId=call.id, delta=piece)
+            self._emit("TOOL_CALL_ARGS", toolCallId=call.client_id, delta=piece)
 
-    def _end_input(self, call: Call, outcome: str) -> None:
-        if not call.is_open:
-            return
-        if outcome == "valid" and not any(call.arguments) and "omittedChars" not in call.metadata:
+    def _end_input(self, call: Call) -> None:
+        if call.outcome == "valid" and not any(call.arguments) and not call.omitted_chars:
             # It came whole at its start, or is empty.
-            self._add_arguments(call, json.dumps(call.whole or {}, ensure_ascii=False))
+            self._add_arguments(call, json.dumps(call.given or {}, ensure_ascii=False))
         if half := self._pieces.rest(call.block):
-            self._emit("TOOL_CALL_ARGS", toolCallId=call.id, delta=half)
-        call.is_open = False
-        self._emit("TOOL_CALL_END", toolCallId=call.id, **with_metadata(call.metadata))
-        is_running = call.has_begun or (call.is_server_side and outcome == "valid")
-        phase = "running" if is_running else _AFTER_INPUT[outcome]
-        self._state.set(call.id, outcome=outcome, phase=phase)
-        if call.answer is not None:
-            message_id, content, is_error = call.answer
-            self._answer(call, message_id, content, is_error=is_error)
+            self._emit("TOOL_CALL_ARGS", toolCallId=call.client_id, delta=half)
+        self._emit("TOOL_CALL_END", toolCallId=call.client_id, **with_metadata(call.metadata))
+        phase = "running" if call.tool_start_s is not None else _AFTER_INPUT[str(call.outcome)]
+        self._state.set(call.client_id, outcome=call.outcome, phase=phase)
+        self._tell_result(call)
 
-    def _tell_progress(self, call: Call, value: Any) -> None:
-        if value == AWAITS_APPLICATION:
+    def _tell_progress(self, call: Call) -> None:
+        if call.progress == AWAITS_APPLICATION:
             call.is_pending = True
-            self._state.set(call.id, phase="pending")
+            self._state.set(call.client_id, phase="pending")
         else:
-            self._custom("tool_progress", toolCallId=call.id, value=value)
+            self._custom("tool_progress", toolCallId=call.client_id, value=call.progress)
 
-    def _answer(self, call: Call, message_id: str, content: str | list[dict[str, Any]], *, is_error: bool) -> None:
-        if call.is_answered:
+    def _tell_result(self, call: Call) -> None:
+        """Tell of the result, once the input has ended."""
+        if (result := call.result) is None or call.outcome is None:
             return
-        if call.is_open:  # its result comes when its input has ended
-            call.answer = message_id, content, is_error
+        if call.is_server_side and isinstance(result.content, Mapping):
+            inner = result.content.get("content", "")
+            text = inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
+            result = result._replace(content=text)
+        self._answer(call, result)
+
+    def _answer(self, call: Call, result: Result) -> None:
+        """Tell of a result, unless the call has one, or the application answers it."""
+        if call.is_answered or call.is_pending:
             return
         call.is_answered = True
-        result: Event = {"id": message_id, "toolCallId": call.id, "role": "tool", "content": to_parts(content)}
-        if is_error:
-            result["metadata"] = {METADATA_KEY: {"isError": True}}
-        self._conversation.answer(call, result)
-        told = {name: value for name, value in result.items() if name != "id"}
-        self._emit("TOOL_CALL_RESULT", messageId=message_id, **told)
-        self._state.set(call.id, phase="failed" if is_error else "done")
-
-    def _answer_server_side(self, call: Call, block: int, content: Mapping[str, Any]) -> None:
-        inner = content.get("content", "")
-        text = inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
-        self._answer(call, self._message_id(block, "result"), text, is_error=is_error_result(content))
+        message: Event = {
+            "id": self._message_id(result.block, "result"),
+            "toolCallId": call.client_id,
+            "role": "tool",
+            "content": to_parts(result.content),
+        }
+        if result.is_error:
+            message["metadata"] = {METADATA_KEY: {"isError": True}}
+        self._conversation.answer(call, message)
+        told = {name: value for name, value in message.items() if name != "id"}
+        self._emit("TOOL_CALL_RESULT", messageId=message["id"], **told)
+        self._state.set(call.client_id, phase="failed" if result.is_error else "done")
 
     # --- what is void -------------------------------------------------------------------------------------------------
 
@@ -415,16 +410,13 @@ class AGUIEncoder:
             return
         if void.snapshot is None:
             for call in void.calls:
-                self._answer(call, self._message_id(call.block, "result"), _VOID, is_error=True)
+                self._answer(call, Result(call.block, _VOID, is_error=True))
             return
         for call in void.calls:
-            del self._calls[call.block]
-            self._ids.discard(call.id)
-            self._turn_calls.remove(call)
-            self._state.remove(call.id)
+            self._ids.discard(call.client_id)
+            self._state.remove(call.client_id)
         for call in void.unanswered:
             call.is_answered = False
-        self._server_calls = {id: call for id, call in self._server_calls.items() if call.block in self._calls}
         self._blanks = void.blanks
         self._emit("MESSAGES_SNAPSHOT", messages=void.snapshot)
 
@@ -432,15 +424,16 @@ class AGUIEncoder:
         self._close_text()
         for block in [*self._reasoning]:
             self._end_reasoning(block, {})
-        for call in self._turn_calls:
-            if call.is_open:
-                self._end_input(call, "incomplete")
+        for call in self._conversation.turn_calls:
+            if call.outcome is None:
+                call.end_input("incomplete")
+                self._end_input(call)
 
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _message_id(self, block: int, suffix: str = "") -> str:
         """Unique in the conversation; the same for everybody who watches. `history` tells replies apart by it."""
-        return f"{self._run}.{self._turn}.{block}{'.' if suffix else ''}{suffix}"
+        return f"{self._run.id}.{self._run.turn}.{block}{'.' if suffix else ''}{suffix}"
 
     def _custom(self, name: str, **value: Any) -> None:
         self._emit("CUSTOM", name=name, value=bounded(value))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .._run_state import CallState
 from ._fields import with_metadata
 
 MAX_SNAPSHOT_CHARS: Final = 8 * 1024 * 1024
@@ -39,28 +40,27 @@ class Message:
         return [message, *(result for _, result in self.results)]
 
 
-@dataclass(slots=True)
-class Call:
-    """A call of such a message; `id` is the client's, which no other call of the conversation has."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class Call(CallState):
+    """A call of such a message.
 
-    id: str
-    block: int
-    name: str
+    Attributes:
+        client_id: The client's id, which no other call of the conversation has.
+        is_answered: The client has its result.
+        is_pending: The application answers it.
+    """
+
+    client_id: str
     message: Message
-    is_server_side: bool
-    whole: Mapping[str, Any] | None
     metadata: dict[str, Any]
     arguments: list[str] = field(default_factory=list)
-    is_open: bool = True
-    has_begun: bool = False
     is_answered: bool = False
-    is_pending: bool = False  # the application answers it
-    answer: tuple[str, str | list[dict[str, Any]], bool] | None = None  # came before the input had ended
+    is_pending: bool = False
 
     def rendered(self) -> dict[str, Any]:
         """As in a message."""
         function = {"name": self.name, "arguments": "".join(self.arguments)}
-        return {"id": self.id, "type": "function", "function": function, **with_metadata(self.metadata)}
+        return {"id": self.client_id, "type": "function", "function": function, **with_metadata(self.metadata)}
 
 
 @dataclass(slots=True)
@@ -94,6 +94,16 @@ class Conversation:
         self._turn_start = 0  # how many messages there were
 
     @property
+    def calls(self) -> list[Call]:
+        """All calls of this run."""
+        return [call for message in self.messages for call in message.calls]
+
+    @property
+    def turn_calls(self) -> list[Call]:
+        """The calls of this turn."""
+        return [call for message in self.messages[self._turn_start :] for call in message.calls]
+
+    @property
     def given_call_ids(self) -> set[str]:
         """The ids of the calls that the client came with."""
         return {call["id"] for message in self._given for call in message.get("toolCalls") or ()}
@@ -118,14 +128,14 @@ class Conversation:
             message.results.remove(result)
         blanks = self._blanks(kept, void)
         snapshot = [*self._given, *(part for message in [*kept, *blanks] for part in message.rendered())]
-        calls = [call for message in void for call in message.calls]
+        calls = self.turn_calls
         if len(json.dumps(snapshot)) > MAX_SNAPSHOT_CHARS:
             for message, result in results:
                 message.results.append(result)
             return Void(calls, [], [], None)
         self.messages = [*kept, *blanks]
         ids = {result["toolCallId"] for _, (_, result) in results}
-        unanswered = [call for message in kept for call in message.calls if call.id in ids]
+        unanswered = [call for message in kept for call in message.calls if call.client_id in ids]
         return Void(calls, unanswered, blanks, snapshot)
 
     def _blanks(self, kept: Sequence[Message], void: Sequence[Message]) -> list[Message]:

@@ -14,10 +14,10 @@ Where a form is ambiguous, what its reader does with it decides:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from .._record import Record
+from .._record import InputStartRecord, Record
+from .._run_state import RunState
 from ._tool_part import ToolPart
 from ._values import TOOL_CALL_ID, readable
 
@@ -47,19 +47,6 @@ def describe_error(error: Mapping[str, Any]) -> str:
     What an exception says may name hosts, paths and people, and a page is read by anybody.
     """
     return f"The run failed ({error.get('type', 'error')})."
-
-
-@dataclass(slots=True, eq=False)
-class _Call:
-    """A call, the API's id of it, and the turn in which it began."""
-
-    part: ToolPart
-    id: str
-    turn: int
-
-    @property
-    def waits_for_server(self) -> bool:
-        return self.part.is_of_server and not self.part.has_result
 
 
 class UIMessageEncoder:
@@ -92,14 +79,12 @@ class UIMessageEncoder:
         self._static_tools = frozenset(static_tools)
         self._sdk = sdk
         self._describe_error = describe_error
-        self._run = ""
+        self._run = RunState(self._start_call)
         self._has_begun = False
         self._has_stopped = False
         self._in_step = False
         self._step_is_empty = True
-        self._turn = 0
         self._open: dict[int, str] = {}  # text and thinking blocks, and their kinds
-        self._calls: dict[int, _Call] = {}  # of this turn, and of the server where no result came yet
         self._used_ids: set[str] = set()
         self._sources: dict[str, bool] = {}  # url: whether it is of this step
         self._source_count = 0
@@ -119,7 +104,7 @@ class UIMessageEncoder:
             error: Why they end, for `describe_error`.
         """
         if not self._has_stopped:
-            self._stop({"status": "error", "error": error or {"type": "Interrupted"}})
+            self._stop({"status": "error"}, error or {"type": "Interrupted"})
         return self._take()
 
     def _take(self) -> list[Chunk]:
@@ -133,58 +118,55 @@ class UIMessageEncoder:
 
     # --- records ------------------------------------------------------------------------------------------------------
 
-    def _encode(self, record: Mapping[str, Any]) -> None:
+    def _encode(self, record: Record) -> None:
         if self._has_stopped:
             return
+        match record["type"]:  # before the calls of a turn go
+            case "turn_start":
+                self._begin()
+                self._stop_step()
+            case "message_start" if record["restarted"] and not self._step_is_empty:
+                self._void("interrupted")
+            case "restarted":
+                self._void(record["reason"])
+            case _:
+                pass
+        call = self._run.feed(record)
         match record["type"]:
             case "run_start":
-                self._run = str(record["run"])
-                self._begin(record)
+                self._begin()
             case "turn_start":
-                self._start_step(record["turn"])
-            case "message_start":
-                if record["restarted"] and not self._step_is_empty:
-                    self._void("interrupted")
+                self._send("start-step")
+                self._in_step = self._step_is_empty = True
             case "block_start":
                 self._start_block(record["block"], record["kind"])
             case "text_delta":
-                self._text(record["block"], "text", record)
+                self._text(record["block"], "text", record["text"], record.get("omitted_chars"))
             case "thinking_delta":
-                self._text(record["block"], "thinking", record)
+                self._text(record["block"], "thinking", record["thinking"], record.get("omitted_chars"))
+            case "block_stop" if call is not None:
+                self._cite(record["content"].get("content"))
             case "block_stop":
                 self._stop_block(record["block"], record["content"])
-            case "input_start":
-                self._start_input(record)
-            case "input_delta" | "input_stop" | "tool_progress" | "tool_stop" | "approval_start" | "approval_stop":
-                self._of_call(record)
             case "turn_stop":
-                self._stop_turn(record.get("error"))
-            case "restarted":
-                self._void(record["reason"])
+                self._stop_turn(record["error"])
             case "unknown":
                 self._send("data-event", data=readable(record["event"]), transient=True)
             case "run_stop":
-                self._stop(record)
+                metadata = {"status": record["status"], "turns": record["turns"], "usage": readable(record["usage"])}
+                self._stop(metadata, record["error"])
             case _:
-                pass  # message_stop, tool_start, and what a later version records: no form here
+                pass  # a call sends its own chunks; message_stop, and what a later version records: no form here
 
-    def _begin(self, record: Mapping[str, Any]) -> None:
+    def _begin(self) -> None:
         if self._has_begun:
             return
         self._has_begun = True
-        known = {"run": record.get("run"), "model": record.get("model")}
-        metadata = {name: value for name, value in known.items() if value is not None}
-        chunk: Chunk = {"messageId": self._message_id or f"msg_{self._run}"} if self._message_id or self._run else {}
+        run, model = self._run.id, self._run.model
+        message_id = self._message_id or (run and f"msg_{run}")
+        chunk: Chunk = {"messageId": message_id} if message_id else {}
+        metadata = {name: value for name, value in (("run", run), ("model", model)) if value}
         self._send("start", **chunk, **({"messageMetadata": metadata} if metadata else {}))
-
-    def _start_step(self, turn: int) -> None:
-        self._begin({})
-        self._stop_step()
-        self._turn = turn
-        self._send("start-step")
-        self._in_step = self._step_is_empty = True
-        # After a pause the results of the server's calls come in the next turn.
-        self._calls = {block: call for block, call in self._calls.items() if call.waits_for_server}
 
     def _stop_step(self) -> None:
         if not self._in_step:
@@ -201,22 +183,22 @@ class UIMessageEncoder:
     def _close_open(self) -> None:
         """End what is still open in this step, so that no part of the page waits for ever."""
         self._close_texts()
-        for call in self._calls.values():
-            call.part.close_input()
-            if not call.part.is_of_server:
-                call.part.close(_NOT_RUN)
+        for call in self._run.current.values():
+            call.close_input()
+            if not call.is_server_side:
+                call.close(_NOT_RUN)
 
     def _stop_turn(self, error: Mapping[str, Any] | None) -> None:
         if self._in_step and error is not None:
             self._close_open()
-            self._send("data-interrupted", data={"turn": self._turn, "error": str(error.get("type"))})
+            self._send("data-interrupted", data={"turn": self._run.turn, "error": str(error.get("type"))})
         self._stop_step()
 
     def _void(self, reason: str) -> None:
         """The turn begins anew. What it has sent is taken back, or marked where it cannot be."""
         if not self._in_step:
             return
-        data = {"turn": self._turn, "reason": str(reason)}
+        data = {"turn": self._run.turn, "reason": str(reason)}
         if self._step_is_empty:
             self._send("data-restarted", data=data, transient=True)
             return
@@ -226,29 +208,25 @@ class UIMessageEncoder:
             self._send("data-restarted", data=data, transient=True)
         else:
             self._close_texts()
-            for call in self._calls.values():
-                if call.turn == self._turn:
-                    call.part.close_input(_VOID)
-                    call.part.close(_VOID)
-            self._send("data-restarted", id=f"restarted-{self._run}-{self._restarts}", data=data)
+            for call in self._run.current.values():
+                if call.turn == self._run.turn:
+                    call.close_input(_VOID)
+                    call.close(_VOID)
+            self._send("data-restarted", id=f"restarted-{self._run.id}-{self._restarts}", data=data)
             self._send("finish-step")
             self._send("start-step")
         self._open.clear()
-        self._calls = {block: call for block, call in self._calls.items() if call.turn != self._turn}
         self._sources = {url: False for url, is_new in self._sources.items() if not is_new}
         self._step_is_empty = True
 
-    def _stop(self, record: Mapping[str, Any]) -> None:
-        self._begin({})
+    def _stop(self, metadata: dict[str, Any], error: Mapping[str, Any] | None) -> None:
+        self._begin()
         self._close_open()
-        for call in self._calls.values():
-            call.part.close(_NO_RESULT)
+        for call in self._run.current.values():
+            call.close(_NO_RESULT)
         self._stop_step()
         self._has_stopped = True
-        status, error = record["status"], record.get("error")
-        metadata = {"status": status}
-        if "usage" in record:
-            metadata |= {"turns": record["turns"], "usage": readable(record["usage"])}
+        status = metadata["status"]
         if status == "cancelled":
             self._send("message-metadata", messageMetadata=metadata)
             self._send("abort")
@@ -267,11 +245,10 @@ class UIMessageEncoder:
             self._open[block] = kind
             self._send("text-start" if kind == "text" else "reasoning-start", id=_part_id(block, kind))
 
-    def _text(self, block: int, kind: str, record: Mapping[str, Any]) -> None:
+    def _text(self, block: int, kind: str, text: str, omitted_chars: int | None) -> None:
         self._start_block(block, kind)
-        text: str = record[kind]
-        if chars := record.get("omitted_chars"):
-            text = f"({chars:,} characters are no longer kept)"
+        if omitted_chars:
+            text = f"({omitted_chars:,} characters are no longer kept)"
         if text:
             self._send("text-delta" if kind == "text" else "reasoning-delta", id=_part_id(block, kind), delta=text)
 
@@ -296,12 +273,6 @@ class UIMessageEncoder:
             data = content.get("data")
             self._end_text(block, "thinking", {"redactedData": data} if isinstance(data, str) else None)
         else:
-            id = content.get("tool_use_id")
-            for call in self._calls.values():
-                if call.id == id and call.waits_for_server:
-                    call.part.server_result(content)
-                    self._cite(content.get("content"))
-                    return
             self._send("data-block", data=readable(dict(content)))
 
     def _cite(self, cited: object) -> None:
@@ -317,45 +288,24 @@ class UIMessageEncoder:
             self._source_count += 1
             title = item.get("title")
             known = {"title": title} if isinstance(title, str) else {}
-            self._send("source-url", sourceId=f"source-{self._run}-{self._source_count}", url=url, **known)
+            self._send("source-url", sourceId=f"source-{self._run.id}-{self._source_count}", url=url, **known)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def _start_input(self, record: Mapping[str, Any]) -> None:
-        part = ToolPart(
+    def _start_call(self, record: InputStartRecord) -> ToolPart:
+        id = record["id"]
+        if id in self._used_ids or not TOOL_CALL_ID.fullmatch(id) or id == "__proto__":
+            id = f"call_{self._run.id}_{record['block']}"
+        self._used_ids.add(id)
+        return ToolPart(
             record,
-            tool_call_id=self._unused_id(record),
-            approval_id=f"{self._run}.{record['block']}",
+            self._run.turn,
+            tool_call_id=id,
+            approval_id=f"{self._run.id}.{record['block']}",
             dynamic=record["name"] not in self._static_tools,
             sdk=self._sdk,
             send=self._send,
         )
-        self._calls[record["block"]] = _Call(part, record["id"], self._turn)
-
-    def _unused_id(self, record: Mapping[str, Any]) -> str:
-        id: str = record["id"]
-        if id in self._used_ids or not TOOL_CALL_ID.fullmatch(id) or id == "__proto__":
-            id = f"call_{self._run}_{record['block']}"
-        self._used_ids.add(id)
-        return id
-
-    def _of_call(self, record: Mapping[str, Any]) -> None:
-        call = self._calls.get(record["block"])
-        if call is None:
-            return  # its turn is over
-        match record["type"]:
-            case "input_delta":
-                call.part.input_delta(record)
-            case "input_stop":
-                call.part.input_stop(record)
-            case "tool_progress":
-                call.part.tool_progress(record)
-            case "tool_stop":
-                call.part.tool_stop(record)
-            case "approval_start":
-                call.part.approval_start()
-            case _:
-                call.part.approval_stop(record)
 
 
 def _part_id(block: int, kind: str) -> str:

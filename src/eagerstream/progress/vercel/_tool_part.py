@@ -15,8 +15,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from ...wire import INVALID_JSON, JSON, is_error_result
+from ...wire import INVALID_JSON, JSON
 from .._exact import marked
+from .._record import InputDeltaRecord, InputStartRecord, Record
+from .._run_state import CallState, Result
 from ._values import MAX_DEPTH, DepthGauge, readable
 
 Send: TypeAlias = Callable[..., None]
@@ -26,11 +28,12 @@ _CUT: Final = "The input was cut off."
 _UNSET: Final = object()
 
 
-class ToolPart:
-    """Fed with the records of one call.
+class ToolPart(CallState):
+    """A call, and the chunks that tell the client of it.
 
     Args:
         record: Its `input_start`.
+        turn: In which it began.
         tool_call_id: A `toolCallId` that no other call of the message has.
         approval_id: By which the client tells what a person decided.
         dynamic: The part is a `dynamic-tool`, not a `tool-<name>`.
@@ -38,13 +41,13 @@ class ToolPart:
         send: Gets the chunks.
 
     Attributes:
-        is_of_server: The API runs it.
-        has_result: Nothing more is sent.
+        has_output: The client has its result: nothing more is sent.
     """
 
     def __init__(
         self,
-        record: Mapping[str, Any],
+        record: InputStartRecord,
+        turn: int,
         *,
         tool_call_id: str,
         approval_id: str,
@@ -52,37 +55,50 @@ class ToolPart:
         sdk: int,
         send: Send,
     ) -> None:
-        self.is_of_server: bool = record["kind"] != "tool_use"
-        self.has_result = False
-        self._given: dict[str, JSON] | None = record["input"]
-        self._name: str = record["name"]
+        super().__init__(record["block"], record["id"], record["name"], record["kind"], turn, record["at_s"])
+        self.given = record["input"]
+        self.has_output = False
         self._id = {"toolCallId": tool_call_id}
         self._base: dict[str, Any] = {**self._id, **({"dynamic": True} if dynamic else {})}
-        if self.is_of_server:
+        if self.is_server_side:
             self._base["providerExecuted"] = True
         self._approval_id = approval_id
         self._sdk = sdk
         self._send = send
-        self._has_ended = False  # the input
         self._was_valid = False
         self._fragments: list[str] = []
-        self._omitted_chars = 0  # of the input, which the log does not keep any more
         self._gauge = DepthGauge()
         self._is_hidden = False  # too deep to be shown growing
         self._progress: Any = _UNSET
-        self._result: Mapping[str, Any] | None = None  # that waits for the end of the input
-        self._is_asked = False  # a person, who has not answered yet
         self._asked_client = False  # tool-approval-request was sent
         self._was_denied = False
-        send("tool-input-start", **self._base, toolName=self._name)
+        send("tool-input-start", **self._base, toolName=self.name)
+
+    def feed(self, record: Record) -> bool:
+        """Take in a record of this call, and send what it changes."""
+        if not super().feed(record):
+            return False
+        match record["type"]:
+            case "input_stop" if self.result is None:
+                if self._progress is not _UNSET:
+                    self._output(self._progress, preliminary=True)
+                self._ask_client()
+            case "tool_progress":
+                self._tell_progress()
+            case "approval_start":
+                self._approval(state="requested")
+                self._ask_client()
+            case "approval_stop":
+                self._tell_decision(approved=record["approved"], reason=record["reason"])
+            case _:
+                pass
+        return True
 
     # --- the input ----------------------------------------------------------------------------------------------------
 
-    def input_delta(self, record: Mapping[str, Any]) -> None:
-        """More of the input."""
-        if self._has_ended:
-            return
-        self._omitted_chars += record.get("omitted_chars", 0)
+    def grow(self, record: InputDeltaRecord) -> None:
+        """Take in more of the input."""
+        super().grow(record)
         if not (fragment := record["fragment"]):
             return
         self._fragments.append(fragment)
@@ -90,40 +106,32 @@ class ToolPart:
         if not self._is_hidden:
             self._send("tool-input-delta", **self._id, inputTextDelta=fragment)
 
-    def input_stop(self, record: Mapping[str, Any]) -> None:
-        """The input has ended."""
-        if self._has_ended:
-            return
-        value = self._value() if record["outcome"] == "valid" else None
+    def end_input(self, outcome: str, error: str | None = None, at_s: float | None = None) -> None:
+        """End the input."""
+        super().end_input(outcome, error, at_s)
+        value = self._value() if outcome == "valid" else None
         if value is None:
-            self._invalid(record.get("error") or _CUT)
+            why = error or _CUT
+            self._send("tool-input-error", **self._base, toolName=self.name, input=self._wrapped, errorText=why)
         else:
-            self._has_ended = self._was_valid = True
+            self._was_valid = True
             self._fragments.clear()
             # A page shows it to whoever approves the call, and its numbers are doubles.
-            self._send("tool-input-available", **self._base, toolName=self._name, input=readable(marked(value)))
-        if self._result is not None:
-            self.tool_stop(self._result)
-            return
-        if self._progress is not _UNSET:
-            self._output(self._progress, preliminary=True)
-        self._ask_client()
+            self._send("tool-input-available", **self._base, toolName=self.name, input=readable(marked(value)))
+        if self.result is not None:
+            self._tell_result(self.result)
 
     def _value(self) -> dict[str, JSON] | None:
         """The input that ended valid; None where it cannot be told (a record in which secrets were masked)."""
-        if self._omitted_chars:
-            return {"omitted_chars": self._omitted_chars}
-        if self._given is not None and not self._fragments:
-            return self._given
+        if self.omitted_chars:
+            return {"omitted_chars": self.omitted_chars}
+        if self.given is not None and not self._fragments:
+            return self.given
         try:
             value = json.loads("".join(self._fragments) or "{}")
         except (ValueError, RecursionError):
             return None
         return value if isinstance(value, dict) else None
-
-    def _invalid(self, why: str) -> None:
-        self._has_ended = True
-        self._send("tool-input-error", **self._base, toolName=self._name, input=self._wrapped, errorText=why)
 
     @property
     def _wrapped(self) -> dict[str, JSON]:
@@ -132,79 +140,66 @@ class ToolPart:
 
     # --- the tool -----------------------------------------------------------------------------------------------------
 
-    def tool_progress(self, record: Mapping[str, Any]) -> None:
-        """The tool says something."""
-        if self.has_result:
-            return
-        self._progress = readable(record["value"])
-        if self._has_ended:
+    def _tell_progress(self) -> None:
+        self._progress = readable(self.progress)
+        if self.outcome is not None:
             self._output(self._progress, preliminary=True)
         else:
             self._send("data-tool-progress", data={**self._id, "progress": self._progress}, transient=True)
 
-    def tool_stop(self, record: Mapping[str, Any]) -> None:
-        """The call has its result."""
-        if self.has_result:
-            return
-        if not self._has_ended:
-            self._result = record
-        elif self._was_denied and self._asked_client:
-            self.has_result = True
-            self._send("tool-output-denied", **self._id)
-        elif record["is_error"]:
-            self._error(_words(record["content"]))
-        else:
-            self._output(readable(record["content"]))
+    def answer(self, result: Result, at_s: float | None = None) -> None:
+        """End the call with a result; the client gets it once the input has ended."""
+        super().answer(result, at_s)
+        if self.outcome is not None:
+            self._tell_result(result)
+        elif self.is_server_side:
+            self.end_input("incomplete")
 
-    def server_result(self, block: Mapping[str, Any]) -> None:
-        """The block itself is the output: with it the history can be sent again."""
-        if not self._has_ended:
-            self._invalid(_CUT)
-        output = {name: value for name, value in block.items() if name != "tool_use_id"}
-        if is_error_result(block):
-            self._error(json.dumps(output))
+    def _tell_result(self, result: Result) -> None:
+        content = result.content
+        if self.has_output:
+            return
+        if self.is_server_side and isinstance(content, Mapping):
+            # The block itself is the output: with it the history can be sent again.
+            output = {name: value for name, value in content.items() if name != "tool_use_id"}
+            if result.is_error:
+                self._error(json.dumps(output))
+            else:
+                self._output(readable(output))
+        elif self._was_denied and self._asked_client:
+            self.has_output = True
+            self._send("tool-output-denied", **self._id)
+        elif result.is_error:
+            self._error(_words(content))
         else:
-            self._output(readable(output))
+            self._output(readable(content))
 
     def close_input(self, why: str = _CUT) -> None:
         """Nothing more of the input comes."""
-        if not self._has_ended:
-            self._invalid(why)
-            if self._result is not None:
-                self.tool_stop(self._result)
+        if self.outcome is None:
+            self.end_input("incomplete", why)
 
     def close(self, why: str) -> None:
         """No result comes; a page must not wait for ever."""
-        if not self.has_result:
+        if not self.has_output:
+            self.result = Result(self.block, why, is_error=True)
             self._error(why)
 
     def _error(self, why: str) -> None:
-        self.has_result = True
+        self.has_output = True
         self._send("tool-output-error", **self._base, errorText=why)
 
     def _output(self, output: JSON, *, preliminary: bool = False) -> None:
         if not preliminary:
-            self.has_result = True
+            self.has_output = True
             if not self._was_valid and "dynamic" not in self._base:
-                self._send("tool-input-available", **self._base, toolName=self._name, input=self._wrapped)
+                self._send("tool-input-available", **self._base, toolName=self.name, input=self._wrapped)
         known = {"preliminary": True} if preliminary else {}
         self._send("tool-output-available", **self._base, output=output, **known)
 
     # --- approval -----------------------------------------------------------------------------------------------------
 
-    def approval_start(self) -> None:
-        """A person is asked."""
-        if not self.has_result:
-            self._is_asked = True
-            self._approval(state="requested")
-            self._ask_client()
-
-    def approval_stop(self, record: Mapping[str, Any]) -> None:
-        """It was decided."""
-        if not self._is_asked or self.has_result:
-            return
-        self._is_asked = False
-        approved, reason = record["approved"], record.get("reason")
+    def _tell_decision(self, *, approved: bool, reason: str | None) -> None:
         self._was_denied = not approved
         known = {"reason": reason} if reason else {}
         self._approval(state="approved" if approved else "denied", **known)
@@ -212,7 +207,7 @@ class ToolPart:
             self._send("tool-approval-response", approvalId=self._approval_id, approved=approved, **known)
 
     def _ask_client(self) -> None:
-        if self._sdk >= 6 and self._has_ended and self._is_asked and not self._asked_client:
+        if self._sdk >= 6 and self.outcome is not None and self.is_asked and not self._asked_client:
             self._asked_client = True
             self._send("tool-approval-request", approvalId=self._approval_id, **self._id)
 
