@@ -15,12 +15,11 @@ began the run and leaves, or stops it.
 """
 
 from ..streaming import FeedEnd, Observer
-from ._batch import Batch
+from ._fold import CallPhase
 from ._hub import Hub
-from ._log import RunLog, Watcher, WatcherDropped
+from ._log import Batch, RunLog, Watcher, WatcherDropped
 from ._record import Record, record_schema
 from ._recorder import RunRecorder
-from ._run_state import CallPhase
 from ._saved import load_records, record_run, replay, save_records
 from ._view import CallView, RunView
 

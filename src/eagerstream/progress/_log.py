@@ -7,6 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, cycle, takewhile
 from types import TracebackType
 from typing import Final, Self
@@ -16,7 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from ..errors import LimitError, UsageError
-from ._batch import Batch
+from ._json_pieces import json_pieces
 from ._merge import DELTA_TEXTS, MergedRecords, merge_records, size
 from ._notifier import Notifier, event_loop
 from ._record import Record
@@ -32,11 +33,49 @@ _phases: Final = cycle((0, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8, 6 / 8, 7 / 8))
 """Watchers are served in groups: those of one share their batches, and all in one go would hold up everything else."""
 _MUCH: Final = 16_384  # characters of deltas that some watcher may not want to wait for
 _MAX_BATCH: Final = 2**20  # characters that a watcher gets at a time, roughly: what it may hold if it reads no further
-_LARGE: Final = 262_144  # characters of records whose snapshot takes some milliseconds
+_LARGE: Final = 262_144  # characters of records whose snapshot, or JSON, takes some milliseconds
 
 
 class WatcherDropped(LimitError):
     """A watcher did not read for so long that what comes next for it is no longer kept; it may come again."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records for a watcher.
+
+    Attributes:
+        records: In order; of each block there is one delta at most.
+        seq: The number of the last record among them: what to give as `after` to go on behind it.
+        is_snapshot: They do not continue what came before: forget it, they build up the state of the run from nothing.
+    """
+
+    records: list[Record]
+    seq: int
+    is_snapshot: bool
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+    _pieces: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether `encode` takes so long that it belongs into a thread."""
+        chars = 0
+        return any((chars := chars + size(record)) > _LARGE for record in self.records)
+
+    def encode(self) -> Sequence[bytes]:
+        """Return `{"snapshot": ..., "records": [...]}` on one line, in ASCII, in pieces; the first call makes them.
+
+        Numbers that JavaScript would round are marked, see `record_schema`.
+        """
+        with self._lock:
+            if not self._pieces:
+                self._pieces.extend(json_pieces({"snapshot": self.is_snapshot, "records": self.records}))
+            return self._pieces
+
+    @property
+    def json(self) -> str:
+        """All that `encode` gives, as one text."""
+        return b"".join(self.encode()).decode("ascii")
 
 
 class RunLog:

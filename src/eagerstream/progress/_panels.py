@@ -18,7 +18,7 @@ from rich.text import Text
 
 from .._support.wording import SHOWN_CHARS, clean, count_text, duration_text, end_of, size_text, value_text, visible
 from ..wire import JSON
-from ._run_state import CallPhase
+from ._fold import CallPhase
 from ._view import CallView, RunView
 
 _STYLES: Final = {

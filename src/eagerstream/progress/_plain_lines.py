@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from .._support.wording import clean, value_text, visible
+from ._fold import CallPhase
 from ._frame import status_line
 from ._record import Record
-from ._run_state import CallPhase
 from ._view import CallView, RunView
 
 _PROGRESS_S: Final = 1.0

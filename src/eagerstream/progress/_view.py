@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..wire import apply_patch, error_code_of
+from ._fold import CallFold, CallPhase, Result, RunFold
 from ._record import InputDeltaRecord, InputStartRecord, Record
-from ._run_state import CallPhase, CallState, Result, RunState
 
 
 @dataclass(slots=True, eq=False)
-class CallView(CallState):
+class CallView(CallFold):
     """One call, with its input as it is being written. Times are seconds since the run began; None: has not happened.
 
     Attributes:
@@ -80,14 +80,14 @@ class CallView(CallState):
 
     def answer(self, result: Result, at_s: float | None = None) -> None:
         """End the call with a result."""
-        CallState.answer(self, result, at_s)
+        CallFold.answer(self, result, at_s)
         block = result.content
         self.result_text = (
             error_code_of(block) or _text_of(block.get("content")) if self.is_server_side else _text_of(block)
         )
 
 
-class RunView(RunState[CallView]):
+class RunView(RunFold[CallView]):
     """Fed with the records of a run, it knows each call and when each thing happened.
 
     What came of a reply that was begun anew is forgotten.

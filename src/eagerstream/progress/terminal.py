@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AsyncContextDecorator, aclosing, nullcontext
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import anyio
 import anyio.abc
@@ -29,10 +29,9 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("cli", error.name or "rich") from error
 
-from ._batch import Batch
 from ._frame import Frame, RunState
 from ._hub import Hub
-from ._log import RunLog, WatcherDropped
+from ._log import Batch, RunLog, WatcherDropped
 from ._merge import last_seq
 from ._plain_lines import PlainLines
 from ._record import Record
@@ -94,7 +93,7 @@ class TerminalProgress(AsyncContextDecorator):
         self._console = console
         self._clock = clock
         self._runs: dict[str, _WatchedRun] = {}
-        self._output: _Output = _Screen(console, self._states) if _is_screen(console) else _Pipe(console)
+        self._output = _Screen(console, self._states) if _is_screen(console) else _Pipe(console)
         self._works = True
         self._has_begun = False
         self._hub = run if isinstance(run, Hub) else Hub()
@@ -248,7 +247,7 @@ class TerminalProgress(AsyncContextDecorator):
 class _WatchedRun:
     """What is known of a run that is watched."""
 
-    def __init__(self, log: RunLog, output: _Output, clock: Callable[[], float]) -> None:
+    def __init__(self, log: RunLog, output: _Pipe | _Screen, clock: Callable[[], float]) -> None:
         self.log = log
         self.view = RunView()
         self.seq = 0
@@ -284,34 +283,6 @@ class _WatchedRun:
         self._start_s = min(self._start_s, self._clock() - self.view.at_s)
 
 
-class _Output(Protocol):
-    """Where it is shown."""
-
-    def begin(self) -> None:
-        """Something is about to be shown."""
-        ...
-
-    def teller(self, log: RunLog, /) -> _Teller | None:
-        """What is to be told of each record of a run, where it is told record by record."""
-        ...
-
-    def draw(self, version: object, /) -> bool:
-        """Show the runs as they are; whether anything was drawn.
-
-        Args:
-            version: Not equal to the last one where there is something new.
-        """
-        ...
-
-    def end(self) -> None:
-        """Show how it ended, and leave the terminal as it was."""
-        ...
-
-    def give_up(self) -> None:
-        """It failed: leave things as they were, as far as that can be done."""
-        ...
-
-
 def _is_screen(console: Console) -> bool:
     # FORCE_COLOR asks for colours, and `rich` takes it for a terminal: in a pipe there is no cursor to be moved.
     return console.is_interactive and (console.file.isatty() or not os.environ.get("FORCE_COLOR"))
@@ -328,6 +299,7 @@ class _Pipe:
         pass
 
     def teller(self, log: RunLog) -> _Teller:
+        """What is to be told of each record of a run."""
         self._runs += 1
         title = log.name or ("" if self._runs == 1 else f"run {self._runs}")
         return PlainLines(self._write, title).feed
@@ -366,9 +338,14 @@ class _Screen:
         self._live.start()
 
     def teller(self, _log: RunLog) -> None:
-        return None
+        """Nothing is told record by record."""
 
     def draw(self, version: object) -> bool:
+        """Show the runs as they are; return whether anything was drawn.
+
+        Args:
+            version: Not equal to the last one where there is something new.
+        """
         seconds = [int(state.elapsed_s) for state in self._states()]
         now = (version, self._console.size, seconds)
         if now == self._drawn:
@@ -401,12 +378,14 @@ class _Screen:
         self._width, self._height = width, height
 
     def end(self) -> None:
+        """Show how it ended, and leave the terminal as it was."""
         self._frame.is_final = True
         with self._console:
             self._mend_resized()
             self._live.stop()
 
     def give_up(self) -> None:
+        """It failed: leave things as they were, as far as that can be done."""
         try:
             self._live.stop()
         except (Exception, SystemExit):

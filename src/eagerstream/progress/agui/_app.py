@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from importlib import import_module
@@ -12,9 +11,8 @@ import anyio
 
 from ...errors import EagerStreamError, MissingExtraError, UsageError
 from ...loop import Run
-from .._driven import drive
+from .._endpoint import application, begin, drive, json_response, public_error
 from .._hub import Hub
-from .._public_error import public_error
 from .._request_body import MAX_BODY_BYTES, BadBody, RequestBodies
 from .._sse import EventStream, Write, encode_json
 from ._encoder import AGUIEncoder, Event
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import Response
+    from starlette.types import ASGIApp
 
 _MAX_FAULTS: Final = 1_000
 
@@ -70,24 +68,18 @@ def agui_app(
     """
     try:
         import_module("ag_ui.core")  # needed at the first request
-        from starlette.applications import Starlette
-        from starlette.responses import JSONResponse
-        from starlette.routing import Route
     except ImportError as error:
         raise MissingExtraError("agui", error.name or "ag_ui") from error
 
     bodies = RequestBodies(max_body_bytes)
 
-    def refuse(status: int, what: str) -> Response:
-        return JSONResponse({"error": what}, status)
-
-    async def answer(request: Request) -> Response | EventStream:
+    async def answer(request: Request) -> ASGIApp:
         if not _accepts_events(request.headers.get("accept", "")):
-            return refuse(406, "events are sent as text/event-stream")
+            return json_response({"error": "events are sent as text/event-stream"}, 406)
         try:
             plain, input = await bodies.read_json(request, run_input)
         except BadBody as bad:
-            return refuse(bad.status, bad.text)
+            return json_response({"error": bad.text}, bad.status)
         encoder = AGUIEncoder(
             thread_id=input.thread_id, run_id=input.run_id, messages=plain["messages"], state=plain.get("state")
         )
@@ -99,8 +91,7 @@ def agui_app(
 
             has_begun = False
             try:
-                made = start(input)
-                run = await made if inspect.isawaitable(made) else made
+                run = await begin(start, input)
                 has_begun = True
                 await _converse(run, hub or Hub(), encoder, tell, min_interval_s)
             except Exception as error:
@@ -115,7 +106,7 @@ def agui_app(
 
         return EventStream(produce)
 
-    return Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
+    return application([("POST", "/{path:path}", answer)], extra="agui")
 
 
 def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
@@ -155,14 +146,12 @@ async def _converse(
     min_interval_s: float,
 ) -> None:
     """Drive the run to its end, and tell of it. Cancelled, the run is, too; it has been left when this returns."""
-    failures: list[Exception] = []  # the group would wrap what is raised in it
+    failure: Exception | None = None  # the group would wrap what is raised in it
     log = hub.observe(run)
 
     async def drive_run() -> None:
-        try:
-            await drive(run, log)
-        except Exception as error:
-            failures.append(error)
+        nonlocal failure
+        failure = await drive(run, log)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(drive_run)
@@ -174,9 +163,9 @@ async def _converse(
                         run.cancel()
         except Exception as error:
             tasks.cancel_scope.cancel()
-            failures.append(error)
-    if failures:
-        raise failures[0]
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 def _accepts_events(accept: str) -> bool:

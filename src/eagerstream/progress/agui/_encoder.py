@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ...tools import NOT_RUN
-from .._public_error import public_error
+from .._endpoint import public_error
+from .._fold import Result, RunFold
 from .._record import Fault, InputStartRecord, Record
-from .._run_state import Result, RunState
 from ._content import MAX_EVENT_CHARS, Pieces, to_parts
 from ._fields import METADATA_KEY, bounded, omission, token_usage, with_metadata
 from ._rebuilt import Call, Conversation, Message
@@ -62,7 +62,7 @@ class AGUIEncoder:
         self._out: list[Event] = []
         self._is_started = False
         self._is_ended = False
-        self._run = RunState(self._begin_call)
+        self._run = RunFold(self._begin_call)
         self._state = StateMirror()
         self._step: str | None = None
         self._segment: Message | None = None  # what text and calls of this reply go to

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .._run_state import CallState
+from .._fold import CallFold
 from ._fields import with_metadata
 
 MAX_SNAPSHOT_CHARS: Final = 8 * 1024 * 1024
@@ -41,7 +41,7 @@ class Message:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Call(CallState):
+class Call(CallFold):
     """A call of such a message.
 
     Attributes:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ..._support.redaction import redact_excerpt
-from ...errors import EagerStreamError, MissingExtraError, UsageError
+from ...errors import EagerStreamError, UsageError
 from ...loop import Run
 from ...streaming import FeedEnd
+from .._endpoint import application, begin, json_response, public_error
 from .._exact import marked
 from .._hub import Hub
-from .._public_error import public_error
 from .._record import Fault, Record
 from .._recorder import RunRecorder
 from .._request_body import MAX_BODY_BYTES, BadBody, RequestBodies, json_object
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 _log = logging.getLogger(__name__)
 
@@ -73,60 +72,32 @@ def gateway_app(
     Raises:
         MissingExtraError: The extra `web` is not installed.
     """
-    try:
-        from starlette.applications import Starlette
-        from starlette.responses import JSONResponse
-        from starlette.routing import Route
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("web", "starlette") from error
-
     watched = hub or Hub(max_runs=1)  # runs that have ended are of no use here
     bodies = RequestBodies(max_body_bytes)
 
-    async def begin(asked: Mapping[str, Any]) -> Run | Response:
-        """The run that is asked for, or why there is none."""
-        try:
-            made = start(asked)
-            return await made if inspect.isawaitable(made) else made
-        except UsageError as error:
-            return refuse(400, redact_excerpt(str(error), _MAX_REASON_CHARS))
-
-    async def post(request: Request) -> _Answer:
+    async def post(request: Request) -> ASGIApp:
         async def converse(scope: Scope, receive: Receive, send: Send) -> None:
             try:
                 asked = await bodies.read_json(request, json_object)
                 async with slots.hold():
-                    run = await begin(asked)
-                    if isinstance(run, Run):
-                        await EventStream(_Telling(run, watched).produce, stall_s=stall_s)(scope, receive, send)
-                    else:
-                        await run(scope, receive, send)
+                    try:
+                        run = await begin(start, asked)
+                    except UsageError as error:
+                        raise BadBody(400, redact_excerpt(str(error), _MAX_REASON_CHARS)) from error
+                    await EventStream(_Telling(run, watched).produce, stall_s=stall_s)(scope, receive, send)
             except BadBody as bad:
-                await refuse(bad.status, bad.text)(scope, receive, send)
+                await json_response({"error": bad.text}, bad.status)(scope, receive, send)
             except RunsFull as full:
                 headers = {"retry-after": str(math.ceil(full.retry_after_s))}
-                await JSONResponse({"error": "the gateway is full"}, 503, headers)(scope, receive, send)
+                await json_response({"error": "the gateway is full"}, 503, headers)(scope, receive, send)
 
-        return _Answer(converse)
+        return converse
 
     async def tell(_: Request) -> Response:
         names = ("held", "max_runs", "waiting", "max_waiting")
-        return JSONResponse({name: getattr(slots, name) for name in names})
+        return json_response({name: getattr(slots, name) for name in names})
 
-    def refuse(status: int, what: str) -> Response:
-        return JSONResponse({"error": what}, status)
-
-    return Starlette(routes=[Route(path, post, methods=["POST"]), Route(path, tell, methods=["GET"])])
-
-
-class _Answer:
-    """An ASGI response that is a function."""
-
-    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        self._answer = answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answer(scope, receive, send)
+    return application([("POST", path, post), ("GET", path, tell)])
 
 
 class _Telling:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
-from ...errors import EagerStreamError, MissingExtraError
+from ...errors import EagerStreamError
 from ...loop import Run
 from ...wire import Message
-from .._driven import drive
+from .._endpoint import application, begin, drive, no_content
 from .._hub import MAX_REASON_CHARS, Hub
 from .._log import RunLog, WatcherDropped
 from .._merge import in_parts
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 _log = logging.getLogger(__name__)
 
@@ -146,11 +145,6 @@ def vercel_app(
     Raises:
         MissingExtraError: The extra `web` is not installed.
     """
-    try:
-        from starlette.applications import Starlette
-        from starlette.routing import Route
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("web", "starlette") from error
     new_encoder = partial(UIMessageEncoder, static_tools=static_tools, sdk=sdk, describe_error=describe_error)
     chats = _Chats(
         start=start,
@@ -160,12 +154,12 @@ def vercel_app(
         min_interval_s=min_interval_s,
         bodies=RequestBodies(max_body_bytes),
     )
-    return Starlette(
-        routes=[
-            Route(path, chats.post, methods=["POST"]),
-            Route(f"{path}/{{id:path}}/stream", chats.resume, methods=["GET"]),
-            Route(f"{path}/{{id:path}}/stream", chats.stop, methods=["DELETE"]),
-            Route(f"{path}/{{id:path}}/approval", chats.decide, methods=["POST"]),
+    return application(
+        [
+            ("POST", path, chats.post),
+            ("GET", f"{path}/{{id:path}}/stream", chats.resume),
+            ("DELETE", f"{path}/{{id:path}}/stream", chats.stop),
+            ("POST", f"{path}/{{id:path}}/approval", chats.decide),
         ]
     )
 
@@ -184,36 +178,28 @@ class _Chats:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    async def post(self, request: Request) -> Response | _Streamed:
+    async def post(self, request: Request) -> ASGIApp:
         """Begin a run."""
         asked = _chat_request(await self._read(request), request.headers)
         try:
-            run = self.start(asked)
-            if inspect.isawaitable(run):
-                run = await run
+            run = await begin(self.start, asked)
         except UIMessageError as error:
             raise _refusal(400, str(error)) from error
-        return _Streamed(partial(self._answer, asked, run))
+        return partial(self._answer, asked, run)
 
     async def resume(self, request: Request) -> Response | EventStream:
         """Go on with the run of a chat: all of it, from the beginning."""
-        from starlette.responses import Response
-
         chat = self.active.get(request.path_params["id"])
-        return Response(status_code=204) if chat is None else self._stream(chat)
+        return no_content() if chat is None else self._stream(chat)
 
     async def stop(self, request: Request) -> Response:
         """Cancel the run of a chat."""
-        from starlette.responses import Response
-
         if (chat := self.active.get(request.path_params["id"])) is not None:
             chat.run.cancel()
-        return Response(status_code=204)
+        return no_content()
 
     async def decide(self, request: Request) -> Response:
         """Somebody decided on a call."""
-        from starlette.responses import Response
-
         body = await self._read(request)
         approved, reason = body.get("approved"), body.get("reason")
         if not isinstance(approved, bool) or not isinstance(reason, str | None):
@@ -227,7 +213,7 @@ class _Chats:
             self.hub.decide(run, int(block), approved=approved, reason=reason)
         except (KeyError, ValueError) as error:
             raise _refusal(404, "nothing waits for this decision") from error
-        return Response(status_code=204)
+        return no_content()
 
     async def _read(self, request: Request) -> dict[str, Any]:
         """The JSON object that a request brings."""
@@ -270,23 +256,10 @@ class _Chats:
         await write(encode_chunks(encoder.close(error), ends=True))
 
 
-class _Streamed:
-    """An ASGI response that is a function."""
-
-    def __init__(self, answer: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        self._answer = answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answer(scope, receive, send)
-
-
 async def _drive(run: Run, log: RunLog) -> None:
     """Run to the end. Errors are in the records, which the client gets; only what is none of ours is logged."""
-    try:
-        await drive(run, log)
-    except EagerStreamError:
-        pass
-    except Exception as error:
+    error = await drive(run, log)
+    if error is not None and not isinstance(error, EagerStreamError):
         _log.warning("the run of a chat failed: %s", type(error).__name__)
 
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
+from .._fold import RunFold
 from .._record import InputStartRecord, Record
-from .._run_state import RunState
 from ._tool_part import ToolPart
 from ._values import TOOL_CALL_ID, readable
 
@@ -79,7 +79,7 @@ class UIMessageEncoder:
         self._static_tools = frozenset(static_tools)
         self._sdk = sdk
         self._describe_error = describe_error
-        self._run = RunState(self._start_call)
+        self._run = RunFold(self._start_call)
         self._has_begun = False
         self._has_stopped = False
         self._in_step = False

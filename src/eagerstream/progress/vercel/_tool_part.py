@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 
 from ...wire import INVALID_JSON, JSON
 from .._exact import marked
+from .._fold import CallFold, Result
 from .._record import InputDeltaRecord, InputStartRecord, Record
-from .._run_state import CallState, Result
 from ._values import MAX_DEPTH, DepthGauge, readable
 
 Send: TypeAlias = Callable[..., None]
@@ -28,7 +28,7 @@ _CUT: Final = "The input was cut off."
 _UNSET: Final = object()
 
 
-class ToolPart(CallState):
+class ToolPart(CallFold):
     """A call, and the chunks that tell the client of it.
 
     Args:

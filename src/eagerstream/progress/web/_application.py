@@ -12,7 +12,7 @@ import anyio
 
 from ..._serving.access import LOOPBACK_HOSTS
 from ..._serving.asgi_server import ASGIApplication
-from ...errors import MissingExtraError
+from .._endpoint import application
 from .._hub import MAX_REASON_CHARS, Hub
 from .._log import RunLog, WatcherDropped
 from .._request_body import BadBody, RequestBodies, json_object
@@ -52,22 +52,14 @@ def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOP
         UsageError: The token is too short, or has characters that it cannot have.
         MissingExtraError: The extra `web` is not installed.
     """
-    try:
-        from starlette.applications import Starlette
-        from starlette.routing import Route
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("web", (error.name or "starlette").partition(".")[0]) from error
-
     pages = _Pages(hub)
-    application = Starlette(
-        routes=[
-            Route("/", pages.page),
-            Route("/static/{name}", pages.static),
-            Route("/events", pages.events),
-            Route("/runs/{run}/decide", pages.decide, methods=["POST"]),
-        ]
-    )
-    return Guard(application, token=token, hosts=hosts)
+    routes = [
+        ("GET", "/", pages.page),
+        ("GET", "/static/{name}", pages.static),
+        ("GET", "/events", pages.events),
+        ("POST", "/runs/{run}/decide", pages.decide),
+    ]
+    return Guard(application(routes), token=token, hosts=hosts)
 
 
 class _Pages:

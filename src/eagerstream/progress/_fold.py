@@ -1,4 +1,4 @@
-"""`RunState`: the one fold over the records of a run. Every view and every protocol reads its turns and calls.
+"""`RunFold`: the one fold over the records of a run. Every view and every protocol reads its turns and calls.
 
 It keeps the structure of the run and no texts: an encoder may serve many clients, and each has a fold of its own.
 `RunView` adds the texts and the inputs. The encoders of AG-UI and of Vercel add what their clients have been sent.
@@ -51,7 +51,7 @@ class Result(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class CallState:
+class CallFold:
     """One call. Times are seconds since the run began; None: has not happened.
 
     An input ends once and a call has one result. What comes after either changes nothing.
@@ -141,10 +141,10 @@ class CallState:
             self.phase = CallPhase.FAILED if result.is_error else CallPhase.DONE
 
 
-CallT = TypeVar("CallT", bound=CallState)
+CallT = TypeVar("CallT", bound=CallFold)
 
 
-class RunState(Generic[CallT]):
+class RunFold(Generic[CallT]):
     """Fed with the records of a run, it knows its turns and its calls. What came of a void reply is forgotten.
 
     Args:

@@ -1,0 +1,83 @@
+"""Endpoints at which clients begin runs: the parts that AG-UI, Vercel and the gateway share."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from .. import errors
+from .._support.redaction import redact_excerpt
+from ..loop import Run
+from ._log import RunLog
+from ._record import Fault
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.responses import Response
+
+AskedT = TypeVar("AskedT")
+Endpoint: TypeAlias = Callable[..., Awaitable[Any]]
+"""Takes a Starlette request and returns a response, or any other ASGI application."""
+
+_MAX_ERROR_CHARS: Final = 2_000
+
+
+def application(routes: Iterable[tuple[str, str, Endpoint]], *, extra: str = "web") -> Starlette:
+    """Return an ASGI application with these routes: method, path, endpoint.
+
+    Raises:
+        MissingExtraError: Starlette is not installed, which comes with `extra`.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+    except ModuleNotFoundError as error:
+        raise errors.MissingExtraError(extra, "starlette") from error
+    return Starlette(routes=[Route(path, endpoint, methods=[method]) for method, path, endpoint in routes])
+
+
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response with a JSON body."""
+    from starlette.responses import JSONResponse
+
+    return JSONResponse(value, status, headers)
+
+
+def no_content() -> Response:
+    """Return a response without a body."""
+    from starlette.responses import Response
+
+    return Response(status_code=204)
+
+
+async def begin(start: Callable[[AskedT], Run | Awaitable[Run]], asked: AskedT) -> Run:
+    """Return the run that a client asks for."""
+    run = start(asked)
+    return await run if inspect.isawaitable(run) else run
+
+
+async def drive(run: Run, log: RunLog) -> Exception | None:
+    """Run to the end, and close the log: also if the run never began, so that nobody waits for it for ever.
+
+    Cancelled, it leaves the run, which closes everything.
+
+    Returns:
+        The error that ended the run. If it is an `EagerStreamError`, the records tell of it as well.
+    """
+    try:
+        async with run:
+            await run.finish()
+    except Exception as error:
+        return error
+    finally:
+        log.close()
+    return None
+
+
+def public_error(error: Fault) -> Fault:
+    """An error for the client: our own in their words, without secrets; of any other only what it is."""
+    known = getattr(errors, error["type"], None)
+    if isinstance(known, type) and issubclass(known, errors.EagerStreamError):
+        return {"type": error["type"], "text": redact_excerpt(error["text"], _MAX_ERROR_CHARS)}
+    return {"type": error["type"], "text": "The run failed."}
