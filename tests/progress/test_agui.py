@@ -681,7 +681,7 @@ def test_any_order(script: list[tuple[str, int]], has_reasoning: bool) -> None:
         run.act(action, number)
     client = run.stop()
     assert client.results.keys() == client.calls.keys() == client.state["toolCalls"].keys()
-    rendered = [part for message in run.encoder._conversation.messages for part in message.rendered()]
+    rendered = [part for message in run.encoder._conversation.messages for part in message.rendered(void_turn=0)]
     ours = {message["id"]: message for message in client.messages[1 + len(before) :]}
     assert ours == {message["id"]: message for message in rendered}
 

@@ -61,7 +61,8 @@ class AGUIEncoder:
         self._base = dict(state) if isinstance(state, Mapping) else {}
         self._out: list[Event] = []
         self._is_started = False
-        self._is_ended = False
+        self.is_ended = False
+        """The last event has been given."""
         self._run = RunFold(self._begin_call)
         self._state = StateMirror()
         self._step: str | None = None
@@ -69,15 +70,9 @@ class AGUIEncoder:
         self._segments: set[str] = set()  # their ids
         self._text: Message | None = None  # is open
         self._reasoning: dict[int, Message] = {}  # are open
-        self._blanks: list[Message] = []
         self._ids = self._conversation.given_call_ids
         self._pieces = Pieces()
         self._is_in_message = False
-
-    @property
-    def is_ended(self) -> bool:
-        """The last event has been given."""
-        return self._is_ended
 
     @property
     def awaits_application(self) -> bool:
@@ -95,7 +90,7 @@ class AGUIEncoder:
         The first ones may be a snapshot of a run that has been going on. Another one later needs another encoder.
         """
         for record in records:
-            if self._is_ended:
+            if self.is_ended:
                 break
             self._take(record)
         self._tell_state()
@@ -103,7 +98,7 @@ class AGUIEncoder:
 
     def fail(self, message: str, *, code: str | None = None) -> list[Event]:
         """End the stream with an error, as far as it has not ended."""
-        if not self._is_ended:
+        if not self.is_ended:
             self._start()
             self._close_all()
             self._end({"type": "RUN_ERROR", "message": message, **({"code": code} if code else {})})
@@ -117,7 +112,7 @@ class AGUIEncoder:
         self._out.append({"type": type, **fields})
 
     def _tell_state(self) -> None:
-        if not self._is_ended and (operations := self._state.take()):
+        if not self.is_ended and (operations := self._state.take()):
             self._emit("STATE_DELTA", delta=operations)
 
     def _take(self, record: Record) -> None:
@@ -207,7 +202,6 @@ class AGUIEncoder:
 
     def _begin_turn(self, turn: int) -> None:
         self._conversation.begin_turn(turn)
-        self._blanks = []
         self._step = f"turn {turn}"
         self._emit("STEP_STARTED", stepName=self._step)
 
@@ -247,7 +241,7 @@ class AGUIEncoder:
     def _end(self, event: Event) -> None:
         self._tell_state()
         self._out.append(event)
-        self._is_ended = True
+        self.is_ended = True
 
     # --- text and thinking --------------------------------------------------------------------------------------------
 
@@ -270,8 +264,8 @@ class AGUIEncoder:
         self._emit("TEXT_MESSAGE_END", messageId=message.id, **with_metadata(message.metadata))
 
     def _begin_reasoning(self, block: int, kind: str) -> None:
-        if self._blanks:
-            message = self._blanks.pop(0)
+        if self._conversation.blanks:
+            message = self._conversation.blanks.pop(0)
         else:
             message = Message(self._message_id(block), is_reasoning=True)
             self._conversation.messages.append(message)
@@ -386,7 +380,6 @@ class AGUIEncoder:
         """Tell of a result, unless the call has one, or the application answers it."""
         if call.is_answered or call.is_pending:
             return
-        call.is_answered = True
         message: Event = {
             "id": self._message_id(result.block, "result"),
             "toolCallId": call.client_id,
@@ -415,9 +408,6 @@ class AGUIEncoder:
         for call in void.calls:
             self._ids.discard(call.client_id)
             self._state.remove(call.client_id)
-        for call in void.unanswered:
-            call.is_answered = False
-        self._blanks = void.blanks
         self._emit("MESSAGES_SNAPSHOT", messages=void.snapshot)
 
     def _close_all(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .._fold import CallFold
 from ._fields import with_metadata
@@ -22,13 +22,13 @@ class Message:
     is_reasoning: bool = False
     text: list[str] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    results: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # as they came, each with its turn
+    results: list[Answer] = field(default_factory=list)  # as they came
     encrypted_value: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     is_closed: bool = False
 
-    def rendered(self) -> list[dict[str, Any]]:
-        """As in a snapshot: this message, and the results of its calls behind it."""
+    def rendered(self, void_turn: int) -> list[dict[str, Any]]:
+        """As in a snapshot: this message, and behind it the results of its calls, but for those of a void turn."""
         message: dict[str, Any] = {"id": self.id, "role": "reasoning" if self.is_reasoning else "assistant"}
         if self.text or self.is_reasoning or not self.calls:
             message["content"] = "".join(self.text)
@@ -37,7 +37,7 @@ class Message:
         if self.encrypted_value is not None:
             message["encryptedValue"] = self.encrypted_value
         message |= with_metadata(self.metadata)
-        return [message, *(result for _, result in self.results)]
+        return [message, *(answer.message for answer in self.results if answer.turn != void_turn)]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -63,20 +63,21 @@ class Call(CallFold):
         return {"id": self.client_id, "type": "function", "function": function, **with_metadata(self.metadata)}
 
 
-@dataclass(slots=True)
-class Void:
-    """What was taken back of a conversation.
+class Answer(NamedTuple):
+    """A result as a message, and the turn in which it came."""
 
-    Attributes:
-        calls: That are no more.
-        unanswered: Calls of earlier turns whose results are no more.
-        blanks: Reasoning that the client would keep: it stays, empty, for the next attempt to fill.
-        snapshot: All messages without what is void. None where it would be too long for the client: then all stays.
+    turn: int
+    call: Call
+    message: dict[str, Any]
+
+
+class Void(NamedTuple):
+    """The calls that are no more, and all messages without what is void.
+
+    `snapshot` is None where it would be too long for the client: then all stays.
     """
 
     calls: list[Call]
-    unanswered: list[Call]
-    blanks: list[Message]
     snapshot: list[dict[str, Any]] | None
 
 
@@ -85,10 +86,12 @@ class Conversation:
 
     Attributes:
         messages: Those of this run.
+        blanks: Reasoning that the client would keep: it stays, empty, for the next attempt to fill.
     """
 
     def __init__(self, given: Sequence[Mapping[str, Any]]) -> None:
         self.messages: list[Message] = []
+        self.blanks: list[Message] = []
         self._given = [dict(message) for message in given if message.get("role") != "activity"]  # clients keep those
         self._turn = 0
         self._turn_start = 0  # how many messages there were
@@ -112,31 +115,30 @@ class Conversation:
         """What came before stays, whatever becomes of this turn."""
         self._turn = turn
         self._turn_start = len(self.messages)
+        self.blanks = []
 
     def answer(self, call: Call, result: dict[str, Any]) -> None:
         """A call has its result, as a message."""
-        call.message.results.append((self._turn, result))
+        call.is_answered = True
+        call.message.results.append(Answer(self._turn, call, result))
 
     def void(self) -> Void | None:
         """Take back what came of this turn; None where nothing did."""
         void = self.messages[self._turn_start :]
         kept = self.messages[: self._turn_start]
-        results = [(message, result) for message in kept for result in message.results if result[0] == self._turn]
-        if not void and not results:
+        answers = [answer for message in kept for answer in message.results if answer.turn == self._turn]
+        if not void and not answers:
             return None
-        for message, result in results:
-            message.results.remove(result)
         blanks = self._blanks(kept, void)
-        snapshot = [*self._given, *(part for message in [*kept, *blanks] for part in message.rendered())]
+        snapshot = [*self._given, *(part for message in [*kept, *blanks] for part in message.rendered(self._turn))]
         calls = self.turn_calls
         if len(json.dumps(snapshot)) > MAX_SNAPSHOT_CHARS:
-            for message, result in results:
-                message.results.append(result)
-            return Void(calls, [], [], None)
-        self.messages = [*kept, *blanks]
-        ids = {result["toolCallId"] for _, (_, result) in results}
-        unanswered = [call for message in kept for call in message.calls if call.client_id in ids]
-        return Void(calls, unanswered, blanks, snapshot)
+            return Void(calls, None)
+        for answer in answers:
+            answer.call.message.results.remove(answer)
+            answer.call.is_answered = False
+        self.messages, self.blanks = [*kept, *blanks], blanks
+        return Void(calls, snapshot)
 
     def _blanks(self, kept: Sequence[Message], void: Sequence[Message]) -> list[Message]:
         """A client keeps all its reasoning where a snapshot has none."""
