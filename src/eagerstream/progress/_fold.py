@@ -6,7 +6,7 @@ It keeps the structure of the run and no texts: an encoder may serve many client
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
@@ -164,6 +164,7 @@ class RunFold(Generic[CallT]):
         self.turn = 0
         self.stop_reason: str | None = None
         self.current: dict[int, CallT] = {}
+        self._of_server: dict[str, CallT] = {}  # by id: those among them that the API runs
         self._new_call = new_call
 
     def feed(self, record: Record) -> CallT | None:
@@ -173,7 +174,7 @@ class RunFold(Generic[CallT]):
                 self.id, self.model = record["run"], record["model"]
             case "turn_start":
                 self.turn = record["turn"]
-                self.current = {block: call for block, call in self.current.items() if call.result is None}
+                self._keep(call for call in self.current.values() if call.result is None)
             case "message_start":
                 self.model = record["model"] or self.model
                 if record["restarted"]:
@@ -184,6 +185,8 @@ class RunFold(Generic[CallT]):
                 self.stop_reason = record["stop_reason"]
             case "input_start":
                 call = self.current[record["block"]] = self._new_call(record)
+                if call.is_server_side:
+                    self._of_server[call.id] = call
                 return call
             case "block_stop":
                 return self._answer(record["block"], record["content"], record["at_s"])
@@ -194,14 +197,17 @@ class RunFold(Generic[CallT]):
 
     def void(self) -> None:
         """Forget the calls of this turn."""
-        self.current = {block: call for block, call in self.current.items() if call.turn != self.turn}
+        self._keep(call for call in self.current.values() if call.turn != self.turn)
+
+    def _keep(self, calls: Iterable[CallT]) -> None:
+        self.current = {call.block: call for call in calls}
+        self._of_server = {call.id: call for call in self.current.values() if call.is_server_side}
 
     def _answer(self, block: int, content: dict[str, Any], at_s: float) -> CallT | None:
         """The result of a call that the API ran; after a pause it comes in the next turn."""
         if not is_server_result(content.get("type")):
             return None
-        id = content.get("tool_use_id")
-        calls = (call for call in reversed(self.current.values()) if call.is_server_side and call.id == id)
-        if (call := next(calls, None)) is not None:
+        call = self._of_server.get(str(content.get("tool_use_id")))
+        if call is not None:
             call.answer(Result(block, content, is_error_result(content)), at_s)
         return call
