@@ -449,7 +449,7 @@ def test_a_client_that_vanishes_or_stalls_for_too_long_ends_its_run() -> None:
 
 # --- the example, as a program of its own -----------------------------------------------------------------------------
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "gateway.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway.py"
 
 
 class Program:
