@@ -33,7 +33,7 @@ class CallPhase(Enum):
         return self in (CallPhase.DONE, CallPhase.FAILED, CallPhase.INVALID, CallPhase.CUT)
 
 
-_AFTER_INPUT: Final = {"valid": CallPhase.WAITING, "invalid": CallPhase.INVALID, "incomplete": CallPhase.CUT}
+AFTER_INPUT: Final = {"valid": CallPhase.WAITING, "invalid": CallPhase.INVALID, "incomplete": CallPhase.CUT}
 
 
 class Result(NamedTuple):
@@ -129,7 +129,7 @@ class CallFold:
         """End the input."""
         self.outcome, self.error, self.input_stop_s = outcome, error, at_s
         if self.tool_start_s is None and self.tool_stop_s is None:  # a streaming tool runs already
-            self.phase = _AFTER_INPUT[outcome]
+            self.phase = AFTER_INPUT[outcome]
         if self.phase is CallPhase.WAITING and self.is_server_side:
             self.tool_start_s = at_s  # nobody here runs it: the API begins at once
             self.phase = CallPhase.RUNNING

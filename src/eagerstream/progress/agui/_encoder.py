@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from ...tools import NOT_RUN
 from .._endpoint import public_error
-from .._fold import Result, RunFold
+from .._fold import AFTER_INPUT, Result, RunFold
 from .._record import Fault, InputStartRecord, Record
 from ._content import MAX_EVENT_CHARS, Pieces, to_parts
 from ._fields import METADATA_KEY, bounded, omission, token_usage, with_metadata
@@ -27,7 +27,6 @@ _NO_RESULT: Final = "No result has come of this call."
 _VOID: Final = "Void: the reply that this call was in has been begun anew."
 _MAX_NAME_CHARS: Final = 1_000
 _UNSAFE_IDS: Final = frozenset({"", "__proto__", "constructor", "prototype"})
-_AFTER_INPUT: Final = {"valid": "waiting", "invalid": "invalid", "incomplete": "cut"}
 
 
 class AGUIEncoder:
@@ -355,7 +354,7 @@ class AGUIEncoder:
         if half := self._pieces.rest(call.block):
             self._emit("TOOL_CALL_ARGS", toolCallId=call.client_id, delta=half)
         self._emit("TOOL_CALL_END", toolCallId=call.client_id, **with_metadata(call.metadata))
-        phase = "running" if call.tool_start_s is not None else _AFTER_INPUT[str(call.outcome)]
+        phase = "running" if call.tool_start_s is not None else AFTER_INPUT[str(call.outcome)].value
         self._state.set(call.client_id, outcome=call.outcome, phase=phase)
         self._tell_result(call)
 
