@@ -1,11 +1,11 @@
-"""Synchronous calls of async functions, as often as one likes, with clients whose connections stay open between them.
+"""Synchronous calls of async functions, with clients whose connections stay open between the calls.
 
-A connection belongs to the event loop that opened it. So all synchronous calls of the process share one loop, in a
-thread of its own, for as long as the process lives; `asyncio.run` for each call would leave connections behind that the
-next one takes and cannot use. It is asyncio's loop, which takes calls from other threads while it runs.
+A connection belongs to the event loop that opened it. All synchronous calls of the process therefore share one loop,
+which runs in its own thread until the process ends. `asyncio.run` for each call would leave connections behind that the
+next call takes and cannot use.
 
-Plain functions are not called in that thread but in the caller's, which has nothing else to do: what belongs to that
-(a connection to SQLite, a `threading.local`) is there as the program expects it, and Ctrl-C ends them.
+Plain functions run in the caller's thread, which has nothing else to do. Objects that belong to that thread (a
+connection to SQLite, a `threading.local`) work as the program expects, and Ctrl-C ends the functions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import atexit
 import inspect
 import os
 import queue
+import sys
 import threading
 import time
 import weakref
@@ -22,9 +23,11 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import anyio
+from anyio.from_thread import BlockingPortal
 
 from ..errors import UsageError
 from ..tools import Kind, invoke
@@ -32,6 +35,7 @@ from ._answering import answered_call
 
 T = TypeVar("T")
 
+_ENDED: Final = "the event loop of synchronous calls has ended: the program ends"
 _LAST_WORDS_S: Final = 10.0
 """How long a call that was broken off with Ctrl-C, or by the end of the program, may take to clean up."""
 
@@ -98,53 +102,92 @@ async def run_plain(function: Callable[[], T]) -> T:
     return cast("T", returned)
 
 
-class SyncLoop:
-    """The event loop of all synchronous calls, in its thread. Ends with the process.
+if sys.platform == "win32":  # pragma: no cover - asyncio's default loops
+    _DefaultLoop = asyncio.ProactorEventLoop
+else:
+    _DefaultLoop = asyncio.SelectorEventLoop
 
-    A process that is forked has one of its own, and whatever belongs to the old one is of no use to it.
+
+class _LastingLoop(_DefaultLoop):
+    """An event loop that continues after a task raised `SystemExit`. The task keeps the exception."""
+
+    def run_forever(self) -> None:
+        while True:
+            with suppress(SystemExit, KeyboardInterrupt):
+                return super().run_forever()
+
+
+class SyncLoop:
+    """The event loop of all synchronous calls, in its thread: a portal of anyio that lasts until the process ends.
+
+    A process that is forked gets a loop of its own, and cannot use anything that belongs to the old one.
     """
 
     _shared: SyncLoop | None = None
     _lock = threading.Lock()
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
         self._clients: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self._closing: set[asyncio.Task[None]] = set()
-        self._callers: set[_Caller] = set()  # that wait
-        self._is_ending = False
-        self._thread = threading.Thread(target=self._serve, name="eagerstream synchronous calls", daemon=True)
+        self.is_ending = False
+        """No call is accepted any more, and those that run are cancelled."""
+        started: Future[BlockingPortal] = Future()
+        serve = partial(anyio.run, self._serve, started, backend_options={"loop_factory": _LastingLoop})
+        # In a context of its own: whoever makes the first call may run another event loop.
+        self._thread = threading.Thread(
+            target=Context().run, args=(serve,), name="eagerstream synchronous calls", daemon=True
+        )
         self._thread.start()
+        self._portal = started.result()
         atexit.register(self.end)
-
-    @property
-    def is_alive(self) -> bool:
-        """It takes calls."""
-        return self._thread.is_alive()
-
-    @property
-    def runs_this(self) -> bool:
-        """The caller is a task of its loop."""
-        try:
-            return asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
 
     @classmethod
     def shared(cls) -> SyncLoop:
-        """The one of this process."""
+        """Return the loop of this process."""
         with cls._lock:
-            if cls._shared is None or not cls._shared.is_alive:
+            if cls._shared is None or cls._shared.is_ending:
                 cls._shared = cls()
             return cls._shared
 
     @classmethod
     def current(cls) -> SyncLoop | None:
-        """The one whose loop runs this, for a synchronous call; None in other event loops, and outside of them."""
-        return cls._shared if cls._shared is not None and cls._shared.runs_this else None
+        """Return the loop that runs this, within a synchronous call. `None` in other event loops, and without one."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return None
+        return cls._shared if cls._shared is not None and cls._shared.loop is running else None
+
+    def start(
+        self, function: Callable[[], Coroutine[Any, Any, T]], on_end: Callable[[], object]
+    ) -> tuple[Future[T], Callable[[], bool]]:
+        """Start an async function with the context variables of the caller. Return its outcome, and what cancels it.
+
+        Args:
+            function: The function.
+            on_end: Called in the loop when the function has ended, in whatever way.
+
+        Raises:
+            RuntimeError: The program ends. The outcome has the same error if that happens later.
+        """
+        outcome: Future[T] = Future()
+
+        async def main() -> None:
+            try:
+                outcome.set_result(await function())
+            except asyncio.CancelledError as error:
+                outcome.set_exception(RuntimeError(_ENDED) if self.is_ending else error)
+                raise
+            except BaseException as error:  # must not reach the portal: `SystemExit` would end it
+                outcome.set_exception(error)
+            finally:
+                on_end()
+
+        if self.is_ending:
+            raise RuntimeError(_ENDED)
+        return outcome, self._portal.start_task_soon(main).cancel
 
     def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What an async function returns. Threads may call this at the same time.
+        """Return the result of an async function. Threads may call this at the same time.
 
         Context variables are the caller's. Ctrl-C cancels the function, and waits up to 10 s for its cleanup.
 
@@ -152,100 +195,54 @@ class SyncLoop:
             RuntimeError: The program ends meanwhile.
         """
         caller = _Caller()
-        tasks: list[asyncio.Task[T]] = []
 
         async def main() -> T:
-            return await function()  # in the task: what raises in a callback would leave the caller waiting
+            _caller.set(caller)
+            return await function()
 
-        def begin() -> None:
-            tasks.append(self._loop.create_task(main()))
-            tasks[0].add_done_callback(lambda _: caller.end())
-
-        def cancel() -> None:
-            for task in tasks:
-                task.cancel()
-            if not tasks:  # Ctrl-C was quicker
-                caller.end()
-
-        context = copy_context()
-        context.run(_caller.set, caller)
-        self._callers.add(caller)  # first: whoever is heard is told of the end, too
+        outcome, cancel = self.start(main, caller.end)
         try:
-            self._loop.call_soon_threadsafe(begin, context=context)
             caller.work()
         except BaseException:
-            with suppress(queue.Empty, RuntimeError):  # or the loop has ended
-                self._loop.call_soon_threadsafe(cancel)
+            cancel()
+            with suppress(queue.Empty):
                 caller.drop(_LAST_WORDS_S)
             raise
-        finally:
-            self._callers.discard(caller)
-        if not tasks or not tasks[0].done() or (tasks[0].cancelled() and self._is_ending):
-            raise RuntimeError("the event loop of synchronous calls has ended: the program ends")
-        return tasks[0].result()
-
-    def call_soon(self, function: Callable[[], object]) -> None:
-        """Call a plain function in the loop, from any thread, without waiting for it. Does nothing after the end."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function)
+        return outcome.result()
 
     def close_at_exit(self, client: Any) -> None:
-        """Its connections are closed at the end of the process, where nobody has done so before."""
+        """Close the connections of a client at the end of the process, unless somebody did so before."""
         with suppress(TypeError):  # a class of the user's own, without weak references
             self._clients[id(client)] = client
 
     def close_soon(self, client: Any) -> None:
         """Close a client that nobody uses any more. From any thread; does not wait."""
-
-        def begin() -> None:
-            task = self._loop.create_task(_close(client))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-
-        with suppress(RuntimeError):  # the loop has ended, and all its clients were closed
-            # In a context of its own: who collects garbage may run another event loop, on trio even, and anyio would
-            # take this one for that.
-            self._loop.call_soon_threadsafe(begin, context=Context())
-
-    def _serve(self) -> None:
-        while not self._is_ending:
-            # With `run_until_complete`, anyio's worker threads would wait for it to end, and the process for them.
-            with suppress(SystemExit, KeyboardInterrupt):  # of a task, which keeps it; the others go on
-                self._loop.run_forever()
-        try:
-            self._loop.run_until_complete(self._clean_up())
-        finally:
-            self._loop.close()
-            for caller in list(self._callers):  # whose call came too late, or would not be cancelled
-                caller.end()
-
-    async def _clean_up(self) -> None:
-        await self._end_others()
-        for client in list(self._clients.values()):
-            await _close(client)
-        await self._end_others()  # who called meanwhile
-        await self._loop.shutdown_asyncgens()
-
-    async def _end_others(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others - self._closing:
-            task.cancel()
-        if others:
-            await asyncio.wait(others, timeout=_LAST_WORDS_S / 2)
+        self._start_soon(_close, client)
 
     def end(self) -> None:
-        """Close what is open, and end the thread."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._stop)
-            self._thread.join(_LAST_WORDS_S)
+        """Cancel what runs, close what is open, and end the thread. Waits up to 10 s."""
+        self.is_ending = True
+        self._start_soon(self._portal.stop, True)
+        self._thread.join(_LAST_WORDS_S)
 
-    def _stop(self) -> None:
-        self._is_ending = True
-        self._loop.stop()
+    def _start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and all its clients were closed
+            # Never waits, because the garbage collector may call this in any thread. Not in the context of that
+            # thread: it may run another event loop.
+            self.loop.call_soon_threadsafe(partial(self._others.start_soon, function, *args), context=self._context)
+
+    async def _serve(self, started: Future[BlockingPortal]) -> None:
+        self.loop, self._context = asyncio.get_running_loop(), copy_context()
+        async with anyio.create_task_group() as self._others:
+            async with BlockingPortal() as portal:
+                started.set_result(portal)
+                await portal.sleep_until_stopped()
+            for client in list(self._clients.values()):
+                await _close(client)
 
     @classmethod
     def forget(cls) -> None:
-        """After a fork: the thread is the parent's, and the lock may have been held."""
+        """Forget the loop after a fork: the thread is the parent's, and the lock may have been held."""
         if cls._shared is not None:
             atexit.unregister(cls._shared.end)
         cls._shared, cls._lock = None, threading.Lock()

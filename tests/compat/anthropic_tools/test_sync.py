@@ -323,28 +323,32 @@ def test_another_loop_inside_a_call(server: ReplayServer, backend: str) -> None:
 
 
 def test_calls_while_the_loop_ends() -> None:
-    """As of a daemon thread at the end of a program: one that is heard too late does not wait forever."""
-    ending, release = threading.Event(), threading.Event()
+    """As of a daemon thread at the end of a program: neither a running call nor a late one waits forever."""
+    running, closing, release = threading.Event(), threading.Event(), threading.Event()
     loop = SyncLoop()
+
+    async def run_until_cancelled() -> None:
+        running.set()
+        await anyio.sleep_forever()
 
     class Slow:
         async def close(self) -> None:
-            ending.set()
+            closing.set()
             await anyio.to_thread.run_sync(release.wait, 20)
 
     slow = Slow()
     loop.close_at_exit(slow)
     with ThreadPoolExecutor(2) as threads:
+        early = threads.submit(loop.call, run_until_cancelled)
+        assert running.wait(20)
         end = threads.submit(loop.end)
-        assert ending.wait(20)
-        late = threads.submit(loop.call, anyio.sleep_forever)
-        while not loop._callers:
-            time.sleep(0.01)
+        assert closing.wait(20)
+        for call in (early, threads.submit(loop.call, anyio.sleep_forever)):
+            with pytest.raises(RuntimeError, match="has ended"):
+                call.result(20)
         release.set()
-        with pytest.raises(RuntimeError, match="has ended"):
-            late.result(20)
         end.result(20)
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(RuntimeError, match="has ended"):
         loop.call(anyio.sleep_forever)
 
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from contextvars import copy_context
 from typing import Any, ClassVar
-
-import anyio
 
 from ...errors import UsageError
 from .._sync import SyncLoop, in_event_loop
@@ -112,34 +107,23 @@ class SimpleAgent(Agent):
         if in_event_loop():
             raise UsageError("stream_run would block the running event loop: use arun_stream(...)")
         events: queue.SimpleQueue[StreamEvent | None] = queue.SimpleQueue()
-        is_closed = threading.Event()
-
-        loop, scopes = SyncLoop.shared(), list[anyio.CancelScope]()
 
         async def produce() -> None:
-            with anyio.CancelScope() as scope:
-                scopes.append(scope)
-                if is_closed.is_set():  # pragma: no cover - Ctrl-C before the run began
-                    return
-                async with aclosing(self.arun_stream(input_text, **{"on_interrupt": "raise", **kwargs})) as stream:
-                    async for event in stream:
-                        events.put(event)
+            async with aclosing(self.arun_stream(input_text, **{"on_interrupt": "raise", **kwargs})) as stream:
+                async for event in stream:
+                    events.put(event)
 
-        def cancel() -> None:
-            for scope in scopes:
-                scope.cancel()
-
-        with ThreadPoolExecutor(1, "eagerstream stream_run") as thread:
-            running = thread.submit(copy_context().run, loop.call, produce)
-            running.add_done_callback(lambda _: events.put(None))
-            try:
-                while (event := events.get()) is not None:
-                    if event.type is StreamEventType.LLM_CHUNK:
-                        yield str(event.data["chunk"])
-            finally:
-                is_closed.set()
-                loop.call_soon(cancel)
-            running.result()
+        outcome, cancel = SyncLoop.shared().start(produce, lambda: events.put(None))
+        try:
+            while (event := events.get()) is not None:
+                if event.type is StreamEventType.LLM_CHUNK:
+                    yield str(event.data["chunk"])
+        except BaseException:  # the caller closed this, or Ctrl-C
+            cancel()
+            while events.get() is not None:
+                pass
+            raise
+        outcome.result()
 
     def _tools(self) -> list[Any]:
         return super()._tools() if self.has_tools() else []
