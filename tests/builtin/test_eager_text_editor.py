@@ -337,7 +337,7 @@ def test_the_definition(editor: EagerTextEditor) -> None:
 @pytest.mark.parametrize("max_characters", [0, -1, True, "x"])
 def test_wrong_bounds(tmp_path: Path, max_characters: Any) -> None:
     """They are refused where they are written, not in the middle of a run."""
-    with pytest.raises(UsageError, match="max_characters must be a number from 1"):
+    with pytest.raises(UsageError, match="max_characters must be a whole number, at least 1"):
         EagerTextEditor(tmp_path, max_characters=max_characters)
 
 

@@ -251,5 +251,5 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be kept"):
         RecordingFolder(tmp_path, keep_secrets=True, redact_contents=True)
     for bounds in ({"max_reply_bytes": 0}, {"max_held_bytes": True}):
-        with pytest.raises(UsageError, match="positive"):
+        with pytest.raises(UsageError, match="at least 1"):
             RecordingFolder(tmp_path, **bounds)

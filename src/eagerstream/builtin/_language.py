@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-from ..errors import UsageError
+from ..wire import check_choice
 
 Language: TypeAlias = Literal["en", "zh"]
 """English, or Chinese in the words of HelloAgents."""
@@ -16,5 +16,4 @@ def check_language(language: str) -> None:
     Raises:
         UsageError: It is not.
     """
-    if language not in get_args(Language):
-        raise UsageError(f"language must be one of {', '.join(get_args(Language))}, not {language!r:.80}")
+    check_choice("language", language, get_args(Language))

@@ -11,8 +11,9 @@ from weakref import WeakValueDictionary
 
 import anyio.to_thread
 
-from ..errors import ToolError, UsageError
+from ..errors import ToolError
 from ..tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
+from ..wire import check_count
 from ._document import Document
 from ._fields import integer_field, text_field, unknown_command
 from ._jail import Jail
@@ -60,8 +61,7 @@ class Memory(Tool):
     ) -> None:
         bounds = {"max_file_bytes": max_file_bytes, "max_total_bytes": max_total_bytes, "max_files": max_files}
         for name, bound in bounds.items():
-            if type(bound) is not int or bound < 1:
-                raise UsageError(f"{name} must be a number from 1, not {bound!r}")
+            check_count(name, bound)
         self._max_file_bytes = max_file_bytes
         self._max_total_bytes = max_total_bytes
         self._max_files = max_files

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..errors import UsageError
 from ..tools import ToolOptions
+from ..wire import check_positive
 
 _TIMEOUT_S: Final = 30.0
 _GRACE_S: Final = 5.0
@@ -22,7 +22,6 @@ def take_time_limit_s(options: ToolOptions) -> float:
     """
     given_s = options.get("timeout_s")
     timeout_s = _TIMEOUT_S if given_s is None else given_s
-    if type(timeout_s) not in (int, float) or not timeout_s > 0:
-        raise UsageError(f"timeout_s must be a number of seconds, more than 0, not {timeout_s!r:.80}")
+    check_positive("timeout_s", timeout_s)
     options["timeout_s"] = timeout_s + _GRACE_S
     return timeout_s

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Final, Literal, TypedDict, get_args
 
-from ..errors import UsageError
 from ..tools import ToolResponse
-from ..wire import encodable
+from ..wire import check_choice, check_count, encodable
 from ._language import Language, check_language
 
 Direction = Literal["head", "tail", "head_tail"]
@@ -43,7 +42,7 @@ def truncate_results(
     Raises:
         UsageError: `limit` is less than 1, or there is no such language.
     """
-    _check_positive(limit=limit)
+    check_count("limit", limit)
     check_language(language)
     shown = list(results[:limit])
     if total is None and not has_more:
@@ -96,10 +95,10 @@ def truncate_output(
     Raises:
         UsageError: A bound is less than 1, or there is no such direction or language.
     """
-    _check_positive(max_lines=max_lines, max_bytes=max_bytes)
+    check_count("max_lines", max_lines)
+    check_count("max_bytes", max_bytes)
     check_language(language)
-    if direction not in get_args(Direction):
-        raise UsageError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r:.80}")
+    check_choice("direction", direction, get_args(Direction))
     started_s = perf_counter()
     text = str(encodable(text))
     lines = text.splitlines(keepends=True)
@@ -154,9 +153,3 @@ def _last_bytes(text: str, max_bytes: int) -> str:
 
 def _count_lines(text: str) -> int:
     return len(text.splitlines())
-
-
-def _check_positive(**bounds: int) -> None:
-    for name, bound in bounds.items():
-        if bound < 1:
-            raise UsageError(f"{name} must be at least 1, not {bound}")

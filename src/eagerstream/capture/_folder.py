@@ -17,6 +17,7 @@ from .._support.files import open_private, sync, sync_folder
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
+from ..wire import check_count
 from ._request import RequestFacts, facts_of
 from ._tape import Tape, TapedReply, too_large
 
@@ -93,9 +94,8 @@ class RecordingFolder:
     ) -> None:
         if keep_secrets and redact_contents:
             raise UsageError("secrets are among the contents: they cannot be kept where contents are masked")
-        for bound in (max_reply_bytes, max_held_bytes):
-            if type(bound) is not int or bound < 1:
-                raise UsageError(f"a bound in bytes is a positive whole number, not {bound!r}")
+        check_count("max_reply_bytes", max_reply_bytes)
+        check_count("max_held_bytes", max_held_bytes)
         self.path = Path(path)
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)

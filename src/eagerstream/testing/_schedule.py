@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..errors import UsageError
 from ..recordings import Recording
+from ..wire import check_count, check_fraction
 from ._faults import BYTEWISE, ERROR_STATUS, INSTEAD, UNANSWERED, Fault, FaultKind
 from ._framing import framing_of
 from ._scenario import assistant_messages
@@ -55,13 +56,11 @@ class Faults:
     ) -> None:
         self._turns = {turn: tuple(faults) for turn, faults in (turns or {}).items()}
         for turn, faults in self._turns.items():
-            if type(turn) is not int or turn < 0:
-                raise UsageError(f"a turn is a number from 0 on, not {turn!r}")
+            check_count("a turn", turn, least=0)
             for fault in faults:
                 if fault is not None and not isinstance(fault, Fault):
                     raise UsageError(f"turn {turn}: expected faults, not {fault!r}")
-        if max_histories < 1:
-            raise UsageError(f"max_histories must be at least 1, not {max_histories!r}")
+        check_count("max_histories", max_histories)
         self._lottery: _Lottery | None = None
         self._max_histories = max_histories
         self._attempts: OrderedDict[bytes, int] = OrderedDict()
@@ -135,8 +134,7 @@ class _Lottery:
     """Faults as a seed decides."""
 
     def __init__(self, seed: int | str, rate: float, kinds: Collection[FaultKind]) -> None:
-        if not 0 <= rate <= 1:
-            raise UsageError(f"a rate of faults is from 0 to 1, not {rate!r}")
+        check_fraction("a rate of faults", rate)
         self._seed = seed
         self._rate = rate
         self._kinds = [kind for kind in FaultKind if kind in kinds]  # the order of a set is another in each process

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
-from ..wire import Message, WireEvent
+from ..wire import Message, WireEvent, check_count
 
 DEFAULT_MODEL: Final = "claude-sonnet-4-5"
 FRAGMENT_CHARS: Final = 7
@@ -204,8 +204,7 @@ def _call(
 
 
 def _pieces(content: str, size: int) -> list[str]:
-    if size < 1:
-        raise UsageError(f"fragment_chars must be at least 1, not {size!r}")
+    check_count("fragment_chars", size)
     return [content[at : at + size] for at in range(0, len(content), size)]
 
 

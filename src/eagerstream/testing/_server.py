@@ -8,7 +8,7 @@ from typing import get_args
 from .._serving.asgi_server import ThreadedServer
 from ..errors import UsageError
 from ..recordings import Recording
-from ..wire import EagerSupport
+from ..wire import EagerSupport, check_choice
 from ._application import Behaviour, make_application
 from ._chat import CHAT_DIALECTS, ChatDialect
 from ._platforms import DIALECTS, Platform
@@ -63,8 +63,7 @@ class ReplayServer(ThreadedServer):
     ) -> None:
         check_speed(speed)
         for support in eager.values() if isinstance(eager, Mapping) else (eager,):
-            if support not in get_args(EagerSupport):
-                raise UsageError(f"eager must be one of {', '.join(get_args(EagerSupport))}, not {support!r}")
+            check_choice("eager", support, get_args(EagerSupport))
         scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
         self._log = RequestLog()
         behaviour = Behaviour(scenario, speed, faults, eager)

@@ -9,12 +9,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite
 from random import Random
 from typing import Final, Literal
 
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
+from ..wire import check_choice, check_count, check_fraction, check_positive, check_seconds
 from ._body import body_events, model_text, noted
 
 TOKEN_CHARS: Final = 4
@@ -54,16 +54,12 @@ class Timing:
     def __post_init__(self) -> None:
         check_speed(self.tokens_per_second, "tokens_per_second")
         check_speed(self.speed)
-        if not (isfinite(self.first_byte_s) and self.first_byte_s >= 0):
-            raise UsageError(f"first_byte_s must be finite and not negative, not {self.first_byte_s!r}")
-        if not 0 <= self.jitter <= 1:
-            raise UsageError(f"jitter must be from 0 to 1, not {self.jitter!r}")
+        check_seconds("first_byte_s", self.first_byte_s)
+        check_fraction("jitter", self.jitter)
         if isinstance(self.cut, str):
-            if self.cut not in ("event", "random"):
-                raise UsageError(f'cut must be "event", "random", a number or offsets, not {self.cut!r}')
+            check_choice("cut", self.cut, ("event", "random"))
         elif isinstance(self.cut, int):
-            if isinstance(self.cut, bool) or self.cut < 1:
-                raise UsageError(f"a cut into chunks of {self.cut!r} bytes is not possible")
+            check_count("cut", self.cut)
         else:
             offsets = (0, *self.cut)
             if any(later <= earlier for earlier, later in pairwise(offsets)):
@@ -77,13 +73,12 @@ class Timing:
 
 
 def check_speed(speed: float, name: str = "speed") -> None:
-    """`speed` can divide times.
+    """Refuse anything but a positive number. Infinity is one.
 
     Raises:
-        UsageError: It is not a positive number; infinity is one.
+        UsageError: The speed is something else.
     """
-    if not speed > 0:
-        raise UsageError(f"{name} must be a positive number, not {speed!r}")
+    check_positive(name, speed)
 
 
 def retime(recording: Recording, timing: Timing) -> Recording:

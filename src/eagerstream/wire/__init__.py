@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._accumulator import TOOL_BLOCKS, InputAccumulator, Places, check_block_count, check_invalid_key
 from ._aws_event_stream import AWSEventStreamDecoder
+from ._checks import check_choice, check_count, check_fraction, check_positive, check_seconds
 from ._decoder import Decoder
 from ._decoding import FragmentDecoder, WireDecoder, decode_event
 from ._events import (
@@ -128,7 +129,12 @@ __all__ = [
     "apply_patch",
     "betas_for",
     "check_block_count",
+    "check_choice",
+    "check_count",
+    "check_fraction",
     "check_invalid_key",
+    "check_positive",
+    "check_seconds",
     "classify",
     "copy_json",
     "decode_event",

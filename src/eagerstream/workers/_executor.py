@@ -25,7 +25,7 @@ from ..tools import (
     as_tool,
     error_text,
 )
-from ..wire import JSONObject, Outcome
+from ..wire import JSONObject, Outcome, check_count, check_positive
 from ._crossing import error_from, response_from, value_from
 from ._line import Line, Workers
 from ._messages import (
@@ -97,10 +97,8 @@ class RemoteExecutor(InProcessExecutor):
             made = [as_tool(tool, runs_elsewhere=True) for tool in tools]
             tools = Toolbox(tool for tool in made if tool is not None)
         super().__init__(tools, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker)
-        if type(retries) is not int or retries < 0:
-            raise UsageError(f"retries must be a number from 0, not {retries!r}")
-        if not cancel_grace_s > 0:
-            raise UsageError(f"cancel_grace_s must be a positive number, not {cancel_grace_s!r}")
+        check_count("retries", retries, least=0)
+        check_positive("cancel_grace_s", cancel_grace_s)
         self._pool = pool
         self._pools = dict(pools or {})
         self._retries = retries

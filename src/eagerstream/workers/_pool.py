@@ -16,6 +16,7 @@ import anyio.abc
 
 from ..errors import UsageError, WorkerLost
 from ..tools import Tool, ToolCall
+from ..wire import check_count, check_positive
 from ._fair import FairQueue
 from ._line import Line
 
@@ -106,8 +107,10 @@ class Pool(ABC, Generic[W]):
     """
 
     def __init__(self, *, workers: int, calls_per_worker: int, max_waiting: int, start_timeout_s: float) -> None:
-        check_counts(workers=workers, calls_per_worker=calls_per_worker, max_waiting=max_waiting)
-        check_seconds(start_timeout_s=start_timeout_s)
+        check_count("workers", workers)
+        check_count("calls_per_worker", calls_per_worker)
+        check_count("max_waiting", max_waiting)
+        check_positive("start_timeout_s", start_timeout_s)
         self._count = workers
         self._start_timeout_s = start_timeout_s
         self._queue: FairQueue[W] = FairQueue(calls_per_worker=calls_per_worker, max_waiting=max_waiting)
@@ -272,25 +275,3 @@ class _Start:
         if not self.over.is_set():
             self.fault = fault or "it ended at once"
             self.over.set()
-
-
-def check_counts(**counts: object) -> None:
-    """Refuse what is no number from 1.
-
-    Raises:
-        UsageError: One is not.
-    """
-    for name, number in counts.items():
-        if type(number) is not int or number < 1:
-            raise UsageError(f"{name} must be at least 1, not {number!r}")
-
-
-def check_seconds(**times_s: float) -> None:
-    """Refuse what is no positive number.
-
-    Raises:
-        UsageError: One is not.
-    """
-    for name, seconds in times_s.items():
-        if not seconds > 0:
-            raise UsageError(f"{name} must be a positive number, not {seconds!r}")

@@ -12,9 +12,10 @@ from typing import Any, Self
 
 from ..errors import UsageError
 from ..tools import Tool
+from ..wire import check_count, check_positive
 from ._executor import RemoteExecutor
 from ._frames import Setup
-from ._pool import Pool, check_counts, check_seconds
+from ._pool import Pool
 from ._process import WorkerProcess
 from ._references import reference_to
 from ._worker import check_not_preparing
@@ -71,8 +72,8 @@ class ProcessPool(Pool[WorkerProcess]):
             max_waiting=max_waiting,
             start_timeout_s=start_timeout_s,
         )
-        check_counts(max_message_bytes=max_message_bytes)
-        check_seconds(cancel_grace_s=cancel_grace_s)
+        check_count("max_message_bytes", max_message_bytes)
+        check_positive("cancel_grace_s", cancel_grace_s)
         self._preload = tuple(_preloaded(each) for each in preload)
         self._max_message_bytes = max_message_bytes
         self._cancel_grace_s = cancel_grace_s

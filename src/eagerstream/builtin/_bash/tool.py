@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing_extensions import TypedDict
 
 from ...errors import ToolError, UsageError
 from ...tools import Reject, Tool, ToolCall, ToolErrorCode, ToolResponse
-from ...wire import JSONObject
+from ...wire import JSONObject, check_count, check_positive
 from .environment import shell_environment
 from .output import Output
 from .session import GONE_S, START_S, BashSession, Ended
@@ -121,10 +120,8 @@ class Bash(Tool):
         cache_control: Mapping[str, Any] | None = None,
         **options: Unpack[BashOptions],
     ) -> None:
-        if type(timeout_s) not in (int, float) or not 0 < timeout_s < math.inf:
-            raise UsageError(f"timeout_s must be a positive number of seconds, not {timeout_s!r}")
-        if type(max_output_chars) is not int or max_output_chars < _MIN_OUTPUT_CHARS:
-            raise UsageError(f"max_output_chars must be at least {_MIN_OUTPUT_CHARS}, not {max_output_chars!r}")
+        check_positive("timeout_s", timeout_s, is_finite=True)
+        check_count("max_output_chars", max_output_chars, least=_MIN_OUTPUT_CHARS)
         if isinstance(argv, str) or not argv or not all(isinstance(word, str | os.PathLike) for word in argv):
             raise UsageError('argv must be the program and its arguments, such as ("bash", "--norc")')
         if not isinstance(cwd, str | os.PathLike | None):

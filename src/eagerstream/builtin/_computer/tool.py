@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
 from ...errors import ToolError, UsageError
 from ...tools import Group, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
-from ...wire import betas_for
+from ...wire import betas_for, check_choice
 from .actions import ACTIONS, checked
 from .handler import ComputerHandler
 
@@ -60,8 +60,7 @@ class Computer(Tool):
     ) -> None:
         if faults := _handler_faults(handler):
             raise UsageError("; ".join(faults))
-        if version not in get_args(ComputerVersion):
-            raise UsageError(f"version must be one of {', '.join(get_args(ComputerVersion))}, not {version!r:.80}")
+        check_choice("version", version, get_args(ComputerVersion))
         if configs and version != _TOOLSET:
             raise UsageError(f"only {_TOOLSET} takes configs, not {version}")
         if "definition" in options:

@@ -13,6 +13,7 @@ from pydantic import Field
 from ..._support.redaction import without_middle
 from ...errors import EagerStreamError, UsageError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
+from ...wire import check_count
 from .._time_limit import take_time_limit_s
 from .._tool_options import with_defaults
 from .failures import code_of, words_of
@@ -107,8 +108,7 @@ class SQL(Tool):
     ) -> None:
         bounds = {"max_rows": max_rows, "max_cell_chars": max_cell_chars, "max_result_chars": max_result_chars}
         for name, bound in bounds.items():
-            if type(bound) is not int or bound < 1:
-                raise UsageError(f"{name} must be a number, at least 1, not {bound!r:.80}")
+            check_count(name, bound)
         if isinstance(allowed_functions, str) or not all(isinstance(name, str) for name in allowed_functions):
             raise UsageError(f"allowed_functions must be names of functions, not {allowed_functions!r:.80}")
         source = source_of(database, dialect, read_only=read_only, functions=frozenset(allowed_functions))

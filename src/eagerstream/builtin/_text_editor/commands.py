@@ -6,8 +6,9 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ...errors import ToolError, UsageError
+from ...errors import ToolError
 from ...tools import ToolErrorCode, ToolResponse
+from ...wire import check_count
 from .._document import Document
 from .._fields import integer_field, text_field, unknown_command
 from .._jail import Jail
@@ -36,8 +37,8 @@ class EditorCommands:
     """
 
     def __init__(self, jail: Jail, *, max_characters: int | None = None, with_undo: bool = False) -> None:
-        if max_characters is not None and (type(max_characters) is not int or max_characters < 1):
-            raise UsageError(f"max_characters must be a number from 1, not {max_characters!r}")
+        if max_characters is not None:
+            check_count("max_characters", max_characters)
         self._jail = jail
         self._files = TextFiles(jail)
         self._max_characters = max_characters

@@ -6,8 +6,8 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ...errors import UsageError
 from ...tools import Slots
+from ...wire import check_count
 
 
 class Places(threading.local):
@@ -20,8 +20,7 @@ class Places(threading.local):
     """
 
     def __init__(self, count: int) -> None:
-        if type(count) is not int or count < 1:
-            raise UsageError(f"max_concurrent_tools must be at least 1, or None, not {count!r}")
+        check_count("max_concurrent_tools", count)
         self._slots = Slots(count)
 
     @asynccontextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, assert_never
 
-from ...errors import UsageError
 from ...tools import ToolResponse, ToolStatus
+from ...wire import check_choice
 
 
 def render(response: ToolResponse, style: Literal["doc", "agent"] = "doc") -> str:
@@ -19,8 +19,7 @@ def render(response: ToolResponse, style: Literal["doc", "agent"] = "doc") -> st
     Raises:
         UsageError: There is no such style.
     """
-    if style not in ("doc", "agent"):
-        raise UsageError(f"style must be 'doc' or 'agent', not {style!r}")
+    check_choice("style", style, ("doc", "agent"))
     match response.status:
         case ToolStatus.SUCCESS:
             return response.text if style == "agent" else f"✅ {response.text}"
