@@ -184,6 +184,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "citations in words": (lambda: web_fetch(citations=odd("yes")), "citations must be True or False, not 'yes'"),
     "no configuration": (lambda: mcp_toolset("a", configs={"b": odd(None)}), "a configuration is a mapping, not None"),
     "no server": (lambda: mcp_toolset(""), "mcp_server_name must be a text"),
+    "nobody as adviser": (lambda: advisor(odd(None)), "model must be a text"),
     "a configuration of something else": (lambda: mcp_toolset("a", default_config={"on": True}), "not 'on'"),
     "a configuration that is no boolean": (
         lambda: mcp_toolset("a", configs={"b": {"enabled": odd("yes")}}),

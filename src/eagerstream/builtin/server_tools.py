@@ -4,14 +4,14 @@
         async for event in run:
             match event:
                 case ServerToolUse(input=call): print("searches for", call.value)
-                case ServerToolResult(is_error=True, error_code=code): print("in vain:", code)
+                case ServerToolResult(is_error=True, error_code=code): print("failed:", code)
 
-Nothing here runs anything: their calls and results come in the reply, see `ServerToolUse` and `ServerToolResult`. Each
-function gives the newest version that is known here unless told otherwise by `version=`, its date; a version that is
-newer still can be given as a dict. What is None is left out, and the API's own default holds.
+Nothing here runs a tool: the response contains the calls and their results, see `ServerToolUse` and `ServerToolResult`.
+Each function returns the newest version known here, or the one whose date is given as `version=`. Pass a still newer
+version as a dict. A field that is None is omitted, and the API uses its own default.
 
-Fields that most of them have: `cache_control` (a cache breakpoint behind the definition), `defer_loading` (the tool is
-found by tool search only), `allowed_callers` (who may call it: `"direct"`, or the `type` of a code execution tool), and
+Fields that most tools have: `cache_control` (a cache breakpoint behind the definition), `defer_loading` (only tool
+search finds the tool), `allowed_callers` (who may call it: `"direct"`, or the `type` of a code execution tool), and
 `strict` (the API holds the model to the schema).
 
 Sources: the API's guides to each tool, and the anthropic package's types of their definitions.
@@ -19,10 +19,11 @@ Sources: the API's guides to each tool, and the anthropic package's types of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import UsageError
+from ..wire import check_choice, check_count
 
 Definition: TypeAlias = dict[str, Any]
 """As the API takes it."""
@@ -45,6 +46,7 @@ _SINCE: Final[Mapping[str, Mapping[str, str]]] = {
 
 _LOCATION: Final = ("city", "country", "region", "timezone")
 _MCP_CONFIG: Final = ("enabled", "defer_loading")
+_REQUIRED: Final = ("mcp_server_name", "model")
 
 
 def web_search(
@@ -76,25 +78,7 @@ def web_search(
     Raises:
         UsageError: A value is out of range, both lists of domains are given, or the version has no such field.
     """
-    _check_domains(allowed_domains, blocked_domains)
-    location = None
-    if user_location is not None:
-        if unknown := sorted(set(user_location) - {"type", *_LOCATION}):
-            raise UsageError(f"user_location has no {', '.join(map(repr, unknown))}, only {', '.join(_LOCATION)}")
-        location = {**user_location, "type": "approximate"}
-    return _definition(
-        "web_search",
-        version,
-        max_uses=_checked_count("max_uses", max_uses),
-        allowed_domains=_listed("allowed_domains", allowed_domains),
-        blocked_domains=_listed("blocked_domains", blocked_domains),
-        user_location=location,
-        response_inclusion=_checked_inclusion(response_inclusion),
-        allowed_callers=_listed("allowed_callers", allowed_callers),
-        cache_control=cache_control,
-        defer_loading=defer_loading,
-        strict=strict,
-    )
+    return _definition("web_search", **locals())
 
 
 def web_fetch(
@@ -131,25 +115,7 @@ def web_fetch(
     Raises:
         UsageError: As `web_search`.
     """
-    _check_domains(allowed_domains, blocked_domains)
-    if citations is not None and not isinstance(citations, bool):
-        raise UsageError(f"citations must be True or False, not {citations!r:.80}")
-    return _definition(
-        "web_fetch",
-        version,
-        max_uses=_checked_count("max_uses", max_uses),
-        allowed_domains=_listed("allowed_domains", allowed_domains),
-        blocked_domains=_listed("blocked_domains", blocked_domains),
-        citations=None if citations is None else {"enabled": citations},
-        max_content_tokens=_checked_count("max_content_tokens", max_content_tokens),
-        url_sources=url_sources,
-        use_cache=use_cache,
-        response_inclusion=_checked_inclusion(response_inclusion),
-        allowed_callers=_listed("allowed_callers", allowed_callers),
-        cache_control=cache_control,
-        defer_loading=defer_loading,
-        strict=strict,
-    )
+    return _definition("web_fetch", **locals())
 
 
 def code_execution(
@@ -173,14 +139,7 @@ def code_execution(
     Raises:
         UsageError: There is no such version.
     """
-    return _definition(
-        "code_execution",
-        version,
-        allowed_callers=_listed("allowed_callers", allowed_callers),
-        cache_control=cache_control,
-        defer_loading=defer_loading,
-        strict=strict,
-    )
+    return _definition("code_execution", **locals())
 
 
 def tool_search_regex(
@@ -202,13 +161,7 @@ def tool_search_regex(
     Raises:
         UsageError: There is no such version.
     """
-    return _definition(
-        "tool_search_tool_regex",
-        version,
-        allowed_callers=_listed("allowed_callers", allowed_callers),
-        cache_control=cache_control,
-        strict=strict,
-    )
+    return _definition("tool_search_tool_regex", **locals())
 
 
 def tool_search_bm25(
@@ -219,13 +172,7 @@ def tool_search_bm25(
     version: str = "20251119",
 ) -> Definition:
     """The model finds tools with `defer_loading` by words. No beta header; otherwise as `tool_search_regex`."""
-    return _definition(
-        "tool_search_tool_bm25",
-        version,
-        allowed_callers=_listed("allowed_callers", allowed_callers),
-        cache_control=cache_control,
-        strict=strict,
-    )
+    return _definition("tool_search_tool_bm25", **locals())
 
 
 def mcp_toolset(
@@ -252,20 +199,7 @@ def mcp_toolset(
     Raises:
         UsageError: The name is empty, or a configuration has something else in it.
     """
-    _check_text("mcp_server_name", mcp_server_name)
-    for config in (*([] if default_config is None else [default_config]), *(configs or {}).values()):
-        if not isinstance(config, Mapping):
-            raise UsageError(f"a configuration is a mapping, not {config!r:.80}")
-        if wrong := [name for name in config if name not in _MCP_CONFIG or not isinstance(config[name], bool)]:
-            raise UsageError(f"a configuration has {' and '.join(_MCP_CONFIG)}, True or False, not {wrong[0]!r:.80}")
-    fields: dict[str, Any] = {
-        "default_config": default_config,
-        "configs": configs,
-        "tools": _listed("tools", tools),
-        "cache_control": cache_control,
-    }
-    known = {name: value for name, value in fields.items() if value is not None}
-    return {"type": "mcp_toolset", "mcp_server_name": mcp_server_name, **known}
+    return {"type": "mcp_toolset", **_checked(locals())}
 
 
 def advisor(
@@ -293,58 +227,91 @@ def advisor(
     Raises:
         UsageError: A value is out of range, or there is no such version.
     """
-    _check_text("model", model)
-    return _definition(
-        "advisor",
-        version,
-        model=model,
-        max_uses=_checked_count("max_uses", max_uses),
-        max_tokens=_checked_count("max_tokens", max_tokens),
-        caching=caching,
-        allowed_callers=_listed("allowed_callers", allowed_callers),
-        cache_control=cache_control,
-        defer_loading=defer_loading,
-        strict=strict,
-    )
+    return _definition("advisor", **locals())
 
 
-def _definition(name: str, version: str, /, **fields: Any) -> Definition:
+def _definition(name: str, /, *, version: str, **fields: object) -> Definition:
     versions = _VERSIONS[name]
     if version not in versions:
         raise UsageError(f"{name} has the versions {', '.join(versions)}, not {version!r:.80}; give another as a dict")
-    known = {field: value for field, value in fields.items() if value is not None}
+    known = _checked(fields)
     for field, since in _SINCE.get(name, {}).items():
         if field in known and version < since:
             raise UsageError(f"{name} has {field} since version {since}, not in {version}")
     return {"type": f"{name}_{version}", "name": name, **known}
 
 
-def _listed(name: str, values: Sequence[Any] | None) -> list[Any] | None:
-    if values is not None and (isinstance(values, str | Mapping) or not isinstance(values, Iterable)):
-        raise UsageError(f"{name} must be a list, not {values!r:.80}")
-    return None if values is None else list(values)
-
-
-def _checked_inclusion(inclusion: Inclusion | None) -> Inclusion | None:
-    if inclusion is not None and inclusion not in get_args(Inclusion):
-        raise UsageError(f"response_inclusion must be one of {', '.join(get_args(Inclusion))}, not {inclusion!r:.80}")
-    return inclusion
-
-
-def _checked_count(name: str, count: int | None) -> int | None:
-    if count is not None and (type(count) is not int or count < 1):
-        raise UsageError(f"{name} must be a whole number, at least 1, not {count!r:.80}")
-    return count
-
-
-def _check_text(name: str, text: object) -> None:
-    if not isinstance(text, str) or not text:
-        raise UsageError(f"{name} must be a text that is not empty, not {text!r:.80}")
-
-
-def _check_domains(allowed: Sequence[object] | None, blocked: Sequence[object] | None) -> None:
-    if allowed is not None and blocked is not None:
+def _checked(fields: Mapping[str, object]) -> dict[str, Any]:
+    """Return the fields that are not None, each checked and in the form that the API takes."""
+    known = {name: value for name, value in fields.items() if value is not None or name in _REQUIRED}
+    if {"allowed_domains", "blocked_domains"} <= known.keys():
         raise UsageError("allowed_domains and blocked_domains exclude each other: give one of them")
-    for domain in (*(_listed("allowed_domains", allowed) or ()), *(_listed("blocked_domains", blocked) or ())):
+    return {name: _FORMS[name](name, value) if name in _FORMS else value for name, value in known.items()}
+
+
+def _count(name: str, value: object) -> object:
+    check_count(name, value)
+    return value
+
+
+def _text(name: str, value: object) -> object:
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{name} must be a text that is not empty, not {value!r:.80}")
+    return value
+
+
+def _list(name: str, values: object) -> list[object]:
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise UsageError(f"{name} must be a list, not {values!r:.80}")
+    return list(values)
+
+
+def _domains(name: str, values: object) -> list[object]:
+    domains = _list(name, values)
+    for domain in domains:
         if not isinstance(domain, str) or not domain or "://" in domain:
             raise UsageError(f"a domain is written example.com, without https://, not {domain!r:.80}")
+    return domains
+
+
+def _location(name: str, value: Any) -> Definition:
+    if unknown := sorted(set(value) - {"type", *_LOCATION}):
+        raise UsageError(f"{name} has no {', '.join(map(repr, unknown))}, only {', '.join(_LOCATION)}")
+    return {**value, "type": "approximate"}
+
+
+def _inclusion(name: str, value: object) -> object:
+    check_choice(name, value, get_args(Inclusion))
+    return value
+
+
+def _citations(name: str, value: object) -> Definition:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be True or False, not {value!r:.80}")
+    return {"enabled": value}
+
+
+def _config(_: str, config: object) -> object:
+    if not isinstance(config, Mapping):
+        raise UsageError(f"a configuration is a mapping, not {config!r:.80}")
+    if wrong := [name for name in config if name not in _MCP_CONFIG or not isinstance(config[name], bool)]:
+        raise UsageError(f"a configuration has {' and '.join(_MCP_CONFIG)}, True or False, not {wrong[0]!r:.80}")
+    return config
+
+
+def _configs(_: str, configs: Any) -> Definition:
+    return {name: _config(name, config) for name, config in configs.items()}
+
+
+_FORMS: Final[Mapping[str, Callable[[str, object], object]]] = {
+    **dict.fromkeys(("max_uses", "max_content_tokens", "max_tokens"), _count),
+    **dict.fromkeys(("allowed_domains", "blocked_domains"), _domains),
+    **dict.fromkeys(("allowed_callers", "tools"), _list),
+    **dict.fromkeys(_REQUIRED, _text),
+    "citations": _citations,
+    "configs": _configs,
+    "default_config": _config,
+    "response_inclusion": _inclusion,
+    "user_location": _location,
+}
+"""What each field must be, by name: returns the value in the form that the API takes."""
