@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eagerstream.builtin import Calculator
-from eagerstream.errors import UsageError
 from eagerstream.tools import ToolResponse
 
 
@@ -167,26 +166,6 @@ def test_empty(expression: str) -> None:
     """An empty expression is a parameter that is wrong."""
     response = compute(expression)
     assert (response.code, response.text) == ("INVALID_PARAM", "The expression is empty")
-
-
-def test_chinese() -> None:
-    """The words of HelloAgents' calculator."""
-    response = compute("2 + 3", language="zh")
-    assert (response.text, response.data["result"], response.data["expression"]) == ("计算结果: 5", 5, "2 + 3")
-    assert compute("", language="zh").text == "计算表达式不能为空"
-    assert compute("2 +", language="zh").text.startswith("表达式语法错误: ")
-    assert compute("1 / 0", language="zh").text == "计算失败: 除数为零"
-
-
-def test_a_language_that_is_not_known() -> None:
-    """When it is made, not when it is called."""
-    with pytest.raises(UsageError, match="language must be one of en, zh"):
-        compute("1", language="fr")
-
-
-def test_languages_have_the_same_words() -> None:
-    """A word that is missing in one of them would be found by a user only."""
-    assert Calculator(language="en")._words.keys() == Calculator(language="zh")._words.keys()
 
 
 @pytest.mark.anyio

@@ -73,11 +73,9 @@ def test_roots_are_apart(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
-    """A folder that is not there, and a language that nobody speaks, are told of at once."""
+    """A folder that is not there is told of at once."""
     with pytest.raises(UsageError, match="no folder that can be opened"):
         Files(tmp_path / "missing")
-    with pytest.raises(UsageError, match="language must be one of en, zh"):
-        Files(tmp_path, language="fr")  # type: ignore[arg-type]
 
 
 # --- Read -------------------------------------------------------------------------------------------------------------
@@ -458,36 +456,3 @@ async def test_each_call_sees_those_in_front_of_it(root: Path) -> None:
         is_error, said = await read.answered()
     assert not is_error
     assert said.endswith("one")
-
-
-# --- in Chinese -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.anyio
-async def test_in_chinese(root: Path) -> None:
-    """The words of HelloAgents, to the letter where they are laid down."""
-    (root / "a.txt").write_text("x y x")
-    files = Files(root, language="zh")
-    read = await answer_of(files.read, path="a.txt")
-    assert (read.text, shown(read)) == ("文件读取成功", "x y x")
-    assert {"content", "size"} <= read.data.keys()
-    assert facts(await answer_of(files.read, path="not_exist.py")) == (
-        ToolErrorCode.NOT_FOUND,
-        "文件 'not_exist.py' 不存在",
-    )
-    edit = await answer_of(files.edit, path="a.txt", old_string="x", new_string="z")
-    assert facts(edit) == (ToolErrorCode.INVALID_PARAM, "old_string 必须唯一匹配文件内容。找到 2 处匹配。")
-    assert (await answer_of(files.write, path="b.txt", content="12")).text == "已写入 'b.txt', 2 字节"
-
-
-def test_every_text_has_the_same_places_in_both_languages() -> None:
-    """A language that forgets one would hide it; one that makes one up would fail only when it is used."""
-    from dataclasses import asdict
-
-    from eagerstream.builtin._files.words import WORDS
-
-    places = {
-        language: {name: set(re.findall(r"{(\w+)", text)) for name, text in asdict(words).items()}
-        for language, words in WORDS.items()
-    }
-    assert places["en"] | {"read": set()} == places["zh"]  # `read` is laid down, and has none

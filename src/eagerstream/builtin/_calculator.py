@@ -6,12 +6,11 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Unpack
+from typing import Annotated, Any, ClassVar, Final, Unpack
 
 from pydantic import Field
 
 from ..tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
-from ._language import Language, check_language
 from ._tool_options import with_defaults
 
 Number = int | float
@@ -22,6 +21,25 @@ _MAX_DEPTH: Final = 200
 _MAX_BITS: Final = 13_000
 """Of an integer: some 3,900 digits; Python itself writes no more than 4,300."""
 _MAX_ROUND_DIGITS: Final = 300
+
+
+_WORDS: Final[Mapping[str, str]] = {
+    "result": "Result: {result}",
+    "empty": "The expression is empty",
+    "syntax": "Syntax error in the expression: {why}",
+    "failed": "The calculation failed: {why}",
+    "unreadable": "it is no arithmetic expression",
+    "too_long": "it is longer than {detail} characters",
+    "too_deep": "it is nested too deeply",
+    "too_large": "a number gets too large",
+    "not_real": "the result is no real number",
+    "division": "division by zero",
+    "domain": "{detail} is not defined for this value",
+    "arguments": "{detail} was given arguments that it does not take",
+    "unknown": "{detail} is no known function or constant",
+    "unsupported": "it holds something that is not arithmetic",
+}
+"""The texts of the results, with placeholders in braces."""
 
 
 class Calculator(Tool):
@@ -36,22 +54,24 @@ class Calculator(Tool):
     or has no result.
 
     Args:
-        language: Of the words around the results.
         options: See `ToolOptions`.
 
     Raises:
-        UsageError: There is no such language; an option is wrong.
+        UsageError: An option is wrong.
+
+    Attributes:
+        words: The texts of the results. A subclass may have others.
     """
 
-    def __init__(self, *, language: Language = "en", **options: Unpack[ToolOptions]) -> None:
-        check_language(language)
-        self._words = _WORDS[language]
+    words: ClassVar[Mapping[str, str]] = _WORDS
+
+    def __init__(self, **options: Unpack[ToolOptions]) -> None:
         super().__init__(self._calculate, **with_defaults(options, name="calculator", description=_DESCRIPTION))
 
     async def _calculate(
         self, expression: Annotated[str, Field(description="For example: (2 + 3) * sqrt(16) / 7 ** 2")]
     ) -> ToolResponse:
-        words = self._words
+        words = self.words
         if not expression.strip():
             return ToolResponse.error(ToolErrorCode.INVALID_PARAM, words["empty"])
         try:
@@ -76,43 +96,6 @@ _DESCRIPTION: Final = (
     "max, min, sum, sqrt, sin, cos, tan (in radians), log (natural, or log(x, base)) and exp, and the constants pi and "
     "e. It knows no variables."
 )
-
-# --- words ------------------------------------------------------------------------------------------------------------
-
-_WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
-    "en": {
-        "result": "Result: {result}",
-        "empty": "The expression is empty",
-        "syntax": "Syntax error in the expression: {why}",
-        "failed": "The calculation failed: {why}",
-        "unreadable": "it is no arithmetic expression",
-        "too_long": "it is longer than {detail} characters",
-        "too_deep": "it is nested too deeply",
-        "too_large": "a number gets too large",
-        "not_real": "the result is no real number",
-        "division": "division by zero",
-        "domain": "{detail} is not defined for this value",
-        "arguments": "{detail} was given arguments that it does not take",
-        "unknown": "{detail} is no known function or constant",
-        "unsupported": "it holds something that is not arithmetic",
-    },
-    "zh": {
-        "result": "计算结果: {result}",
-        "empty": "计算表达式不能为空",
-        "syntax": "表达式语法错误: {why}",
-        "failed": "计算失败: {why}",
-        "unreadable": "不是算术表达式",
-        "too_long": "长度超过 {detail} 个字符",
-        "too_deep": "嵌套过深",
-        "too_large": "数值过大",
-        "not_real": "结果不是实数",
-        "division": "除数为零",
-        "domain": "{detail} 对该值没有定义",
-        "arguments": "{detail} 的参数不正确",
-        "unknown": "未知的函数或常量 {detail}",
-        "unsupported": "包含不支持的内容",
-    },
-}
 
 
 class _Refused(Exception):

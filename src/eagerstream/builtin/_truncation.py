@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Final, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from ..tools import ToolResponse
 from ..wire import check_choice, check_count, encodable
-from ._language import Language, check_language
 
 Direction = Literal["head", "tail", "head_tail"]
 """Which end of an output is kept."""
 
-_FOUND: Final = {"en": "Search finished ({count} results)", "zh": "搜索完成({count} 条结果)"}
-_FOUND_MORE: Final = {"en": "Search finished (first {count} results)", "zh": "搜索完成(前 {count} 条结果)"}
-_TOO_MANY: Final = {"en": "too many results, cut to {count}", "zh": "结果过多,已截断到 {count} 条"}
-_OMITTED: Final = {"en": "...(middle left out)...", "zh": "...(中间省略)..."}
-
 
 def truncate_results(
-    results: Sequence[Any],
-    limit: int,
-    *,
-    total: int | None = None,
-    has_more: bool = False,
-    language: Language = "en",
+    results: Sequence[Any], limit: int, *, total: int | None = None, has_more: bool = False
 ) -> ToolResponse:
     """The first `limit` results: a success where these are all, otherwise a `PARTIAL` that says so.
 
@@ -34,25 +23,23 @@ def truncate_results(
         limit: How many are kept at most.
         total: How many there are in all, where a service counted them; otherwise as many as are given.
         has_more: There are more than are given, and nobody counted them: then `total` is None.
-        language: Of the text and the reason.
 
     Returns:
         Its data is `{"results": list, "total": int | None, "truncated": bool}`.
 
     Raises:
-        UsageError: `limit` is less than 1, or there is no such language.
+        UsageError: `limit` is less than 1.
     """
     check_count("limit", limit)
-    check_language(language)
     shown = list(results[:limit])
     if total is None and not has_more:
         total = len(results)
     truncated = has_more or len(results) > limit or (total is not None and total > len(shown))
     data = {"results": shown, "total": total, "truncated": truncated}
     if not truncated:
-        return ToolResponse.success(_FOUND[language].format(count=len(shown)), data)
-    reason = _TOO_MANY[language].format(count=len(shown))
-    return ToolResponse.partial(_FOUND_MORE[language].format(count=len(shown)), data, reason=reason)
+        return ToolResponse.success(f"Search finished ({len(shown)} results)", data)
+    reason = f"too many results, cut to {len(shown)}"
+    return ToolResponse.partial(f"Search finished (first {len(shown)} results)", data, reason=reason)
 
 
 class TruncationStats(TypedDict):
@@ -81,7 +68,7 @@ def truncate_output(
     max_bytes: int = 51_200,
     direction: Direction = "head",
     *,
-    language: Language = "en",
+    omitted: str = "...(middle left out)...",
 ) -> TruncatedOutput:
     """The beginning, the end, or both ends of a text, within both bounds.
 
@@ -90,14 +77,13 @@ def truncate_output(
         max_lines: Lines of the text that are kept.
         max_bytes: Of the preview in UTF-8, with the line that stands for the middle; a line may be cut to fit.
         direction: Which end is kept; with `"head_tail"` a line of its own tells that the middle is missing.
-        language: Of that line.
+        omitted: That line.
 
     Raises:
-        UsageError: A bound is less than 1, or there is no such direction or language.
+        UsageError: A bound is less than 1, or there is no such direction.
     """
     check_count("max_lines", max_lines)
     check_count("max_bytes", max_bytes)
-    check_language(language)
     check_choice("direction", direction, get_args(Direction))
     started_s = perf_counter()
     text = str(encodable(text))
@@ -114,7 +100,7 @@ def truncate_output(
                 preview = _last_bytes("".join(lines[-max_lines:]), max_bytes)
                 kept_lines = _count_lines(preview)
             case "head_tail":
-                preview, kept_lines = _both_ends(text, lines, max_lines, max_bytes, _OMITTED[language])
+                preview, kept_lines = _both_ends(text, lines, max_lines, max_bytes, omitted)
     stats = TruncationStats(
         direction=direction,
         original_lines=len(lines),

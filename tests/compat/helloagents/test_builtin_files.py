@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eagerstream import UsageError
-from eagerstream.builtin import truncate_results
+from eagerstream.builtin import Calculator
+from eagerstream.builtin._files.words import Words
 from eagerstream.compat.helloagents import (
     EditTool,
     MultiEditTool,
@@ -19,7 +22,9 @@ from eagerstream.compat.helloagents import (
     ToolResponse,
     ToolStatus,
     WriteTool,
+    truncate_results,
 )
+from eagerstream.compat.helloagents._builtin import words
 from eagerstream.compat.helloagents._builtin.files import FileTool
 from tests.compat.helloagents.file_tools import EACH, each_change, touch
 
@@ -51,7 +56,7 @@ class SearchTool(Tool):
 
     def run(self, parameters: dict[str, Any]) -> ToolResponse:
         assert parameters["query"]
-        return truncate_results(self._found, 100, language="zh")
+        return truncate_results(self._found, 100)
 
     def get_parameters(self) -> list[ToolParameter]:
         return [ToolParameter(name="query", type="string", description="What to look for")]
@@ -253,3 +258,13 @@ def test_without_a_registry_nothing_is_remembered(kind: type[FileTool], change: 
     for mtime_s in (1_700_000_000, 1_800_000_000):
         assert tool.run({"path": "config.py", **change}).status == ToolStatus.SUCCESS
         touch(root / "config.py", original, mtime_s=mtime_s)
+
+
+def test_every_text_has_the_same_places_as_the_english_one() -> None:
+    """A text that forgets a place would hide a fact; one that makes up a place would fail only when it is used."""
+
+    def places(words: Words) -> dict[str, set[str]]:
+        return {name: set(re.findall(r"{(\w+)", text)) for name, text in asdict(words).items()}
+
+    assert places(Words()) | {"read": set()} == places(words.FILES)  # `read` is laid down, and has none
+    assert words.CALCULATOR.keys() == Calculator.words.keys()

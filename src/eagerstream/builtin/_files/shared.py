@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ...tools import ToolErrorCode, ToolResponse
 from .._jail import Jail
-from .._language import Language, check_language
 from .._paths import Parts
 from .._tool_options import group_of
 from .versions import Expected, KnownFiles, Version
-from .words import WORDS
+from .words import Words
 
 
 class Refused(Exception):
@@ -32,24 +31,19 @@ class SharedFiles:
         root: The folder.
         require_read: A file that exists is replaced only where it was read before.
         backups: Keep what a change replaces.
-        language: Of the results' texts.
 
     Raises:
-        UsageError: There is no such folder, or no such language.
+        UsageError: There is no such folder.
+
+    Attributes:
+        words: The texts of the results. A subclass may have others.
     """
 
-    def __init__(
-        self,
-        root: str | os.PathLike[str],
-        *,
-        require_read: bool = True,
-        backups: bool = False,
-        language: Language = "en",
-    ) -> None:
-        check_language(language)
+    words: ClassVar[Words] = Words()
+
+    def __init__(self, root: str | os.PathLike[str], *, require_read: bool = True, backups: bool = False) -> None:
         self.jail: Final = Jail(root)
         self.known: Final = KnownFiles()
-        self.words: Final = WORDS[language]
         self.require_read: Final = require_read
         self.backups: Final = backups
         self.group: Final = group_of(self.jail.identity)

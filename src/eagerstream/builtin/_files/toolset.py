@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping
 
 from ...tools import Tool
-from .._language import Language
 from .edit import Edit, MultiEdit
 from .read import Read
 from .shared import SharedFiles
@@ -33,24 +32,16 @@ class Files(SharedFiles):
         require_read: `Write` replaces a file that exists only where it was read before, or where the model names the
             version that it replaces: what the model has never seen it cannot mean to delete.
         backups: Keep what a change replaces as `.backups/{name}.{YYYYmmdd_HHMMSS}.bak` beside the file, for good.
-        language: Of the results' texts; `"zh"` has the words of HelloAgents.
 
     Raises:
-        UsageError: There is no such folder or language, or this platform cannot keep paths inside a folder (Windows).
+        UsageError: There is no such folder, or this platform cannot keep paths inside a folder (Windows).
 
     Attributes:
         read, write, edit, multi_edit: The tools.
     """
 
-    def __init__(
-        self,
-        root: str | os.PathLike[str],
-        *,
-        require_read: bool = True,
-        backups: bool = False,
-        language: Language = "en",
-    ) -> None:
-        super().__init__(root, require_read=require_read, backups=backups, language=language)
+    def __init__(self, root: str | os.PathLike[str], *, require_read: bool = True, backups: bool = False) -> None:
+        super().__init__(root, require_read=require_read, backups=backups)
         self.read = Read(self)
         self.write = Write(self)
         self.edit = Edit(self)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from ...errors import UsageError
 from ...tools import ToolOptions
-from .._language import Language
 from .._time_limit import take_time_limit_s
 from .._tool_options import with_defaults
 from .http import get_json
@@ -36,7 +35,6 @@ class BraveSearch(SearchTool):
     Args:
         api_key: Of the API; from the environment's `BRAVE_API_KEY` where it is None. It is shown nowhere.
         client: Sends the requests, and stays open; each request has one of its own where it is None.
-        language: Of the words around the results.
         options: See `ToolOptions`. `timeout_s`, 30 by default, is for a search with at most two more attempts after
             HTTP 429, 5xx and lost connections.
 
@@ -49,7 +47,6 @@ class BraveSearch(SearchTool):
         *,
         api_key: str | None = None,
         client: httpx.AsyncClient | None = None,
-        language: Language = "en",
         **options: Unpack[ToolOptions],
     ) -> None:
         key = os.environ.get("BRAVE_API_KEY", "") if api_key is None else api_key
@@ -61,7 +58,7 @@ class BraveSearch(SearchTool):
         self._client = client
         self._limit_s = take_time_limit_s(options)
         options = with_defaults(options, name="search_brave", description=_DESCRIPTION)
-        super().__init__(language=language, **options)
+        super().__init__(**options)
 
     async def search(self, query: str, count: int) -> SearchPage:
         """See `SearchTool.search`."""

@@ -14,7 +14,6 @@ from pydantic import Field
 
 from ...tools import Tool, ToolCall, ToolOptions, ToolResponse
 from ...wire import Block, encodable
-from .._language import Language, check_language
 from .._truncation import truncate_results
 
 MAX_COUNT: Final = 20
@@ -71,16 +70,13 @@ class SearchTool(Tool, ABC):
     there is more than was asked for.
 
     Args:
-        language: Of the words around the results.
         options: See `ToolOptions`.
 
     Raises:
-        UsageError: There is no such language; an option is wrong.
+        UsageError: An option is wrong.
     """
 
-    def __init__(self, *, language: Language = "en", **options: Unpack[ToolOptions]) -> None:
-        check_language(language)
-        self._language = language
+    def __init__(self, **options: Unpack[ToolOptions]) -> None:
         super().__init__(self._answer, **options)
 
     @abstractmethod
@@ -100,7 +96,7 @@ class SearchTool(Tool, ABC):
         found = await self.search(query, count)
         page = found if isinstance(found, SearchPage) else SearchPage(found)
         results = [asdict(_bounded(result)) for result in page.results]
-        response = truncate_results(results, count, total=page.total, has_more=page.has_more, language=self._language)
+        response = truncate_results(results, count, total=page.total, has_more=page.has_more)
         shown = response.data["results"]
         if _takes_blocks(call):
             response.content = [_block(result) for result in shown]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from ...errors import UsageError
 from ...tools import ToolOptions
-from .._language import Language
 from .._time_limit import take_time_limit_s
 from .._tool_options import with_defaults
 from .http import get_json
@@ -32,7 +31,6 @@ class WikipediaSearch(SearchTool):
         edition: The language of the articles, as in the address of that Wikipedia: `"en"`, `"zh"`, `"simple"`.
         client: Sends the requests, and stays open; each request has one of its own where it is None. Give it a
             `user-agent` that says who you are, as Wikimedia asks of those who send many requests.
-        language: Of the words around the results.
         options: See `ToolOptions`. `timeout_s`, 30 by default, is for a search with at most two more attempts after
             HTTP 429, 5xx and lost connections.
 
@@ -45,7 +43,6 @@ class WikipediaSearch(SearchTool):
         *,
         edition: str = "en",
         client: httpx.AsyncClient | None = None,
-        language: Language = "en",
         **options: Unpack[ToolOptions],
     ) -> None:
         if not _EDITION.fullmatch(str(edition)):
@@ -54,7 +51,7 @@ class WikipediaSearch(SearchTool):
         self._client = client
         self._limit_s = take_time_limit_s(options)
         options = with_defaults(options, name="search_wikipedia", description=_DESCRIPTION)
-        super().__init__(language=language, **options)
+        super().__init__(**options)
 
     async def search(self, query: str, count: int) -> SearchPage:
         """See `SearchTool.search`."""

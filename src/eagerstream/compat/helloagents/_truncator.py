@@ -21,6 +21,7 @@ from ._trace.file import new_file
 from ._trace.payload import plain
 
 _MAX_NAME_CHARS: Final = 64
+_OMITTED: Final = "...(中间省略)..."
 _LAST_BREAK: Final = re.compile(r"(?:\r\n|\n|\r)\Z")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -84,7 +85,7 @@ class ObservationTruncator:
         Returns:
             Where the file cannot be written, the log tells so, and there is no path.
         """
-        cut = truncate_output(output, self.max_lines, self.max_bytes, self.truncate_direction, language="zh")
+        cut = truncate_output(output, self.max_lines, self.max_bytes, self.truncate_direction, omitted=_OMITTED)
         preview, stats, path = cut["preview"], cut["stats"], None
         if cut["truncated"]:
             preview = _LAST_BREAK.sub("", preview)  # HelloAgents joins the kept lines
@@ -154,4 +155,8 @@ def truncate_results(results: Sequence[Any], limit: int) -> ToolResponse:
     Raises:
         UsageError: `limit` is less than 1.
     """
-    return builtin.truncate_results(results, limit, language="zh")
+    response = builtin.truncate_results(results, limit)
+    count = len(response.data["results"])
+    if response.status is ToolStatus.SUCCESS:
+        return replace(response, text=f"搜索完成({count} 条结果)")
+    return replace(response, text=f"搜索完成(前 {count} 条结果)", reason=f"结果过多,已截断到 {count} 条")

@@ -8,6 +8,11 @@ from ....builtin import Calculator
 from ....tools import ToolErrorCode, ToolResponse
 from .._tool import ToolParameter
 from .adapted import AdaptedTool
+from .words import CALCULATOR
+
+
+class _Calculator(Calculator):
+    words = CALCULATOR
 
 
 class CalculatorTool(AdaptedTool):
@@ -21,7 +26,7 @@ class CalculatorTool(AdaptedTool):
     """
 
     def __init__(self) -> None:
-        super().__init__(Calculator(language="zh", name="python_calculator"))
+        super().__init__(_Calculator(name="python_calculator"))
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
         """The value of an expression, or why it has none."""

@@ -17,6 +17,7 @@ from ....errors import ToolError
 from ....tools import ToolResponse, error_response
 from .._tool import openai_form
 from .adapted import AdaptedTool
+from .words import FILES
 
 _NO_LIMIT: Final = 1_000_000_000
 
@@ -35,6 +36,10 @@ class ReadCache(Protocol):
     def clear_read_cache(self, file_path: str, /) -> object:
         """No version of a file is known any more."""
         ...
+
+
+class _Files(Files):
+    words = FILES
 
 
 class FileTool(AdaptedTool):
@@ -65,7 +70,7 @@ class FileTool(AdaptedTool):
         working_dir: str | os.PathLike[str] | None = None,
         registry: ReadCache | None = None,
     ) -> None:
-        self._files = Files(working_dir or project_root, require_read=False, backups=True, language="zh")
+        self._files = _Files(working_dir or project_root, require_read=False, backups=True)
         super().__init__(next(tool for tool in self._files if tool.name == self._core_name))
         self.registry = registry
         self.group = self._files.group
