@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 
 from eagerstream.limits import DEFAULT_LIMITS, Limits
 from eagerstream.streaming import GrowingInput
@@ -58,9 +60,9 @@ class Written:
         self._accumulator.close()
 
 
-def a_call(name: str, raw: str | None = None, /, **arguments: Any) -> Written:
+def a_call(name: str, raw: str | None = None, /, *, groups: Any = None, **arguments: Any) -> Written:
     """A call whose input has ended: the text, or the arguments as JSON."""
-    written = Written(name)
+    written = Written(name, groups=groups)
     written.write(json.dumps(arguments, ensure_ascii=False) if raw is None else raw)
     written.end()
     return written
@@ -72,6 +74,18 @@ async def answered(executor: Executor, written: Written) -> ToolCall:
         executor.admit(written.call)
         await executor.execute(written.call)
     return written.call
+
+
+@asynccontextmanager
+async def executing(executor: Executor, *written: Written) -> AsyncIterator[TaskGroup]:
+    """Calls that run inside the block, in 30 s at most. They are admitted in order, and executed last first."""
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            for each in written:
+                executor.admit(each.call)
+            for each in reversed(written):
+                tasks.start_soon(executor.execute, each.call)
+            yield tasks
 
 
 async def lines_of(log: Path, count: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, too
 from eagerstream.tools import CallState, InProcessExecutor, Tool, ToolCall
 from tests.support import Heard
 from tests.workers import tools
-from tests.workers.calls import Written, a_call, answered, content, lines_of
+from tests.workers.calls import Written, a_call, answered, content, executing, lines_of
 from tests.workers.places import PLACES, MakeExecutor, each_place
 
 pytestmark = pytest.mark.anyio
@@ -76,16 +76,12 @@ def _has_more_than(values: list[Any], count: int) -> bool:
 async def test_items_as_they_are_written(make: MakeExecutor) -> None:
     """A tool has each item before the model has begun to write the next one: the test writes it only then."""
     written = Written("read_items")
-    executor = make([tools.read_items])
-    async with anyio.create_task_group() as tasks:
-        executor.admit(written.call)
-        tasks.start_soon(executor.execute, written.call)
+    async with executing(make([tools.read_items]), written):
         written.write('{"name": "poem", "lines": [')
-        with anyio.fail_after(30):
-            for number in range(4):
-                written.write(f'"line {number}"' if not number else f', "line {number}"')
-                await written.until(partial(_has_more_than, written.progress, number))
-                assert written.call.state is CallState.RUNNING
+        for number in range(4):
+            written.write(f'"line {number}"' if not number else f', "line {number}"')
+            await written.until(partial(_has_more_than, written.progress, number))
+            assert written.call.state is CallState.RUNNING
         written.write("]}")
         written.end()
     assert written.progress == [f"line {number}" for number in range(4)]
@@ -95,17 +91,13 @@ async def test_items_as_they_are_written(make: MakeExecutor) -> None:
 async def test_text_and_later(make: MakeExecutor) -> None:
     """Pieces of a text come as they are written, and a value that the tool does not need to begin comes later."""
     written = Written("read_text")
-    executor = make([tools.read_text])
-    async with anyio.create_task_group() as tasks:
-        executor.admit(written.call)
-        tasks.start_soon(executor.execute, written.call)
-        with anyio.fail_after(30):
-            written.write('{"text": "one')
-            await written.until(lambda: "".join(written.progress) == "one")
-            written.write(" two")
-            await written.until(lambda: "".join(written.progress) == "one two")
-            written.write('", "title": "T"}')
-            written.end()
+    async with executing(make([tools.read_text]), written):
+        written.write('{"text": "one')
+        await written.until(lambda: "".join(written.progress) == "one")
+        written.write(" two")
+        await written.until(lambda: "".join(written.progress) == "one two")
+        written.write('", "title": "T"}')
+        written.end()
     assert content(written.call) == "T: 7"
 
 
@@ -127,65 +119,55 @@ async def test_whole_input_of_a_streaming_tool(make: MakeExecutor) -> None:
 async def test_tool_that_ends_before_its_input(make: MakeExecutor, rest: str, whole: bool, told: str) -> None:
     """What a tool says that was done before its input counts where the input turns out right, and is told else."""
     written = Written("first_line")
-    executor = make([tools.first_line])
-    async with anyio.create_task_group() as tasks:
-        executor.admit(written.call)
-        tasks.start_soon(executor.execute, written.call)
-        with anyio.fail_after(30):
-            written.write('{"lines": ["a"')
-            await written.until(lambda: written.call.ran)
-            written.write(rest)
-            written.end(whole=whole)
+    async with executing(make([tools.first_line]), written):
+        written.write('{"lines": ["a"')
+        await written.until(lambda: written.call.ran)
+        written.write(rest)
+        written.end(whole=whole)
     assert told in str(content(written.call))
     assert written.call.is_error is (told != "a")
 
 
+async def _interrupted(make: MakeExecutor, interrupt: Callable[[Written], object]) -> str:
+    """What the model is told of a tool whose input is interrupted between two fragments."""
+    written = Written("told_of_interruption")
+    async with executing(make([tools.told_of_interruption]), written):
+        written.write('{"lines": ["a"')
+        await written.until(lambda: written.progress == ["a"])
+        interrupt(written)
+        written.write(', "b"]}')
+        written.end()
+    assert written.progress == ["a"]
+    assert written.call.is_error
+    return str(content(written.call))
+
+
 async def test_guard_interrupts(make: MakeExecutor) -> None:
     """What a guard rejects in the middle is not read any further; the model is told both words."""
-    written = Written("told_of_interruption")
-    executor = make([tools.told_of_interruption])
-    async with anyio.create_task_group() as tasks:
-        executor.admit(written.call)
-        tasks.start_soon(executor.execute, written.call)
-        with anyio.fail_after(30):
-            written.write('{"lines": ["a"')
-            await written.until(lambda: written.progress == ["a"])
-            written.call.reject("not that file")
-            written.write(', "b"]}')
-            written.end()
-    assert written.call.is_error
-    assert "not that file" in str(content(written.call))
-    assert "interrupted: not that file" in str(content(written.call))
+    told = await _interrupted(make, lambda written: written.call.reject("not that file"))
+    assert "interrupted: not that file" in told
+    assert "not that file" in told.replace("interrupted: not that file", "")
 
 
 async def test_a_lost_fragment_interrupts(make: MakeExecutor) -> None:
     """Nothing behind the loss reaches the tool, although the text goes on as JSON."""
-    written = Written("told_of_interruption")
-    executor = make([tools.told_of_interruption])
-    async with anyio.create_task_group() as tasks:
-        executor.admit(written.call)
-        tasks.start_soon(executor.execute, written.call)
-        with anyio.fail_after(30):
-            written.write('{"lines": ["a"')
-            await written.until(lambda: written.progress == ["a"])
-            written.lose()
-            written.write(', "b"]}')
-            written.end()
-    assert written.progress == ["a"]
-    assert written.call.is_error
-    assert "A part of its input was lost.\nThe tool had begun" in str(content(written.call))
-    assert "Not executed" not in str(content(written.call))
-    assert "interrupted: a fragment of the input was lost" in str(content(written.call))
+    told = await _interrupted(make, Written.lose)
+    assert "A part of its input was lost.\nThe tool had begun" in told
+    assert "Not executed" not in told
+    assert "interrupted: a fragment of the input was lost" in told
+
+
+async def _here_too(make: MakeExecutor, used: Tool, raw: str) -> ToolCall:
+    """A call of which the model is told the same as if the tool ran in this process."""
+    call = await answered(make([used]), a_call(used.name, raw))
+    assert content(call) == content(await answered(InProcessExecutor([used]), a_call(used.name, raw)))
+    return call
 
 
 @pytest.mark.parametrize("raw", ['{"n": Dave}', "[1]", '{"n": 1', "{}", '{"n": "1"}', '{"m": 1}'])
 async def test_inputs_that_do_not_fit(make: MakeExecutor, raw: str) -> None:
     """The tool does not run, and the model is told what is wrong."""
-    written = a_call("double", raw)
-    written.call.listener = Heard(on_start=lambda _: pytest.fail("it started"))
-    call = await answered(make([tools.double]), written)
-    assert not call.ran
-    assert content(call) == content(await answered(InProcessExecutor([tools.double]), a_call("double", raw)))
+    assert not (await _here_too(make, tools.double, raw)).ran
 
 
 async def test_invalid_input_that_is_accepted(make: MakeExecutor) -> None:
@@ -209,6 +191,14 @@ async def test_unknown_tool(make: MakeExecutor) -> None:
     assert content(call) == "Error: Tool 'treble' not found. Available tools: double, halve"
 
 
+async def _both(make: MakeExecutor, used: Tool, kind: str) -> tuple[ToolCall, ToolCall]:
+    """The same call in this process and there. The model is told the same of both."""
+    expected = await answered(InProcessExecutor([used]), a_call(used.name, kind=kind))
+    call = await answered(make([used]), a_call(used.name, kind=kind))
+    assert (content(call), call.is_error) == (content(expected), expected.is_error)
+    return expected, call
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", tools.ERRORS)
 @pytest.mark.parametrize("used", [tools.fails, tools.fails_in_thread])
@@ -216,10 +206,8 @@ async def test_errors(make: MakeExecutor, used: Tool, kind: str, anyio_backend_n
     """What a tool raises is told as it is in this process, whether it can be pickled or not; its code is the same."""
     if kind == "cancelled" and anyio_backend_name == "trio":
         pytest.skip("it is an exception of asyncio's")
-    expected = await answered(InProcessExecutor([used]), a_call(used.name, kind=kind))
-    call = await answered(make([used]), a_call(used.name, kind=kind))
+    expected, call = await _both(make, used, kind)
     assert call.is_error
-    assert content(call) == content(expected)
     assert call.response is not None
     assert expected.response is not None
     assert call.response.code == expected.response.code
@@ -234,9 +222,7 @@ async def test_errors(make: MakeExecutor, used: Tool, kind: str, anyio_backend_n
 @pytest.mark.parametrize("used", [tools.returns, tools.returns_data])
 async def test_responses(make: MakeExecutor, used: Tool, kind: str) -> None:
     """What a tool returns is told, and kept, as it is in this process."""
-    expected = await answered(InProcessExecutor([used]), a_call(used.name, kind=kind))
-    call = await answered(make([used]), a_call(used.name, kind=kind))
-    assert (content(call), call.is_error) == (content(expected), expected.is_error)
+    expected, call = await _both(make, used, kind)
     assert call.response is not None
     assert expected.response is not None
     assert (call.response.status, call.response.reason) == (expected.response.status, expected.response.reason)
@@ -255,47 +241,30 @@ async def test_progress_that_cannot_be_pickled(make: MakeExecutor) -> None:
 async def test_group(make: MakeExecutor, tmp_path: Path) -> None:
     """Tools of a group run one at a time, in call order, and none after one that failed."""
     log = tmp_path / "log"
-    executor = make([tools.in_order])
     groups: dict[str, ToolCall] = {}
-    calls = []
-    for name in ("first", "bad", "third"):
-        written = Written("in_order", groups=groups)
-        written.write(json.dumps({"log": str(log), "name": name}))
-        written.end()
-        calls.append(written.call)
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            for call in calls:
-                executor.admit(call)
-            for call in reversed(calls):
-                tasks.start_soon(executor.execute, call)
+    calls = [a_call("in_order", groups=groups, log=str(log), name=name) for name in ("first", "bad", "third")]
+    async with executing(make([tools.in_order]), *calls):
+        pass
     assert log.read_text().splitlines() == ["first begins", "first ends", "bad begins", "bad ends"]
-    assert content(calls[1]) == "a failure"
-    assert "Not executed" in content(calls[2])
+    assert content(calls[1].call) == "a failure"
+    assert "Not executed" in content(calls[2].call)
 
 
 async def test_order_of_admission(make: MakeExecutor, tmp_path: Path) -> None:
     """Where one runs at a time, calls run in the order in which they were admitted."""
     log = tmp_path / "log"
-    executor = make([tools.logs], max_concurrency=1)
-    calls = [a_call("logs", log=str(log), name=str(number)).call for number in range(5)]
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            for call in calls:
-                executor.admit(call)
-            for call in reversed(calls):
-                tasks.start_soon(executor.execute, call)
+    calls = [a_call("logs", log=str(log), name=str(number)) for number in range(5)]
+    async with executing(make([tools.logs], max_concurrency=1), *calls):
+        pass
     assert log.read_text().split() == [str(number) for number in range(5)]
 
 
 async def test_beside_one_another(make: MakeExecutor, tmp_path: Path) -> None:
     """Calls run at the same time: each of these waits until all have begun."""
     log = tmp_path / "log"
-    executor = make([tools.waits_for])
     written = [a_call("waits_for", log=str(log), name=str(number), others=4) for number in range(4)]
-    async with anyio.create_task_group() as tasks:
-        for each in written:
-            tasks.start_soon(answered, executor, each)
+    async with executing(make([tools.waits_for]), *written):
+        pass
     assert [content(each.call) for each in written] == ["0", "1", "2", "3"]
 
 
@@ -331,12 +300,10 @@ async def test_cancellation(make: MakeExecutor, tmp_path: Path) -> None:
     """A tool whose call is left is cancelled; its cleanup is over before the call is."""
     log = tmp_path / "log"
     written = a_call("cleans_up", log=str(log))
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(make([tools.cleans_up]).execute, written.call)
-            await lines_of(log, 1)
-            await written.until(lambda: written.call.ran)
-            tasks.cancel_scope.cancel()
+    async with executing(make([tools.cleans_up]), written) as tasks:
+        await lines_of(log, 1)
+        await written.until(lambda: written.call.ran)
+        tasks.cancel_scope.cancel()
     assert log.read_text().splitlines() == ["begun", "cleaned"]
     assert written.call.result is None
 
@@ -345,17 +312,13 @@ async def test_cancellation_while_the_input_grows(make: MakeExecutor) -> None:
     """A call can be left at every place of its input."""
     for written_before in ("", '{"name": "poem", "li', '{"name": "poem", "lines": ["a", "b'):
         written = Written("read_items")
-        with anyio.fail_after(30):
-            async with anyio.create_task_group() as tasks:
-                executor = make([tools.read_items])
-                executor.admit(written.call)
-                tasks.start_soon(executor.execute, written.call)
-                written.write(written_before)
-                if '"a"' in written_before:
-                    await written.until(partial(_has_more_than, written.progress, 0))
-                else:
-                    await anyio.lowlevel.checkpoint()
-                tasks.cancel_scope.cancel()
+        async with executing(make([tools.read_items]), written) as tasks:
+            written.write(written_before)
+            if '"a"' in written_before:
+                await written.until(partial(_has_more_than, written.progress, 0))
+            else:
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
         assert written.call.result is None
         written.end(whole=False)
 
@@ -364,13 +327,11 @@ async def test_finishing_in_spite_of_cancellation(make: MakeExecutor, tmp_path: 
     """A tool that is to finish is waited for when its run is cancelled, and its result is kept."""
     log, gate = tmp_path / "log", tmp_path / "gate"
     written = a_call("finishes", log=str(log), gate=str(gate))
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(make([tools.finishes]).execute, written.call)
-            await lines_of(log, 1)
-            await written.until(lambda: written.call.ran)
-            tasks.cancel_scope.cancel()
-            gate.touch()
+    async with executing(make([tools.finishes]), written) as tasks:
+        await lines_of(log, 1)
+        await written.until(lambda: written.call.ran)
+        tasks.cancel_scope.cancel()
+        gate.touch()
     assert log.read_text().splitlines() == ["begun", "ended"]
     assert content(written.call) == "finished"
 
@@ -404,10 +365,7 @@ async def test_large_input_and_result(make: MakeExecutor) -> None:
 
 async def test_large_input_that_does_not_fit(make: MakeExecutor) -> None:
     """What is wrong with a large input is told in the same words."""
-    raw = json.dumps({"text": ["x" * 400_000]})
-    call = await answered(make([tools.length]), a_call("length", raw))
-    assert not call.ran
-    assert content(call) == content(await answered(InProcessExecutor([tools.length]), a_call("length", raw)))
+    assert not (await _here_too(make, tools.length, json.dumps({"text": ["x" * 400_000]}))).ran
 
 
 async def test_objects_and_foreign_tools(make: MakeExecutor) -> None:
