@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -21,10 +19,8 @@ from ...errors import LimitError, ProtocolError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls, callable_tools
 from ...tools import CircuitBreaker, Executor, ForeignTool, ToolCall, as_tool
-from ..tool_call_chunks import ToolCallChunks
+from .._calls import run_call, tell_nobody, void_reply
 from ._content import result_of
-
-_log = logging.getLogger(__name__)
 
 _TOOL_USE_ID: Final = "claudecode/toolUseId"
 """Where Claude Code tells an MCP server which call of the model's it makes."""
@@ -35,9 +31,6 @@ _MAX_WAITING: Final = 100_000
 
 _MAX_CALLED: Final = 10_000
 """Ids that are remembered, so that a call that has been made does not begin because its input is read late."""
-
-
-def _tell_nobody(*_: object) -> None: ...
 
 
 def _names(rule: str, tool: str) -> bool:
@@ -77,10 +70,8 @@ class _Replies:
         try:
             self.calls.feed(event)
         except (LimitError, ProtocolError) as error:
-            _log.warning("nothing more of this reply begins early: %s", error)
             self._is_broken = True
-            # Void: a tool that reads an input which nobody feeds any more would wait for ever.
-            self.calls.feed({"type": "message_start", "message": {"role": "assistant", "content": []}})
+            void_reply(self.calls, error)
 
 
 class EarlyTools:
@@ -116,9 +107,9 @@ class EarlyTools:
         max_concurrency: int = 16,
         circuit_breaker: CircuitBreaker | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        on_start: Callable[[ToolCall], object] = _tell_nobody,
-        on_progress: Callable[[ToolCall, Any], object] = _tell_nobody,
-        on_stop: Callable[[ToolCall], object] = _tell_nobody,
+        on_start: Callable[[ToolCall], object] = tell_nobody,
+        on_progress: Callable[[ToolCall, Any], object] = tell_nobody,
+        on_stop: Callable[[ToolCall], object] = tell_nobody,
     ) -> None:
         self.name = name
         _, self._executor = callable_tools(
@@ -280,9 +271,5 @@ class EarlyTools:
             await call.answered.wait()
             if call.input.value == arguments:
                 return result_of(call)
-        async with EarlyCalls(self._tools, executor=self._executor, **self._options) as calls:
-            chunks = ToolCallChunks(calls.feed)
-            chunks.piece(id=id, name=params.name, arguments=json.dumps(arguments))
-            chunks.end("tool_use")
-            [call] = await calls.finish()
-        return result_of(call)
+        calls = EarlyCalls(self._tools, executor=self._executor, **self._options)
+        return result_of(await run_call(calls, id, params.name, arguments))

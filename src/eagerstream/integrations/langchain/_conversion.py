@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, Unpack
-from uuid import uuid4
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
@@ -18,7 +17,7 @@ from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls
 from ...tools import IN_DEFINITION, ForeignTool, Tool, ToolCall, ToolOptions, ToolResponse, as_tool
 from ...wire import EAGER_FIELD
-from ..tool_call_chunks import ToolCallChunks
+from .._calls import run_call
 from ._messages import artifact_of, content_of, response_of_message
 from ._telling import Telling
 
@@ -48,11 +47,8 @@ class EagerTool(BaseTool):
 
     async def _arun(self, *, arguments: dict[str, Any], tool_call_id: str | None) -> tuple[Any, dict[str, Any] | None]:
         told = Telling()
-        async with EarlyCalls([self.tool], limits=self.limits, on_progress=told.progress) as calls:
-            pieces = ToolCallChunks(calls.feed)
-            pieces.piece(id=tool_call_id or f"call_{uuid4().hex}", name=self.tool.name, arguments=arguments)
-            pieces.end("tool_use")
-            (call,) = await calls.finish()
+        calls = EarlyCalls([self.tool], limits=self.limits, on_progress=told.progress)
+        call = await run_call(calls, tool_call_id, self.tool.name, arguments)
         if call.is_error:
             raise ToolException(content_of(call)) from call.error
         return content_of(call), artifact_of(call)

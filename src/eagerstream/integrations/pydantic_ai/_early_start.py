@@ -18,11 +18,9 @@ from typing_extensions import override
 from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls
 from ...tools import CircuitBreaker, Executor, ForeignTool, ToolCall
+from .._calls import tell_nobody
 from ._started import Joining, StartedCalls
 from ._toolset import EagerToolset
-
-
-def _tell_nobody(*_: object) -> None: ...
 
 
 class EarlyStart(AbstractCapability[Any]):
@@ -66,9 +64,9 @@ class EarlyStart(AbstractCapability[Any]):
         max_concurrency: int = 16,
         circuit_breaker: CircuitBreaker | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        on_start: Callable[[ToolCall], object] = _tell_nobody,
-        on_progress: Callable[[ToolCall, Any], object] = _tell_nobody,
-        on_stop: Callable[[ToolCall], object] = _tell_nobody,
+        on_start: Callable[[ToolCall], object] = tell_nobody,
+        on_progress: Callable[[ToolCall, Any], object] = tell_nobody,
+        on_stop: Callable[[ToolCall], object] = tell_nobody,
     ) -> None:
         self._toolset = EagerToolset(
             tools,

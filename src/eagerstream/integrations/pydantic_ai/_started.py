@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,12 +17,11 @@ from ...errors import LimitError
 from ...loop import EarlyCalls
 from ...streaming import GrowingInput
 from ...tools import ToolCall
+from .._calls import void_reply
 from ._content import returned_by
 from ._must_wait import is_guarded, is_offered, limits_calls, must_wait
 from ._parts import StreamedParts
 from ._toolset import EagerToolset
-
-_log = logging.getLogger(__name__)
 
 _beginning: Final[ContextVar[str | None]] = ContextVar("beginning", default=None)
 """The id of the call that this task begins, on its way through the toolsets."""
@@ -97,10 +95,8 @@ class StartedCalls:
         try:
             self._parts.feed(event)
         except LimitError as error:
-            _log.warning("nothing more of this reply begins early: %s", error)
             self._parts = None
-            # Void: a tool that reads an input which nobody feeds any more would wait for ever.
-            self._calls.feed({"type": "message_start", "message": {"role": "assistant", "content": []}})
+            void_reply(self._calls, error)
 
     def end(self, response: ModelResponse) -> None:
         """The reply has ended, and `response` is what stays of it: a call that was rewritten since is not joined."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls, callable_tools
 from ...tools import CircuitBreaker, Executor, ForeignTool, as_tool
 from ...wire import InputAccumulator, JSONObject
-from ..tool_call_chunks import ToolCallChunks
+from .._calls import feed_call, run_call
 from ._content import returned_by
 
 
@@ -37,9 +36,7 @@ class _AnyObject:
     def validate_json(self, input: str | bytes | bytearray, **_: Any) -> dict[str, Any]:
         raw = input if isinstance(input, str) else input.decode(errors="replace")
         accumulator = InputAccumulator()
-        chunks = ToolCallChunks(accumulator.feed)
-        chunks.piece(id="validated", name="validated", arguments=raw)
-        chunks.end("tool_use")
+        feed_call(accumulator.feed, "validated", "validated", raw)
         [read] = accumulator.inputs.values()
         return dict(read.value) if read.value is not None else Unusable(read.wrapped, raw)
 
@@ -141,13 +138,9 @@ class EagerToolset(AbstractToolset[Any]):
         Raises:
             ModelRetry, ToolFailed: See `returned_by`.
         """
-        raw = tool_args.raw if isinstance(tool_args, Unusable) else json.dumps(tool_args)
-        async with EarlyCalls(self.tools, executor=self.executor, limits=self._limits) as calls:
-            chunks = ToolCallChunks(calls.feed)
-            chunks.piece(id=ctx.tool_call_id, name=name, arguments=raw)
-            chunks.end("tool_use")
-            [call] = await calls.finish()
-        return returned_by(call)
+        raw = tool_args.raw if isinstance(tool_args, Unusable) else tool_args
+        calls = EarlyCalls(self.tools, executor=self.executor, limits=self._limits)
+        return returned_by(await run_call(calls, ctx.tool_call_id, name, raw))
 
 
 def _definition(sent: Mapping[str, Any]) -> ToolDefinition:
