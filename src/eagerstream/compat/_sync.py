@@ -263,9 +263,18 @@ def run_sync(name: str, instead: str, function: Callable[[], Coroutine[Any, Any,
     Raises:
         UsageError: An event loop runs in this thread: it would stand still.
     """
-    if in_event_loop():
-        raise UsageError(f"{name} would block the running event loop: use await {instead}(...)")
+    refuse_in_event_loop(name, f"await {instead}")
     return SyncLoop.shared().call(function)
+
+
+def refuse_in_event_loop(name: str, instead: str) -> None:
+    """Refuse a synchronous call inside an event loop.
+
+    Raises:
+        UsageError: An event loop runs in this thread.
+    """
+    if in_event_loop():
+        raise UsageError(f"{name} would block the running event loop: use {instead}(...)")
 
 
 def in_event_loop() -> bool:

@@ -98,8 +98,8 @@ class SearchTool(Tool, ABC):
         results = [asdict(_bounded(result)) for result in page.results]
         response = truncate_results(results, count, total=page.total, has_more=page.has_more)
         shown = response.data["results"]
-        if _takes_blocks(call):
-            response.content = [_block(result) for result in shown]
+        if takes_blocks(call):
+            response.content = [search_block(**result) for result in shown]
         elif shown:
             response.text += "\n" + _as_text(shown)
         return response
@@ -126,17 +126,19 @@ def _bounded(result: SearchResult) -> SearchResult:
     return SearchResult(str(encodable(result.source))[:_MAX_SOURCE_CHARS], title, content)
 
 
-def _takes_blocks(call: ToolCall | None) -> bool:
+def takes_blocks(call: ToolCall | None) -> bool:
+    """Return whether the answer may have `search_result` blocks. Code that the API runs takes none."""
     caller: Any = call.block.get("caller") if call is not None else None
     return not isinstance(caller, dict) or caller.get("type", "direct") == "direct"
 
 
-def _block(result: dict[str, str]) -> Block:
+def search_block(source: str, title: str, content: str) -> Block:
+    """Return a `search_result` block with citations on. No text of it may be empty."""
     return {
         "type": "search_result",
-        "source": result["source"],
-        "title": result["title"],
-        "content": [{"type": "text", "text": result["content"]}],
+        "source": source,
+        "title": title,
+        "content": [{"type": "text", "text": content}],
         "citations": {"enabled": True},
     }
 

@@ -11,25 +11,20 @@ from ._base_tool import BaseTool
 from ._history import from_history, to_history
 from ._manual import ahandle_manual_claude_res, handle_manual_claude_res
 from ._messages import check_messages
-from ._search import (
-    BackendSearchTool,
+from ._search.backend import BackendSearchTool, SearchBackend
+from ._search.base import BaseSearchTool
+from ._search.documents import Document, aembed_and_upload, chunk_document, embed_and_upload
+from ._search.results import BaseSearchResult
+from ._search.vectors import (
     BaseEmbedder,
-    BaseSearchResult,
-    BaseSearchTool,
     BaseVectorStore,
-    BraveSearchTool,
-    Document,
     Embedder,
     Embedding,
     InMemoryVectorStore,
-    SearchBackend,
     VectorSearchTool,
     VectorStore,
-    WikipediaSearchTool,
-    aembed_and_upload,
-    chunk_document,
-    embed_and_upload,
 )
+from ._search.web import BraveSearchTool, WikipediaSearchTool
 from ._sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
 from ._tool_user import ToolUser
 

@@ -11,9 +11,9 @@ import anyio
 
 from ...builtin import SQL
 from ...builtin._tool_options import with_defaults
-from ...errors import ToolError, UsageError
+from ...errors import ToolError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, ToolStatus, tool
-from .._sync import SyncLoop, in_event_loop, run_plain
+from .._sync import SyncLoop, refuse_in_event_loop, run_plain
 from ._base_tool import BaseTool, check_names, described_in_xml
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ class SQLTool(BaseTool):
                 10,000 rows, 100,000 characters of a value, or 1,000,000 of all of them.
             UsageError: An event loop runs in this thread: await `ause_tool`.
         """
-        if in_event_loop():
-            raise UsageError("use_tool would block the running event loop: use await ause_tool(...)")
+        refuse_in_event_loop("use_tool", "await ause_tool")
         return self._rows_of(anyio.run(self._for_programs.call, {"sql_query": sql_query}))
 
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any, ClassVar
 
-from ...errors import UsageError
-from .._sync import SyncLoop, in_event_loop
+from .._sync import SyncLoop, refuse_in_event_loop
 from ._agent import Agent
 from ._config import Config
 from ._events import StreamEvent, StreamEventType
@@ -104,8 +103,7 @@ class SimpleAgent(Agent):
         Raises:
             UsageError: An event loop runs in this thread: use `arun_stream`.
         """
-        if in_event_loop():
-            raise UsageError("stream_run would block the running event loop: use arun_stream(...)")
+        refuse_in_event_loop("stream_run", "arun_stream")
         events: queue.SimpleQueue[StreamEvent | None] = queue.SimpleQueue()
 
         async def produce() -> None:

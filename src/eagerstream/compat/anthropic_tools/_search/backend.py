@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from .._steps import Steps
 from .._tokens import truncate
 from .base import ComposedSearchTool
-from .results import BaseSearchResult, results_of, search_step
+from .results import BaseSearchResult, check_positive, results_of, search_step
 
 
 class SearchBackend(Protocol):
@@ -53,8 +53,8 @@ class BackendSearchTool(ComposedSearchTool):
         truncate_to_n_tokens: int | None = 5000,
     ) -> None:
         super().__init__(name, description, parameters)
-        if truncate_to_n_tokens is not None and (type(truncate_to_n_tokens) is not int or truncate_to_n_tokens < 1):
-            raise ValueError(f"truncate_to_n_tokens must be a number, at least 1, not {truncate_to_n_tokens!r:.80}")
+        if truncate_to_n_tokens is not None:
+            check_positive(truncate_to_n_tokens=truncate_to_n_tokens)
         self.truncate_to_n_tokens = truncate_to_n_tokens
         self._backend = backend
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from ....builtin._search.tool import takes_blocks
 from ....tools import Tool, ToolCall, ToolOptions, ToolResponse, tool
 from ..._answering import answering
 from .._base_tool import BaseTool, check_names
@@ -103,7 +104,7 @@ class BaseSearchTool(BaseTool):
             data = {
                 "results": [{"source": each.source, "title": each.title, "content": each.content} for each in found]
             }
-            if found and citations and _takes_blocks(call):
+            if found and citations and takes_blocks(call):
                 return ToolResponse.success("", data, content=results_as_blocks(found))
             return ToolResponse.success(results_as_xml(found), data)
 
@@ -146,8 +147,3 @@ class ComposedSearchTool(BaseSearchTool):
         if type(self).raw_search is not ComposedSearchTool.raw_search:
             return (yield from super()._steps(query, n_search_results_to_use))
         return (yield from self._search(query, checked_count(n_search_results_to_use)))
-
-
-def _takes_blocks(call: ToolCall) -> bool:
-    caller: Any = call.block.get("caller")
-    return not isinstance(caller, dict) or caller.get("type", "direct") == "direct"

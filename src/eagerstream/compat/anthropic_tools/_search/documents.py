@@ -11,8 +11,8 @@ from typing import Any
 
 from .._steps import Steps, arun_steps, run_steps
 from .._tokens import pieces
-from .vector_search import checked_embedder
-from .vectors import Embedder, VectorStore
+from .results import check_positive
+from .vectors import Embedder, VectorStore, checked_embedder
 
 
 @dataclass
@@ -39,7 +39,7 @@ def chunk_document(document: Document, tokens_per_chunk: int, stride: int | None
         ValueError: One of the numbers is less than 1.
     """
     stride = tokens_per_chunk if stride is None else stride
-    _check_positive(tokens_per_chunk=tokens_per_chunk, stride=stride)
+    check_positive(tokens_per_chunk=tokens_per_chunk, stride=stride)
     tokens = list(pieces(document.text))
     return [
         Document("".join(tokens[start : start + tokens_per_chunk]), document.metadata)
@@ -103,7 +103,7 @@ async def aembed_and_upload(
 def _upload(
     read_chunks: Callable[[], list[Document]], embedder: Embedder, store: VectorStore, batch_size: int
 ) -> Steps[None]:
-    _check_positive(batch_size=batch_size)
+    check_positive(batch_size=batch_size)
     chunks = yield read_chunks
     for start in range(0, len(chunks), batch_size):
         texts = [chunk.text for chunk in chunks[start : start + batch_size]]
@@ -115,7 +115,7 @@ def _upload(
 
 def _read_chunks(path: Path, tokens_per_chunk: int, stride: int | None) -> list[Document]:
     stride = tokens_per_chunk if stride is None else stride
-    _check_positive(tokens_per_chunk=tokens_per_chunk, stride=stride)
+    check_positive(tokens_per_chunk=tokens_per_chunk, stride=stride)
     if path.suffix != ".jsonl":
         raise ValueError("Invalid file_type. Supported types: 'jsonl'")
     chunks: list[Document] = []
@@ -135,9 +135,3 @@ def _document(line: str, number: int) -> Document:
     if not isinstance(text, str):
         raise ValueError(f"Invalid jsonl file. 'text' key is missing on line {number}")
     return Document(text, value.get("metadata"))
-
-
-def _check_positive(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if type(number) is not int or number < 1:
-            raise ValueError(f"{name} must be a number, at least 1, not {number!r:.80}")

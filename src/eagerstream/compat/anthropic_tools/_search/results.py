@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
+from ....builtin._search.tool import search_block
 from ....wire import Block, encodable
 
 MAX_RESULTS: Final = 100
@@ -36,16 +37,25 @@ class BaseSearchResult:
     title: str = field(default="", kw_only=True)  # programs derive classes that have fields without a default
 
 
-def checked_count(n_search_results_to_use: object) -> int:
+def checked_count(n_search_results_to_use: int) -> int:
     """How many results are wanted, at most `MAX_RESULTS`.
 
     Raises:
         ValueError: It is no number, or less than 1.
     """
-    wanted = n_search_results_to_use
-    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
-        raise ValueError(f"n_search_results_to_use must be a number, at least 1, not {wanted!r:.80}")
-    return min(wanted, MAX_RESULTS)
+    check_positive(n_search_results_to_use=n_search_results_to_use)
+    return min(n_search_results_to_use, MAX_RESULTS)
+
+
+def check_positive(**numbers: int) -> None:
+    """Refuse anything but numbers of at least 1.
+
+    Raises:
+        ValueError: One is something else. anthropic-tools has no error of its own for this.
+    """
+    for name, number in numbers.items():
+        if type(number) is not int or number < 1:
+            raise ValueError(f"{name} must be a number, at least 1, not {number!r:.80}")
 
 
 def search_step(search: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], Any]:
@@ -118,11 +128,4 @@ def _inside(text: str) -> str:
 
 def _block(result: BaseSearchResult) -> Block:
     title = result.title or result.source[:_MAX_TITLE_CHARS]
-    return {
-        "type": "search_result",
-        "source": result.source,
-        "title": title,
-        # The API takes no empty text.
-        "content": [{"type": "text", "text": result.content if result.content.strip() else title or "(nothing)"}],
-        "citations": {"enabled": True},
-    }
+    return search_block(result.source, title, result.content if result.content.strip() else title or "(nothing)")
