@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_LOOP: Final = "the loop is eagerstream.run(client, tools=registry.to_tools(), ...)"
 _SEVERAL_RUNS: Final = "call a SimpleAgent several times, with other instructions each time, or eagerstream.run"
 _CLIENT: Final = (
     "give eagerstream.run a client of the anthropic package, anthropic.AsyncAnthropic(), or an HTTPTransport"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Unpack
+from typing import Annotated, Any, Final
 
 import anyio.to_thread
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
+from ...tools import ToolErrorCode, ToolResponse
 from .._paths import Parts
-from .._tool_options import with_defaults
 from .change import Change, Written
-from .shared import Refused, SharedFiles
+from .shared import FileTool, Refused, SharedFiles
 from .texts import FileText, NoSingleMatch
 from .versions import Expected, Known, Version
 
@@ -27,7 +26,7 @@ class Replacement(TypedDict):
     new_string: Annotated[str, Field(description="What comes in its place.")]
 
 
-class Edit(Tool):
+class Edit(FileTool):
     """Replace one piece of a file.
 
     What is replaced must be there exactly once. Byte order mark, CRLF line ends and a missing last one survive. Where
@@ -35,17 +34,11 @@ class Edit(Tool):
     need not have been read: who knows a piece of it, which is there once, knows what he replaces.
 
     A call that is cancelled ends first what it has begun.
-
-    Args:
-        files: The folder, shared with the other tools: `Files(root)`.
-        options: Any option of a tool: `approve`, say.
     """
 
-    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
-        self._files = files
-        super().__init__(self._edit, **with_defaults(options, name="Edit", group=files.group))
+    _name = "Edit"
 
-    async def _edit(
+    async def _call(
         self,
         path: str,
         old_string: Annotated[str, Field(min_length=1)],
@@ -66,21 +59,15 @@ class Edit(Tool):
         return await _edit(self._files, path, edits, file_mtime_ms, is_single=True)
 
 
-class MultiEdit(Tool):
+class MultiEdit(FileTool):
     """Replace several pieces of a file, one after the other: each edit sees what those before it left.
 
     Either all of them are made or none. Everything else is as for `Edit`.
-
-    Args:
-        files: The folder, shared with the other tools: `Files(root)`.
-        options: Any option of a tool: `approve`, say.
     """
 
-    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
-        self._files = files
-        super().__init__(self._multi_edit, **with_defaults(options, name="MultiEdit", group=files.group))
+    _name = "MultiEdit"
 
-    async def _multi_edit(
+    async def _call(
         self,
         path: str,
         edits: Annotated[list[Replacement], Field(min_length=1, max_length=_MAX_EDITS)],

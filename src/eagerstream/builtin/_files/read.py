@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Any, Final, Unpack
+from typing import Annotated, Any, Final
 
 import anyio.to_thread
 from pydantic import Field
 
-from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse, text_block
+from ...tools import ToolErrorCode, ToolResponse, text_block
 from .._jail import Entry
 from .._paths import Parts
-from .._tool_options import with_defaults
-from .shared import Refused, SharedFiles
+from .shared import FileTool, Refused
 from .texts import MAX_PAGE_BYTES, FileText, Page, page_of
 from .versions import Version
 
@@ -21,7 +20,7 @@ _MAX_ENTRIES: Final = 10_000
 _MAX_OFFSET: Final = 1_000_000_000
 
 
-class Read(Tool):
+class Read(FileTool):
     """Read files and list folders.
 
     A result holds at most 51,200 bytes of a file. One from which the end was cut is `PARTIAL`, and says how to go on;
@@ -29,17 +28,11 @@ class Read(Tool):
     a file that somebody else has changed since.
 
     Cancelling a call abandons it: nothing is remembered.
-
-    Args:
-        files: The folder, shared with the other tools: `Files(root)`.
-        options: Any option of a tool: another `name` or `description`, say.
     """
 
-    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
-        self._files = files
-        super().__init__(self._read, **with_defaults(options, name="Read", group=files.group))
+    _name = "Read"
 
-    async def _read(
+    async def _call(
         self,
         path: str,
         offset: Annotated[int, Field(ge=0, le=_MAX_OFFSET)] = 0,

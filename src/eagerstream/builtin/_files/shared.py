@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Unpack
 
-from ...tools import ToolErrorCode, ToolResponse
+from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 from .._jail import Jail
 from .._paths import Parts
-from .._tool_options import group_of
+from .._tool_options import group_of, with_defaults
 from .versions import Expected, KnownFiles, Version
 from .words import Words
 
@@ -84,3 +85,21 @@ class SharedFiles:
         code, text = next(answers[kind] for kind in answers if isinstance(error, kind))
         why = error.strerror or type(error).__name__
         return self.refused(code, text.format(path=self.jail.shown(parts), why=why), parts).response
+
+
+class FileTool(Tool, ABC):
+    """One of the tools on a folder.
+
+    Args:
+        files: The folder, shared with the other tools: `Files(root)`.
+        options: Any option of a tool: another `name`, or `approve`, say.
+    """
+
+    _name: ClassVar[str]
+
+    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
+        self._files = files
+        super().__init__(self._call, **with_defaults(options, name=self._name, group=files.group))
+
+    @abstractmethod
+    async def _call(self, *args: Any, **kwargs: Any) -> ToolResponse: ...

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final, Unpack
+from typing import Final
 
 import anyio
 import anyio.to_thread
 
 from ...errors import InputInterrupted
-from ...tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
+from ...tools import Later, TextStream, ToolCall, ToolErrorCode, ToolResponse
 from ...wire import Outcome
-from .._tool_options import with_defaults
 from .change import Change
-from .shared import Refused, SharedFiles
+from .shared import FileTool, Refused
 from .versions import Expected
 
 _BUFFER_CHARS: Final = 64 * 1024
 _NOT_TOLD: Final[Later[int | None]] = Later.of(None)
 
 
-class Write(Tool):
+class Write(FileTool):
     """Write whole files.
 
     The content goes to a temporary file as it comes, and takes its place in one step once the input is whole and valid:
@@ -29,17 +28,11 @@ class Write(Tool):
     The content is written as it is: UTF-8, with the line ends that the model wrote.
 
     A call that is cancelled before the exchange leaves nothing behind.
-
-    Args:
-        files: The folder, shared with the other tools: `Files(root)`.
-        options: Any option of a tool: `approve`, say.
     """
 
-    def __init__(self, files: SharedFiles, **options: Unpack[ToolOptions]) -> None:
-        self._files = files
-        super().__init__(self._write, **with_defaults(options, name="Write", group=files.group))
+    _name = "Write"
 
-    async def _write(
+    async def _call(
         self,
         path: str,
         content: TextStream,
