@@ -6,6 +6,11 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 
+import anyio
+
+from eagerstream.builtin import SQL
+from eagerstream.tools import ToolResponse
+
 
 @cache
 def made(script: str) -> bytes:
@@ -13,3 +18,11 @@ def made(script: str) -> bytes:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(script)
         return connection.serialize()
+
+
+async def ask(tool: SQL, query: str) -> ToolResponse:
+    """What the tool answers to a query."""
+    with anyio.fail_after(20):
+        response = await tool.call({"sql_query": query})
+    assert isinstance(response, ToolResponse)
+    return response

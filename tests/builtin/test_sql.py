@@ -22,7 +22,7 @@ from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse
-from tests.builtin.databases import made
+from tests.builtin.databases import ask, made
 from tests.support import anthropic_client, until
 
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -55,14 +55,6 @@ def path(tmp_path: Path) -> Path:
 def content(path: Path) -> bytes:
     """What is in a database's file."""
     return path.read_bytes()
-
-
-async def ask(tool: SQL, query: str) -> ToolResponse:
-    """What the tool answers to a query."""
-    with anyio.fail_after(20):
-        response = await tool.call({"sql_query": query})
-    assert isinstance(response, ToolResponse)
-    return response
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

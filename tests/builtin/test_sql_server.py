@@ -14,7 +14,7 @@ import sqlalchemy
 
 from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import MissingExtraError, ToolError, UsageError
-from eagerstream.tools import ToolResponse
+from tests.builtin.databases import ask
 
 
 class Cursor:
@@ -89,13 +89,6 @@ def connection() -> Iterator[Connection]:
     connection = Connection()
     with closing(connection.sqlite):
         yield connection
-
-
-async def ask(tool: SQL, query: str) -> ToolResponse:
-    with anyio.fail_after(20):
-        response = await tool.call({"sql_query": query})
-    assert isinstance(response, ToolResponse)
-    return response
 
 
 @pytest.mark.anyio

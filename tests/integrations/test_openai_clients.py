@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
@@ -228,49 +228,33 @@ def marked(function: Any) -> Any:
     return function
 
 
-@marked
-@each_dialect
-async def test_litellm(dialect: ChatDialect, litellm: Any) -> None:
-    """Its chunks are read as those of OpenAI's client."""
+async def converse(litellm: Any, model: str, url: Callable[[ReplayServer], str]) -> None:
+    """Have a conversation of two requests, whose chunks are read as those of OpenAI's client."""
     messages: list[Any] = [USER]
     seen: list[str] = []
     with ReplayServer(SCENARIO) as server:
         while messages[-1]["role"] != "assistant":
             stream = await litellm.acompletion(
-                model="openai/m",
-                api_base=server.chat_url(dialect),
-                api_key="any",
-                messages=messages,
-                tools=TOOLS,
-                stream=True,
+                model=model, api_base=url(server), api_key="any", messages=messages, tools=TOOLS, stream=True
             )
             _, more = await answered(stream, seen)
             messages += more
         assert all(request.status == 200 for request in server.requests)
     assert seen[0].startswith("start")
     assert [message["content"] for message in messages] == ["Add.", "I add.", "3", "7", "3 and 7."]
+
+
+@marked
+@each_dialect
+async def test_litellm(dialect: ChatDialect, litellm: Any) -> None:
+    """Its chunks are read as those of OpenAI's client."""
+    await converse(litellm, "openai/m", lambda server: server.chat_url(dialect))
 
 
 @marked
 async def test_litellm_over_the_messages_api(litellm: Any) -> None:
     """Claude by way of LiteLLM: it makes chunks of the events of the Messages API."""
-    messages: list[Any] = [USER]
-    seen: list[str] = []
-    with ReplayServer(SCENARIO) as server:
-        while messages[-1]["role"] != "assistant":
-            stream = await litellm.acompletion(
-                model="anthropic/claude-sonnet-4-5",
-                api_base=server.base_url,
-                api_key="any",
-                messages=messages,
-                tools=TOOLS,
-                stream=True,
-            )
-            _, more = await answered(stream, seen)
-            messages += more
-        assert all(request.status == 200 for request in server.requests)
-    assert seen[0].startswith("start")
-    assert [message["content"] for message in messages] == ["Add.", "I add.", "3", "7", "3 and 7."]
+    await converse(litellm, "anthropic/claude-sonnet-4-5", lambda server: server.base_url)
 
 
 @marked

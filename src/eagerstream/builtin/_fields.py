@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..errors import ToolError
 from ..tools import ToolErrorCode
+
+T = TypeVar("T")
 
 _MAX_TOLD_CHARS: Final = 100
 _WORDS: Final = {
@@ -50,9 +52,16 @@ def _field(input: Mapping[str, Any], kind: type, names: tuple[str, ...], default
     return value
 
 
-def unknown_command(command: str, known: tuple[str, ...]) -> ToolError:
-    """What is said of a command that the tool does not have."""
-    return ToolError(
-        f"Error: Unknown command {command[:_MAX_TOLD_CHARS]!r}. There are: {', '.join(known)}",
-        code=ToolErrorCode.INVALID_PARAM,
-    )
+def command_of(input: Mapping[str, Any], commands: Mapping[str, T]) -> T:
+    """Return what stands under the command that an input names.
+
+    Raises:
+        ToolError: The input names no command, or one that the tool does not have.
+    """
+    name = text_field(input, "command")
+    if name not in commands:
+        raise ToolError(
+            f"Error: Unknown command {name[:_MAX_TOLD_CHARS]!r}. There are: {', '.join(commands)}",
+            code=ToolErrorCode.INVALID_PARAM,
+        )
+    return commands[name]

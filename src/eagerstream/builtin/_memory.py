@@ -15,7 +15,7 @@ from ..errors import ToolError
 from ..tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 from ..wire import check_count
 from ._document import Document
-from ._fields import integer_field, text_field, unknown_command
+from ._fields import command_of, integer_field, text_field
 from ._jail import Jail
 from ._lines import listing, shown_lines, snippet
 from ._paths import Parts
@@ -85,10 +85,7 @@ class Memory(Tool):
         return await anyio.to_thread.run_sync(self._run, input)
 
     def _run(self, input: Mapping[str, Any]) -> ToolResponse:
-        name = text_field(input, "command")
-        command = self._commands.get(name)
-        if command is None:
-            raise unknown_command(name, tuple(self._commands))
+        command = command_of(input, self._commands)
         with self._lock:
             return command(input)
 

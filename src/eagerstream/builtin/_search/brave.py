@@ -10,7 +10,7 @@ from ...errors import UsageError
 from ...tools import ToolOptions
 from .._time_limit import take_time_limit_s
 from .._tool_options import with_defaults
-from .http import get_json
+from .http import MAX_ITEMS, get_json, items_of
 from .tool import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 _URL: Final = "https://api.search.brave.com/res/v1/web/search"
 _KINDS: Final = ("web", "news", "faq")
-_MAX_ITEMS: Final = 100
-"""Of a list in an answer; Brave gives 20 results of a kind, and 5 more excerpts of a page."""
 _MIN_NEWS_CHARS: Final = 5
 """News say less than that where there is nothing but a headline."""
 _DESCRIPTION: Final = "Search the web. Gives titles, addresses and short excerpts of pages, not the pages themselves."
@@ -76,8 +74,8 @@ class BraveSearch(SearchTool):
 
 def _results(found: Mapping[str, Any]) -> Iterator[SearchResult]:
     """The results of all kinds, in the order of `mixed.main`: `[{"type": "web", "index": 0, "all": False}, ...]`."""
-    lists = {kind: [_result(kind, item) for item in _items(found.get(kind), "results")] for kind in _KINDS}
-    order = _items(found.get("mixed"), "main") or [{"type": kind, "all": True} for kind in _KINDS]
+    lists = {kind: [_result(kind, item) for item in items_of(found.get(kind), "results")] for kind in _KINDS}
+    order = items_of(found.get("mixed"), "main") or [{"type": kind, "all": True} for kind in _KINDS]
     seen: set[str] = set()
     for place in order:
         results = lists.get(str(place.get("type")), [])
@@ -95,15 +93,10 @@ def _result(kind: str, item: Mapping[str, Any]) -> SearchResult | None:
     if not isinstance(url, str) or not is_web_address(url):
         return None
     extra = item.get("extra_snippets")
-    parts = [item.get("description"), *(extra[:_MAX_ITEMS] if isinstance(extra, list) else ())]
+    parts = [item.get("description"), *(extra[:MAX_ITEMS] if isinstance(extra, list) else ())]
     if kind == "faq":
         parts = [item.get("question"), item.get("answer")]
     content = "\n".join(text for text in map(plain_text, parts) if text)
     if kind == "news" and len(content) < _MIN_NEWS_CHARS:
         return None
     return SearchResult(url, plain_text(item.get("title")), content)
-
-
-def _items(holder: object, name: str) -> list[Mapping[str, Any]]:
-    items = holder.get(name) if isinstance(holder, Mapping) else None
-    return [item for item in items[:_MAX_ITEMS] if isinstance(item, Mapping)] if isinstance(items, list) else []

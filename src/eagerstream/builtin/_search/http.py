@@ -21,6 +21,9 @@ from ...transports import close_quietly, unwind
 if TYPE_CHECKING:
     import httpx
 
+MAX_ITEMS: Final = 100
+"""Of a list in an answer; services give 20 results of a kind, and Brave 5 more excerpts of a page."""
+
 _ATTEMPTS: Final = 3
 _FIRST_PAUSE_S: Final = 0.5
 _MAX_BYTES: Final = 1024 * 1024
@@ -184,3 +187,9 @@ def _certificates() -> SSLContext:
     import httpx
 
     return httpx.create_ssl_context()
+
+
+def items_of(holder: object, name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of an answer, at most `MAX_ITEMS`. Empty if there is no such list."""
+    items = holder.get(name) if isinstance(holder, Mapping) else None
+    return [item for item in items[:MAX_ITEMS] if isinstance(item, Mapping)] if isinstance(items, list) else []

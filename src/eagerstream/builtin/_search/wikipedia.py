@@ -10,7 +10,7 @@ from ...errors import UsageError
 from ...tools import ToolOptions
 from .._time_limit import take_time_limit_s
 from .._tool_options import with_defaults
-from .http import get_json
+from .http import get_json, items_of
 from .tool import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def _params(query: str, count: int) -> dict[str, str | int]:
 
 
 def _results(answer: Mapping[str, Any]) -> Iterator[SearchResult]:
-    snippets = {item.get("pageid"): plain_text(item.get("snippet")) for item in _items(answer, "search")}
-    for page in sorted(_items(answer, "pages"), key=_place):
+    snippets = {item.get("pageid"): plain_text(item.get("snippet")) for item in items_of(answer, "search")}
+    for page in sorted(items_of(answer, "pages"), key=_place):
         url = page.get("fullurl")
         if isinstance(url, str) and is_web_address(url):
             content = plain_text(page.get("extract")) or snippets.get(page.get("pageid"), "")
@@ -108,8 +108,3 @@ def _results(answer: Mapping[str, Any]) -> Iterator[SearchResult]:
 def _place(page: Mapping[str, Any]) -> int:
     index = page.get("index")
     return index if type(index) is int else 1_000
-
-
-def _items(answer: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    items = answer.get(name)
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []

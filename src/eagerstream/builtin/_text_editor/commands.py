@@ -10,7 +10,7 @@ from ...errors import ToolError
 from ...tools import ToolErrorCode, ToolResponse
 from ...wire import check_count
 from .._document import Document
-from .._fields import integer_field, text_field, unknown_command
+from .._fields import command_of, integer_field, text_field
 from .._jail import Jail
 from .._lines import listing, shortened, shown_lines
 from .._paths import Parts
@@ -58,10 +58,7 @@ class EditorCommands:
         Raises:
             ToolError: It cannot be done, in words for the model.
         """
-        name = text_field(input, "command")
-        command = self._commands.get(name)
-        if command is None:
-            raise unknown_command(name, tuple(self._commands))
+        command = command_of(input, self._commands)
         return command(self._jail.parts(text_field(input, "path")), input)
 
     def _view(self, parts: Parts, input: Mapping[str, Any]) -> ToolResponse:
