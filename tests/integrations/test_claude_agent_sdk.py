@@ -155,6 +155,11 @@ async def prompts() -> AsyncIterator[dict[str, Any]]:
     yield {"type": "user", "message": {"role": "user", "content": "Go."}, "parent_tool_use_id": None}
 
 
+def writing(raw: str) -> list[Any]:
+    """The beginning of a reply that calls the tool, as far as its input has come."""
+    return [event(message_start()), event(start(0, WRITE, "toolu_w")), event(input_delta(0, raw))]
+
+
 async def told(early: EarlyTools, said: Sequence[Any], options: ClaudeAgentOptions | None = None) -> Spoken:
     """What became of a conversation that Claude Code leads."""
     transport = Spoken(HELLO, *said, RESULT)
@@ -205,9 +210,7 @@ async def test_what_is_not_allowed_outright_does_not_begin_early() -> None:
     ):
         writer = Writer()
         said = [
-            event(message_start()),
-            event(start(0, WRITE, "toolu_w")),
-            event(input_delta(0, json.dumps(POEM))),
+            *writing(json.dumps(POEM)),
             event(block_stop(0)),
         ]
         await told(EarlyTools([writer.write]), said, options)
@@ -219,8 +222,7 @@ async def test_what_some_options_forbid_begins_for_none() -> None:
     writer = Writer()
     early = EarlyTools([writer.write])
     early.options(ClaudeAgentOptions(disallowed_tools=[WRITE]))
-    said = [event(message_start()), event(start(0, WRITE, "toolu_w")), event(input_delta(0, json.dumps(POEM)))]
-    await told(early, said)
+    await told(early, writing(json.dumps(POEM)))
     assert writer.runs == 0
 
 
@@ -230,9 +232,7 @@ async def test_queries_beside_one_another() -> None:
     over = anyio.Event()
     whole = json.dumps(POEM)
     first = [
-        event(message_start()),
-        event(start(0, WRITE, "toolu_w")),
-        event(input_delta(0, whole[:-12])),
+        *writing(whole[:-12]),
         writer.begun,
         over,
         event(input_delta(0, whole[-12:])),
@@ -259,9 +259,7 @@ async def test_a_call_that_was_rewritten_runs_anew() -> None:
     """What Claude Code calls is what counts."""
     writer = Writer()
     said = [
-        event(message_start()),
-        event(start(0, WRITE, "toolu_w")),
-        event(input_delta(0, json.dumps(POEM))),
+        *writing(json.dumps(POEM)),
         event(block_stop(0)),
         writer.begun,
         called(1, {"path": "other.txt", "lines": []}, "toolu_w"),
@@ -276,9 +274,7 @@ async def test_a_call_whose_input_is_read_late_runs_once() -> None:
     writer = Writer()
     said = [
         called(1, POEM, "toolu_w"),
-        event(message_start()),
-        event(start(0, WRITE, "toolu_w")),
-        event(input_delta(0, json.dumps(POEM))),
+        *writing(json.dumps(POEM)),
         event(block_stop(0)),
     ]
     transport = await told(EarlyTools([writer.write]), said)
@@ -288,11 +284,7 @@ async def test_a_call_whose_input_is_read_late_runs_once() -> None:
 
 async def test_an_input_that_breaks_off() -> None:
     """Another reply in its place, a limit that is reached, the end: what was begun learns of it, and is not joined."""
-    broken = [
-        event(message_start()),
-        event(start(0, WRITE, "toolu_w")),
-        event(input_delta(0, '{"path": "a", "lines": ["one", "tw')),
-    ]
+    broken = writing('{"path": "a", "lines": ["one", "tw')
     for after in ([event(message_start())], [event(block_stop(0)), event(message_delta("max_tokens"))], []):
         writer = Writer()
         transport = await told(EarlyTools([writer.write]), [*broken, writer.begun, *after, called(1, POEM, "toolu_x")])
@@ -328,9 +320,7 @@ async def test_leaving_in_the_middle() -> None:
     """Whoever stops reading leaves nothing running, and errors of the SDK come through."""
     writer = Writer()
     said = [
-        event(message_start()),
-        event(start(0, WRITE, "toolu_w")),
-        event(input_delta(0, '{"path": "a", "lines": ["one", "tw')),
+        *writing('{"path": "a", "lines": ["one", "tw'),
         writer.begun,
         event(start(1, "Bash", "toolu_b")),
         anyio.Event(),

@@ -25,7 +25,7 @@ from eagerstream.workers import ProcessExecutor, ProcessPool
 from eagerstream.workers._process import WorkerProcess
 from tests.support import Heard
 from tests.workers import tools
-from tests.workers.calls import Written, a_call, answered, content, lines_of
+from tests.workers.calls import Written, a_call, answered, content, executing, lines_of
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parent.parent.parent
@@ -161,13 +161,9 @@ async def test_lost_worker_while_the_input_grows(tmp_path: Path) -> None:
     log = tmp_path / "log"
     written = Written("dies_reading")
     async with _pool() as pool:
-        executor = ProcessExecutor([tools.dies_reading], pool=pool)
-        async with anyio.create_task_group() as tasks:
-            executor.admit(written.call)
-            tasks.start_soon(executor.execute, written.call)
+        async with executing(ProcessExecutor([tools.dies_reading], pool=pool), written):
             written.write(f'{{"log": {json.dumps(str(log))}, "lines": ["a", "b"')
-            with anyio.fail_after(30):
-                await lines_of(log, 2)  # the second one is of the second worker
+            await lines_of(log, 2)  # the second one is of the second worker
             written.write(', "c"]}')
             written.end()
     assert content(written.call) == "a,b,c"
@@ -438,7 +434,7 @@ _SCRIPT = """
     import anyio
     from eagerstream import tool
     from eagerstream.workers import ProcessExecutor, ProcessPool
-    from tests.workers.calls import a_call, answered, content, lines_of
+    from tests.workers.calls import a_call, answered, content, executing, lines_of
 
     class Answer:
         def __init__(self, n):

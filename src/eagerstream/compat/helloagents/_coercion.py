@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ._tool import ToolParameter
@@ -48,22 +49,20 @@ def _text(value: Any) -> str:
     raise ValueError(value)
 
 
-def _array(value: Any) -> list[Any]:
+def _json_of(kind: type, value: Any) -> Any:
     found = json.loads(value)
-    if isinstance(found, list):
-        return found
-    raise ValueError(value)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    found = json.loads(value)
-    if isinstance(found, dict):
+    if isinstance(found, kind):
         return found
     raise ValueError(value)
 
 
 SCALARS: Final[Converters] = {"number": _number, "integer": _integer, "boolean": _boolean}
-ALL: Final[Converters] = {**SCALARS, "string": _text, "array": _array, "object": _object}
+ALL: Final[Converters] = {
+    **SCALARS,
+    "string": _text,
+    "array": partial(_json_of, list),
+    "object": partial(_json_of, dict),
+}
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "number": (float,),
