@@ -73,6 +73,10 @@ class Document:
             yield "".join((*ended, last))
             line += len(lines)
 
+    def verbatim(self) -> Self:
+        """The same with all carriage returns in its text, where they are seen and can be edited."""
+        return type(self)("".join(self._ended()), self.has_bom, bytes(len(self.carriages)))
+
     def count(self, sought: str) -> int:
         """In how many places a text stands; 2 also where it does in two that overlap, as `aa` in `aaa`."""
         count = self.text.count(sought)

@@ -13,7 +13,7 @@ from ...tools import ToolErrorCode, ToolResponse
 from .._paths import Parts
 from .change import Change, Written
 from .shared import FileTool, Refused, SharedFiles
-from .texts import FileText, NoSingleMatch
+from .texts import NoSingleMatch, replacing
 from .versions import Expected, Known, Version
 
 _MAX_EDITS: Final = 256
@@ -117,17 +117,13 @@ def _edit_in_thread(
     content, found = files.jail.read(parts)
     version = Version.of(found)
     files.require_unchanged(parts, Expected(version, known, told_ms), version)
-    try:
-        text = FileText.decode(content)
-    except ValueError:
-        said = files.words.not_text.format(path=files.jail.shown(parts))
-        raise files.refused(ToolErrorCode.BINARY_FILE, said, parts) from None
+    document = files.document(parts, content)
     for index, edit in enumerate(edits):
         try:
-            text = text.replacing(edit["old_string"], edit["new_string"])
+            document = replacing(document, edit["old_string"], edit["new_string"])
         except NoSingleMatch as wrong:
             raise NoSingleMatch(wrong.count, index) from None
-    edited = text.encode()
+    edited = document.encode()
     change = Change(files, parts)
     try:
         change.begin()

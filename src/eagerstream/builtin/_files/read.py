@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from itertools import islice
 from typing import Annotated, Any, Final
 
@@ -12,7 +13,7 @@ from ...tools import ToolErrorCode, ToolResponse, text_block
 from .._jail import Entry
 from .._paths import Parts
 from .shared import FileTool, Refused
-from .texts import MAX_PAGE_BYTES, FileText, Page, page_of
+from .texts import MAX_PAGE_BYTES, Page, page_of
 from .versions import Version
 
 DEFAULT_LIMIT: Final = 2000
@@ -70,15 +71,12 @@ class Read(FileTool):
 
     def _page(self, parts: Parts, content: bytes, version: Version, offset: int, limit: int) -> ToolResponse:
         words, path = self._files.words, self._files.jail.shown(parts)
-        try:
-            file = FileText.decode(content)
-        except ValueError:
-            raise self._files.refused(ToolErrorCode.BINARY_FILE, words.not_text.format(path=path), parts) from None
-        total = file.total_lines
+        document = self._files.document(parts, content)
+        total = document.line_count
         if 0 < offset >= total:
             text = words.past_end.format(path=path, offset=offset)
             raise self._files.refused(ToolErrorCode.INVALID_PARAM, text, parts, {"total_lines": total})
-        page = page_of(file.lines, offset, limit)
+        page = page_of(StringIO(document.text, newline="\n"), offset, limit)
         text = words.read.format(
             path=path, lines=page.lines, total=total, offset=offset, size=version.size, mtime=version.mtime_ms
         )

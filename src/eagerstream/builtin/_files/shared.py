@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Unpack
 
+from ...errors import ToolError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
+from .._document import Document
 from .._jail import Jail
 from .._paths import Parts
 from .._tool_options import group_of, with_defaults
@@ -52,6 +54,21 @@ class SharedFiles:
     def refused(self, code: str, text: str, parts: Parts, context: Mapping[str, Any] | None = None) -> Refused:
         """An error about a file."""
         return Refused(ToolResponse.error(code, text, context={"path": self.jail.shown(parts), **(context or {})}))
+
+    def document(self, parts: Parts, content: bytes) -> Document:
+        """Return what a file holds. If not all of its lines end with CRLF, its carriage returns are in the text.
+
+        Raises:
+            Refused: It is no text in UTF-8.
+        """
+        shown = self.jail.shown(parts)
+        try:
+            document = Document.of(content, shown=shown)
+        except ToolError:
+            said = self.words.not_text.format(path=shown)
+            raise self.refused(ToolErrorCode.BINARY_FILE, said, parts) from None
+        has_others = not all(document.carriages) or "\r" in document.text
+        return document.verbatim() if any(document.carriages) and has_others else document
 
     def require_unchanged(self, parts: Parts, expected: Expected, now: Version | None) -> None:
         """The file is what a change expects.
