@@ -1,25 +1,28 @@
-"""`RunLatency`: what the marks of a run say. Figures, and JSON.
+"""`RunLatency`: figures and JSON from the marks of a run.
 
-Everything is computed when it is asked for. Times are seconds since the first request was about to be sent, durations
-are seconds; None where something has not happened, or does not apply.
+Times are seconds since the first request was about to be sent. Durations are seconds. A figure is `None` if it has not
+happened, or does not apply.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, zip_longest
 from statistics import quantiles
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from ..streaming._marks import MAX_FIELDS, BlockMarks, FinishedField
-from ..wire import ToolInput
+from ..wire import Outcome, ToolInput
 from ._latency_baseline import waiting_s
 from ._latency_data import BlockData, CallData, GapsData, LatencyData, RequestData
 from ._marks import CallMarks, RequestMarks, RunMarks
 
 VERSION: Final = 1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,59 +50,49 @@ class CallLatency:
 
     Attributes:
         block: The marks of its content block.
+        id: The API's id of the call.
+        name: The tool, as the model wrote it.
+        is_error: The call was answered with an error.
+        group: Of its tool. Calls of one group run one after the other.
+        start_s, stop_s: The block began, and was closed.
+        first_fragment_s, last_fragment_s: The first fragment of the input came, and the last one.
+        admitted_s: The call was given to the executor. From then on it waits for its turn, or for approval.
+        tool_start_s: The tool was called.
+        tool_progress_s: The tool reported progress for the first time.
+        tool_end_s: The call had its result.
+        tool_s: Duration of the tool. If it reads its input while that is written, its waiting for the model counts.
+        lead_s: Time from the start of the tool to the end of the response. Negative if the tool started later.
+        hidden_s: The part of `tool_s` that passed while the response was still coming.
     """
 
-    def __init__(self, block: BlockMarks, call: CallMarks | None, request: RequestMarks, origin_s: float) -> None:
+    def __init__(self, block: BlockMarks, call: CallMarks | None, reply_end_s: float | None, origin_s: float) -> None:
+        since = partial(_since, origin_s)
         self.block = block
-        self._call = call
-        self._request = request
+        self.id = block.id
+        self.name = block.name
+        self.is_error = call is not None and call.call.is_error
+        self.group = call.group if call else None
+        self.start_s = since(block.start_s)
+        self.first_fragment_s = since(block.first_fragment_s)
+        self.last_fragment_s = since(block.last_fragment_s)
+        self.stop_s = since(block.stop_s)
+        self.admitted_s = since(call.admitted_s) if call else None
+        self.tool_start_s = since(call.start_s) if call else None
+        self.tool_progress_s = since(call.progress_s) if call else None
+        self.tool_end_s = since(call.end_s) if call else None
+        self.tool_s = self.lead_s = self.hidden_s = None
+        if call is not None and call.start_s is not None:
+            self.tool_s = _since(call.start_s, call.end_s)
+            self.lead_s = _since(call.start_s, reply_end_s)
+            if call.end_s is not None and reply_end_s is not None:
+                self.hidden_s = max(0.0, min(call.end_s, reply_end_s) - call.start_s)
         self._origin_s = origin_s
-
-    @property
-    def id(self) -> str:
-        """The API's id of the call."""
-        return self.block.id
-
-    @property
-    def name(self) -> str:
-        """The tool, as the model wrote it."""
-        return self.block.name
-
-    @property
-    def is_error(self) -> bool:
-        """The call was answered with an error."""
-        return self._call is not None and self._call.call.is_error
-
-    @property
-    def group(self) -> str | None:
-        """Of its tool; calls of one run one after the other."""
-        return self._call.group if self._call else None
-
-    @property
-    def start_s(self) -> float | None:
-        """The block began."""
-        return self._since(self.block.start_s)
-
-    @property
-    def first_fragment_s(self) -> float | None:
-        """The first fragment came."""
-        return self._since(self.block.first_fragment_s)
-
-    @property
-    def last_fragment_s(self) -> float | None:
-        """The last fragment came."""
-        return self._since(self.block.last_fragment_s)
-
-    @property
-    def stop_s(self) -> float | None:
-        """The block was closed."""
-        return self._since(self.block.stop_s)
 
     @property
     def first_field_s(self) -> float | None:
         """The first of its values was finished; the input is parsed up to there."""
-        fields = self.block.fields(1)
-        return self._since(fields[0].at_s) if fields else None
+        fields = self.fields(1)
+        return fields[0].at_s if fields else None
 
     def fields(self, maximum: int = MAX_FIELDS) -> list[FinishedField]:
         """When each of its values was finished; see `BlockMarks.fields`."""
@@ -110,175 +103,86 @@ class CallLatency:
         """Between its fragments; None where there are less than two."""
         return Gaps.of(self.block.gaps_s())
 
-    @property
-    def admitted_s(self) -> float | None:
-        """The call was given to the executor; from then on it waits for its turn, or for approval."""
-        return self._since(self._call.admitted_s) if self._call else None
-
-    @property
-    def tool_start_s(self) -> float | None:
-        """The tool was called."""
-        return self._since(self._call.start_s) if self._call else None
-
-    @property
-    def tool_progress_s(self) -> float | None:
-        """The tool said for the first time how far it is."""
-        return self._since(self._call.progress_s) if self._call else None
-
-    @property
-    def tool_end_s(self) -> float | None:
-        """The call had its result."""
-        return self._since(self._call.end_s) if self._call else None
-
-    @property
-    def tool_s(self) -> float | None:
-        """How long the tool ran; of one that reads its input while it is written, with its waiting for that."""
-        call = self._call
-        return None if call is None or call.start_s is None or call.end_s is None else call.end_s - call.start_s
-
-    @property
-    def lead_s(self) -> float | None:
-        """How long before the end of the reply the tool began; negative where it began after it."""
-        end_s = _reply_end_s(self._request)
-        call = self._call
-        return None if call is None or call.start_s is None or end_s is None else end_s - call.start_s
-
-    @property
-    def hidden_s(self) -> float | None:
-        """How much of the tool's time passed while the reply was still coming."""
-        end_s = _reply_end_s(self._request)
-        call = self._call
-        if call is None or call.start_s is None or call.end_s is None or end_s is None:
-            return None
-        return max(0.0, min(call.end_s, end_s) - call.start_s)
-
-    def _since(self, at_s: float | None) -> float | None:
-        return None if at_s is None else at_s - self._origin_s
-
 
 class RequestLatency:
-    """One request and its reply.
+    """One request and its response.
 
     Attributes:
         turn: From 1; a request that is sent again has the number of the one before it.
         discarded: It was sent again, and does not count in the figures of the run.
-        calls: The inputs of its reply, in their order.
+        sent_s: It was about to be sent.
+        headers_s: The headers of the response came.
+        first_byte_s: The first chunk of the body came.
+        message_start_s, message_stop_s: The message began, and was complete.
+        end_s: Nothing more was read.
+        settled_s: Every call had its result: the next request could be sent.
         next_request_s: The next request was about to be sent.
+        won_s: How much earlier the next request could be sent than in a run that waits for the end of the response, at
+            least. That run is computed from the same marks: each tool whose result was sent begins when the message is
+            complete, and takes as long as it did; calls of one group run one after the other, and no more run at a time
+            than here. Of a tool that began before its input was complete, only what it did after that counts; of the
+            time for approval, nothing if calls may have waited for a slot in it. `None` while calls run, and if the
+            response ended in a way in which that run would have run none of them: cut, refused, given up.
+        calls: The inputs of the response, in their order.
     """
 
     def __init__(self, marks: RequestMarks, following: RequestMarks | None, run: RunMarks, origin_s: float) -> None:
+        since = partial(_since, origin_s)
+        reply = marks.reply
+        # In one step each, as they may grow in another thread.
+        calls = list(marks.calls.values())
+        self._blocks = list(reply.blocks.values())
+        self._origin_s = origin_s
         self.turn = marks.turn
         self.discarded = marks.discarded
-        self._marks = marks
-        self._max_concurrency = run.max_concurrency
-        self._origin_s = origin_s
-        # In one step each, as they may grow in another thread.
-        by_input: dict[ToolInput, CallMarks] = {call.call.input: call for call in list(marks.calls.values())}
-        blocks = ((block, block.input) for block in list(marks.reply.blocks.values()))
+        self.sent_s = since(reply.sent_s)
+        self.headers_s = since(reply.headers_s)
+        self.first_byte_s = since(reply.first_byte_s)
+        self.message_start_s = since(reply.message_start_s)
+        self.message_stop_s = since(reply.message_stop_s)
+        self.end_s = since(reply.end_s)
+        self.settled_s = since(marks.settled_s)
+        self.next_request_s = since(following.reply.sent_s) if following else None
+        # When the response was complete, or broke off.
+        stop_s = reply.end_s if reply.message_stop_s is None else reply.message_stop_s
+        self.won_s: float | None = None
+        if stop_s is not None and marks.settled_s is not None and marks.runs_held:
+            slots = run.max_concurrency
+            sent = [call for call in calls if call.call.in_history]
+            self.won_s = stop_s + waiting_s(sent, marks, slots, waits=len(calls) > slots) - marks.settled_s
+        by_input: dict[ToolInput, CallMarks] = {call.call.input: call for call in calls}
         self.calls = [
-            CallLatency(block, by_input.get(input), marks, origin_s) for block, input in blocks if input is not None
+            CallLatency(block, by_input.get(input), stop_s, origin_s)
+            for block in self._blocks
+            if (input := block.input) is not None
         ]
-        self.next_request_s = self._since(following.reply.sent_s) if following else None
-
-    @property
-    def sent_s(self) -> float | None:
-        """It was about to be sent."""
-        return self._since(self._marks.reply.sent_s)
-
-    @property
-    def headers_s(self) -> float | None:
-        """The headers of the reply were there."""
-        return self._since(self._marks.reply.headers_s)
-
-    @property
-    def first_byte_s(self) -> float | None:
-        """The first chunk of the body came."""
-        return self._since(self._marks.reply.first_byte_s)
-
-    @property
-    def message_start_s(self) -> float | None:
-        """The message began."""
-        return self._since(self._marks.reply.message_start_s)
-
-    @property
-    def message_stop_s(self) -> float | None:
-        """The message was whole."""
-        return self._since(self._marks.reply.message_stop_s)
-
-    @property
-    def end_s(self) -> float | None:
-        """Nothing more was read."""
-        return self._since(self._marks.reply.end_s)
-
-    @property
-    def settled_s(self) -> float | None:
-        """Every call had its result: the next request could be sent."""
-        return self._since(self._marks.settled_s)
-
-    @property
-    def won_s(self) -> float | None:
-        """How much earlier the next request could be sent than in a run that waits for the end of the reply, at least.
-
-        That run is computed from the same marks: each tool whose result was sent begins when the message is whole, and
-        takes as long as it did; calls of one group run one after the other, and no more run at a time than here. Of a
-        tool that began before its input was whole only what it did after that counts; of the time for approval,
-        nothing where calls may have waited for a slot in it. None while calls run, and where the reply ended in a way
-        in which that run would have run none of them: cut, refused, given up.
-        """
-        stop_s = _reply_end_s(self._marks)
-        if stop_s is None or self._marks.settled_s is None or not self._marks.runs_held:
-            return None
-        calls = [call for call in self._marks.calls.values() if call.call.in_history]
-        waits = len(self._marks.calls) > self._max_concurrency
-        return stop_s + waiting_s(calls, self._marks, self._max_concurrency, waits=waits) - self._marks.settled_s
-
-    def _since(self, at_s: float | None) -> float | None:
-        return None if at_s is None else at_s - self._origin_s
 
     def to_dict(self, *, arrivals: bool = False) -> RequestData:
         """As plain data, each block with its finished fields."""
         calls = {call.block.index: call for call in self.calls}
-        marks = list(self._marks.reply.blocks.values())
-        return {
-            "turn": self.turn,
-            "discarded": self.discarded,
-            "sent_s": _rounded(self.sent_s),
-            "headers_s": _rounded(self.headers_s),
-            "first_byte_s": _rounded(self.first_byte_s),
-            "message_start_s": _rounded(self.message_start_s),
-            "message_stop_s": _rounded(self.message_stop_s),
-            "end_s": _rounded(self.end_s),
-            "settled_s": _rounded(self.settled_s),
-            "next_request_s": _rounded(self.next_request_s),
-            "won_s": _rounded(self.won_s),
-            "blocks": [self._block(block, calls.get(block.index), arrivals=arrivals) for block in marks],
-        }
+        blocks = [self._block(block, calls.get(block.index), arrivals=arrivals) for block in self._blocks]
+        return _data(RequestData, self, blocks=blocks)
 
     def _block(self, block: BlockMarks, call: CallLatency | None, *, arrivals: bool) -> BlockData:
-        gaps = Gaps.of(block.gaps_s())
+        since = partial(_since, self._origin_s)
         came = block.arrivals() if arrivals else ()
-        outcome = block.input.outcome if block.input is not None else None
-        return {
-            "index": block.index,
-            "kind": block.kind,
-            "id": block.id,
-            "name": block.name,
-            "start_s": _rounded(self._since(block.start_s)),
-            "first_fragment_s": _rounded(self._since(block.first_fragment_s)),
-            "last_fragment_s": _rounded(self._since(block.last_fragment_s)),
-            "stop_s": _rounded(self._since(block.stop_s)),
-            "fragments": block.fragments,
-            "chars": block.chars,
-            "gaps": _gaps_data(gaps),
-            "arrivals": [(round(at_s - self._origin_s, 6), count, chars) for at_s, count, chars in came],
-            "fields": [{"path": [*path], "at_s": round(at_s, 6)} for path, at_s in call.fields()] if call else [],
-            "outcome": outcome.value if outcome else None,
-            "call": _call_data(call) if call and call.admitted_s is not None else None,
-        }
+        return _data(
+            BlockData,
+            block,
+            start_s=since(block.start_s),
+            first_fragment_s=since(block.first_fragment_s),
+            last_fragment_s=since(block.last_fragment_s),
+            stop_s=since(block.stop_s),
+            gaps=Gaps.of(block.gaps_s()),
+            arrivals=[(round(at_s - self._origin_s, 6), count, chars) for at_s, count, chars in came],
+            fields=[{"path": [*path], "at_s": round(at_s, 6)} for path, at_s in call.fields()] if call else [],
+            outcome=block.input.outcome if block.input is not None else None,
+            call=_call_data(call) if call and call.admitted_s is not None else None,
+        )
 
 
 class RunLatency:
-    """When what happened in a run, as of now.
+    """When the parts of a run happened, up to the moment at which you asked for it.
 
     Figures of the whole run leave out requests that were discarded and sent again. Its inputs are looked at when a
     figure about fields is asked for, and stay with this object.
@@ -288,6 +192,7 @@ class RunLatency:
         eager: How inputs were asked for as they are written: `"field"`, `"header"` or None, see `Run.eager`.
         status: A value of `RunStatus`.
         requests: In the order in which they were sent.
+        calls: The inputs of all requests that were not discarded, in their order.
     """
 
     def __init__(self, marks: RunMarks, *, model: str, eager: str | None, status: str) -> None:
@@ -300,15 +205,8 @@ class RunLatency:
             RequestLatency(request, following, marks, origin_s)
             for request, following in zip_longest(marks.requests, marks.requests[1:])
         ]
-
-    @property
-    def calls(self) -> list[CallLatency]:
-        """The inputs of all requests that were not discarded, in their order."""
-        return [call for request in self._kept for call in request.calls]
-
-    @property
-    def _kept(self) -> Sequence[RequestLatency]:
-        return [request for request in self.requests if not request.discarded]
+        self._kept = [request for request in self.requests if not request.discarded]
+        self.calls = [call for request in self._kept for call in request.calls]
 
     @property
     def duration_s(self) -> float | None:
@@ -389,35 +287,16 @@ class RunLatency:
         Args:
             arrivals: With every arrival of fragments.
         """
-        return {
-            "eagerstream_latency": VERSION,
-            "model": self.model,
-            "eager": self.eager,
-            "status": self.status,
-            "duration_s": _rounded(self.duration_s),
-            "time_to_first_fragment_s": _rounded(self.time_to_first_fragment_s),
-            "time_to_first_field_s": _rounded(self.time_to_first_field_s),
-            "time_to_tool_start_s": _rounded(self.time_to_tool_start_s),
-            "fragments": self.fragments,
-            "chars": self.chars,
-            "fragments_per_s": _rounded(self.fragments_per_s),
-            "chars_per_s": _rounded(self.chars_per_s),
-            "gaps": _gaps_data(self.gaps),
-            "tool_s": round(self.tool_s, 6),
-            "hidden_s": round(self.hidden_s, 6),
-            "hidden_share": _rounded(self.hidden_share),
-            "won_s": round(self.won_s, 6),
-            "requests": [request.to_dict(arrivals=arrivals) for request in self.requests],
-        }
+        requests = [request.to_dict(arrivals=arrivals) for request in self.requests]
+        return _data(LatencyData, self, eagerstream_latency=VERSION, requests=requests)
 
     def to_json(self, *, arrivals: bool = False) -> str:
         """`to_dict` as JSON text."""
         return json.dumps(self.to_dict(arrivals=arrivals))
 
 
-def _reply_end_s(request: RequestMarks) -> float | None:
-    """When the reply was whole, or broke off."""
-    return request.reply.end_s if request.reply.message_stop_s is None else request.reply.message_stop_s
+def _since(origin_s: float, at_s: float | None) -> float | None:
+    return None if at_s is None else at_s - origin_s
 
 
 def _first(times: Iterable[float | None]) -> float | None:
@@ -428,30 +307,28 @@ def _rate(count: int, seconds: float) -> float | None:
     return count / seconds if seconds > 0 else None
 
 
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 6)
+# --- plain data -------------------------------------------------------------------------------------------------------
 
 
-def _gaps_data(gaps: Gaps | None) -> GapsData | None:
-    if gaps is None:
-        return None
-    return {
-        "count": gaps.count,
-        "p50_s": round(gaps.p50_s, 6),
-        "p90_s": round(gaps.p90_s, 6),
-        "p99_s": round(gaps.p99_s, 6),
-        "max_s": round(gaps.max_s, 6),
-    }
+def _data(shape: type[T], source: object, **others: Any) -> T:
+    """The TypedDict `shape` of the attributes of `source` with the same names, and of `others`."""
+    return cast(
+        "T", {name: _plain(others[name] if name in others else getattr(source, name)) for name in shape.__annotations__}
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Times and durations in microseconds."""
+    match value:
+        case float():
+            return round(value, 6)
+        case Gaps():
+            return _data(GapsData, value)
+        case Outcome():
+            return value.value
+        case _:
+            return value
 
 
 def _call_data(call: CallLatency) -> CallData:
-    return {
-        "admitted_s": _rounded(call.admitted_s),
-        "start_s": _rounded(call.tool_start_s),
-        "progress_s": _rounded(call.tool_progress_s),
-        "end_s": _rounded(call.tool_end_s),
-        "is_error": call.is_error,
-        "group": call.group,
-        "lead_s": _rounded(call.lead_s),
-        "hidden_s": _rounded(call.hidden_s),
-    }
+    return _data(CallData, call, start_s=call.tool_start_s, progress_s=call.tool_progress_s, end_s=call.tool_end_s)
