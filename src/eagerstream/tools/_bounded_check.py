@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from .._support.inspecting import check_size
+from ._schema_form import SchemaForm
 
 Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 """A function of jsonschema: gets the validator, the keyword's value, the input and the schema around the keyword."""
@@ -54,34 +54,18 @@ class TooDeep(Exception):
 
 
 class Steps:
-    """The work that one check may still do, and what it needs to know of its schema.
+    """The work that one check may still do.
 
     Args:
         left: Number of steps. 1,000 take about 1 ms.
-        patterns: The patterns of the schema; None for one that is not matched.
-        name_patterns: The names in its `patternProperties`.
-        targets: For the `id` of each schema with a `$ref`: the schema that it refers to.
+        form: That of the schema.
     """
 
-    def __init__(
-        self,
-        left: int,
-        patterns: Mapping[str, re.Pattern[str] | None],
-        name_patterns: Iterable[str],
-        targets: Mapping[int, Any],
-    ) -> None:
-        self.left = left
+    def __init__(self, left: int, form: SchemaForm) -> None:
+        self.form = form
+        self._left = left
         self.levels = (sys.getrecursionlimit() - _frames() - _FRAMES_LEFT) // _FRAMES_A_LEVEL
         """Number of keywords that may still be looked at inside one another."""
-        self.patterns = patterns
-        self.targets = targets
-        self.knows_names = all(patterns[name] is not None for name in name_patterns)
-        """Which names `patternProperties` means is known, and so which ones are additional."""
-
-    def matches(self, pattern: str, text: str) -> bool:
-        """Whether a text has what a pattern says; not for a pattern that is not matched."""
-        known = self.patterns[pattern]
-        return known is not None and known.search(text) is not None
 
     def spend(self, steps: int) -> None:
         """Count steps.
@@ -89,8 +73,8 @@ class Steps:
         Raises:
             TooManySteps: There are none left.
         """
-        self.left -= steps
-        if self.left < 0:
+        self._left -= steps
+        if self._left < 0:
             raise TooManySteps
 
 
@@ -163,7 +147,7 @@ def _counted(keyword: str, check: Keyword) -> Keyword:
 
     def run(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         steps = _STEPS.get()
-        if keyword in _BY_NAME_PATTERN and not steps.knows_names:
+        if keyword in _BY_NAME_PATTERN and not steps.form.knows_names:
             return
         steps.spend(_steps_of(keyword, value, instance, schema))
         if steps.levels <= 0:
@@ -202,7 +186,7 @@ def _unchecked(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> No
 
 def _reference(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[Any]:
     """`$ref`, which was followed when the schema was given."""
-    targets = _STEPS.get().targets
+    targets = _STEPS.get().form.targets
     if id(schema) not in targets:
         raise LookupError(f"there is nothing at {reference!r}")
     yield from validator.descend(instance, targets[id(schema)])
@@ -212,7 +196,7 @@ def _pattern_properties(validator: Any, named: Any, instance: Any, _schema: Any)
     """`patternProperties`, with patterns that are compiled once."""
     for pattern, inner in named.items() if isinstance(instance, dict) else ():
         for name, value in instance.items():
-            if _STEPS.get().matches(pattern, name):
+            if _STEPS.get().form.matches(pattern, name):
                 yield from validator.descend(value, inner, path=name, schema_path=pattern)
 
 
@@ -220,17 +204,20 @@ def _additional_properties(validator: Any, additional: Any, instance: Any, schem
     """`additionalProperties`: jsonschema would compile all patterns of the schema as one, each time."""
     from jsonschema import ValidationError
 
-    if not isinstance(instance, dict):
-        return
-    steps = _STEPS.get()
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    for name, value in instance.items():
-        if name in known or any(steps.matches(pattern, name) for pattern in patterns):
-            continue
+    for name in additional_names(instance, schema) if isinstance(instance, dict) else ():
         if additional is False:
             yield ValidationError("there are properties that are not allowed")
             return
-        yield from validator.descend(value, additional, path=name)
+        yield from validator.descend(instance[name], additional, path=name)
+
+
+def additional_names(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that neither `properties` nor `patternProperties` of a schema mean. Use it inside `counting`."""
+    form = _STEPS.get().form
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name in instance:
+        if name not in known and not any(form.matches(pattern, name) for pattern in patterns):
+            yield name
 
 
 def _unique_items(_validator: Any, unique: Any, items: Any, _schema: Any) -> Iterator[Any]:
@@ -256,7 +243,7 @@ def _pattern(_validator: Any, pattern: Any, text: Any, _schema: Any) -> Iterator
     from jsonschema import ValidationError
 
     steps = _STEPS.get()
-    if not isinstance(text, str) or (known := steps.patterns.get(pattern)) is None:
+    if not isinstance(text, str) or (known := steps.form.patterns.get(pattern)) is None:
         return
     steps.spend(len(text) // _CHARS_A_STEP)
     if known.search(text) is None:

@@ -16,6 +16,7 @@ import docstring_parser
 from ..errors import InputInterrupted, UsageError
 from ..streaming._growing_input import GrowingInput
 from ..wire import INVALID_JSON, JSONObject, copy_json, encodable
+from ..wire._echo import LEGAL_NAME
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from ._call import ToolCall
 from ._faults import InputError
@@ -29,7 +30,6 @@ from ._streams import repeated_key
 
 _log = logging.getLogger(__name__)
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
 
 
@@ -114,8 +114,8 @@ class Tool:
             self._definition[EAGER_FIELD] = self.eager
         self._definition |= {name: options[name] for name in IN_DEFINITION if options.get(name) is not None}
         faults = list(parameters.faults)
-        if not _NAME.fullmatch(self.name):
-            faults.append(f"a tool's name must match {_NAME.pattern}, not {self.name!r}")
+        if not LEGAL_NAME.fullmatch(self.name):
+            faults.append(f"a tool's name must match {LEGAL_NAME.pattern}, not {self.name!r}")
         if self.accepts_invalid_input and not faults and not _takes_only(function, INVALID_JSON, parameters):
             faults.append(
                 f"with accepts_invalid_input it needs a parameter {INVALID_JSON}, and defaults for all the others"

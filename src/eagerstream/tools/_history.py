@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from ..wire._echo import LEGAL_ID, LEGAL_SERVER_ID
-from ..wire._server_tools import SERVER_CALLS, is_server_result
+from ..wire._echo import id_pattern
+from ..wire._server_tools import SERVER_CALLS, call_kind, is_server_result
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
 from ._content import NEVER_IN_RESULTS
+from ._results import is_programmatic
 
 _ROLES_OF_OTHERS: Final = frozenset({"tool", "function", "tool_inputs", "tool_outputs"})
 _THINKING: Final = ("thinking", "redacted_thinking")
@@ -29,6 +30,10 @@ API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
 _MAX_CALL_NAME_CHARS: Final = 200
 _DIRECTIVES_ARE_FREE: Final = "; the directive-only form (content: [] with output_config) is accepted at any position"
 _MAX_BREAKPOINTS: Final = 4
+_REQUIRED: Final = "Field required"
+# Calls that are not named like the tool that brings them.
+_OF_OTHER_NAMES: Final = frozenset({"bash_code_execution", "text_editor_code_execution", "mcp"})
+_SEARCHES: Final = ("tool_search_tool_bm25", "tool_search_tool_regex")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +76,17 @@ def validate_history(
         return [HistoryFault(None, "messages: Input should be a valid list")]
     if not messages:
         return [HistoryFault(None, "messages: at least one message is required")]
-    tools = None if tools is None else [_definition(tool) for tool in tools]
-    faults: list[HistoryFault] = []
-    pairing = _Pairing(faults)
-    for index, message in enumerate(messages):
-        if (role := _check_role(index, message, faults)) is None:
-            continue
-        # The API makes one message of several of the same role in a row.
-        before = _role(messages[index - 1]) if index else None
-        after = _role(messages[index + 1]) if index + 1 < len(messages) else None
-        may_be_empty = role in (before, after) or (role == "assistant" and after is None)
-        blocks = _check_message(
-            index, message, faults, may_be_empty=may_be_empty, ends=role != after, first_party=first_party
-        )
-        pairing.add(index, role, blocks)
-    pairing.close()
+    reader = _Reader(messages, first_party=first_party)
+    faults = reader.read()
     if _role(messages[0]) == "assistant":
         faults.insert(0, HistoryFault(0, 'messages: first message must use the "user" role'))
     faults += _misplaced_systems(messages)
     if tools is not None:
+        tools = [
+            tool.to_dict() if not isinstance(tool, Mapping) and hasattr(tool, "to_dict") else tool for tool in tools
+        ]
         faults += [HistoryFault(None, fault) for fault in tool_faults(tools)]
-        faults += pairing.without_tool(tools)
+        faults += reader.without_tool(tools)
     breakpoints = count_breakpoints(messages) + count_breakpoints(tools or ()) + system_breakpoints
     if breakpoints > _MAX_BREAKPOINTS:
         what = f"A maximum of {_MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {breakpoints}."
@@ -99,87 +94,13 @@ def validate_history(
     return faults
 
 
-def _definition(tool: Any) -> Any:
-    return tool.to_dict() if not isinstance(tool, Mapping) and hasattr(tool, "to_dict") else tool
-
-
 def _role(message: object) -> object:
     return message.get("role") if isinstance(message, Mapping) else None
 
 
-def _check_role(index: int, message: object, faults: list[HistoryFault]) -> str | None:
-    """The role of a message; None where there is none, and nothing more to be looked at."""
-    if not isinstance(message, Mapping):
-        faults.append(HistoryFault(index, f"messages.{index}: Input should be a valid dictionary"))
-        return None
-    role = message.get("role")
-    if role is None:
-        faults.append(HistoryFault(index, f"messages.{index}.role: Field required"))
-    elif not isinstance(role, str) or role in _ROLES_OF_OTHERS:
-        what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
-        faults.append(HistoryFault(index, what))
-    else:
-        return role
-    return None
-
-
-def _check_message(
-    index: int,
-    message: Mapping[str, Any],
-    faults: list[HistoryFault],
-    *,
-    may_be_empty: bool,
-    ends: bool,
-    first_party: bool,
-) -> list[Mapping[str, Any]]:
-    """Check a message by itself; its blocks.
-
-    Args:
-        index: Of the message.
-        message: With a role.
-        faults: Where what is wrong goes.
-        may_be_empty: It has neighbours to make up for it.
-        ends: The next message is not by the same role.
-        first_party: See `validate_history`.
-    """
-
-    def fault(place: str, what: str) -> None:
-        faults.append(HistoryFault(index, f"messages{place}: {what}"))
-
-    role = message["role"]
-    content = message.get("content")
-    if role == "system":
-        if _is_directive(message):
-            return []
-        if content is not None and not content:
-            fault(f".{index}", "system content must contain at least one block")
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}] if content else []
-    if not isinstance(content, list | tuple):
-        fault(f".{index}.content", "Input should be a valid list" if "content" in message else "Field required")
-        return []
-    if not content and not may_be_empty and role in ("user", "assistant"):
-        fault(f".{index}", "all messages must have non-empty content except for the optional final assistant message")
-    blocks: list[Mapping[str, Any]] = []
-    for number, item in enumerate(content):
-        block = as_mapping(item)
-        if isinstance(block, Mapping) and isinstance(block.get("type"), str):
-            blocks.append(block)
-            for place, what in _block_faults(block, first_party=first_party):
-                # The API names no place for an empty text.
-                fault(f".{index}.content.{number}{place}" if place is not None else "", what)
-        else:
-            fault(f".{index}.content.{number}.type", "Field required")
-    kinds = {block["type"] for block in blocks}
-    if "tool_use" in kinds and role != "assistant":
-        fault(f".{index}", "`tool_use` blocks can only be in `assistant` messages")
-    if "tool_result" in kinds and role == "assistant":
-        fault(f".{index}", "`tool_result` blocks can only be in `user` messages")
-    if kinds & set(_THINKING) and role == "user":
-        fault(f".{index}.content", "thinking blocks may only be in `assistant` messages")
-    if role == "assistant" and ends and blocks and blocks[-1]["type"] in _THINKING:
-        fault(f".{index}", f"The final block in an assistant message cannot be `{blocks[-1]['type']}`.")
-    return blocks
+def _required(holder: Mapping[str, Any], name: str, kind: str) -> str:
+    """The API's words for a field that is missing, or is not of this kind."""
+    return f"Input should be a valid {kind}" if name in holder else _REQUIRED
 
 
 def as_mapping(item: object) -> object:
@@ -228,94 +149,20 @@ def _ends_in_server_result(message: Mapping[str, Any]) -> bool:
     return isinstance(last, Mapping) and is_server_result(last.get("type"))
 
 
-def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str | None, str]]:
-    """Yield what is wrong with a block by itself: a place inside it (`None` if the API names none), and the words."""
-    match block["type"]:
-        case "text":
-            yield from _text_faults(block)
-        case "tool_use" | "server_tool_use" | "mcp_tool_use" as kind:
-            yield from _id_faults(block, "id", first_party=first_party)
-            yield from _name_faults(block, first_party=first_party)
-            if not isinstance(block.get("input"), Mapping):
-                given = "Input should be a valid dictionary" if "input" in block else "Field required"
-                yield f".{kind}.input", given
-        case "tool_result":
-            yield from _id_faults(block, "tool_use_id", first_party=first_party)
-            yield from _result_faults(block)
-        case "thinking":
-            for name in ("thinking", "signature"):
-                if not isinstance(block.get(name), str):
-                    yield f".thinking.{name}", "Field required"
-        case kind if is_server_result(kind):
-            yield from _id_faults(block, "tool_use_id", first_party=first_party)
-        case _:
-            pass
+class _Reader:
+    """Reads the messages one after the other: each by itself, and the calls in it with their results.
 
+    Each call is answered once, right after it, before anything else.
 
-def _id_faults(block: Mapping[str, Any], field: str, *, first_party: bool) -> Iterator[tuple[str, str]]:
-    id = block.get(field)
-    kind = block["type"]
-    # Calls of MCP servers have ids of the general form, and so have their results.
-    pattern = LEGAL_ID if kind in ("tool_use", "tool_result", "mcp_tool_use", "mcp_tool_result") else LEGAL_SERVER_ID
-    if not isinstance(id, str):
-        yield f".{kind}.{field}", "Field required"
-    elif first_party and not pattern.fullmatch(id):
-        yield f".{kind}.{field}", f"String should match pattern '^{pattern.pattern}$'"
+    Args:
+        messages: At least one.
+        first_party: See `validate_history`.
+    """
 
-
-def _name_faults(call: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str, str]]:
-    name = call.get("name")
-    place = f".{call['type']}.name"
-    if not isinstance(name, str):
-        yield place, "Field required"
-    elif call["type"] == "mcp_tool_use":
-        return  # the schema of the API accepts any string
-    elif not name:
-        yield place, "String should have at least 1 character"
-    elif len(name) > _MAX_CALL_NAME_CHARS:
-        yield place, f"String should have at most {_MAX_CALL_NAME_CHARS} characters"
-    elif first_party and not API_NAME.fullmatch(name):
-        yield place, f"String should match pattern '^{API_NAME.pattern}$'"
-
-
-def _text_faults(block: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
-    text = block.get("text")
-    if not isinstance(text, str):
-        yield ".text.text", "Field required" if text is None else "Input should be a valid string"
-    elif not text:
-        yield None, "text content blocks must be non-empty"
-    elif text.isspace():
-        yield None, "text content blocks must contain non-whitespace text"
-
-
-def _result_faults(result: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
-    content = result.get("content")
-    is_error = result.get("is_error") is True
-    if not content and is_error:
-        yield ".tool_result", "content cannot be empty if `is_error` is true"
-    if content is None or isinstance(content, str):
-        return
-    if not isinstance(content, list | tuple):
-        yield ".tool_result.content", "Input should be a valid list"
-        return
-    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in map(as_mapping, content)]
-    if is_error and any(kind != "text" for kind in kinds):
-        yield ".tool_result", "all content must be type `text` if `is_error` is true"
-    for number, kind in enumerate(kinds):
-        if not isinstance(kind, str):
-            yield f".tool_result.content.{number}.type", "Field required"
-        elif kind in NEVER_IN_RESULTS:
-            what = (
-                "Input tag '{}' found using 'type' does not match any of the expected tags: 'text', 'image', 'document'"
-            )
-            yield f".tool_result.content.{number}", what.format(kind)
-
-
-class _Pairing:
-    """Calls and their results, over the messages: each call answered once, right after it, before anything else."""
-
-    def __init__(self, faults: list[HistoryFault]) -> None:
-        self._faults = faults
+    def __init__(self, messages: Sequence[Any], *, first_party: bool) -> None:
+        self._messages = messages
+        self._first_party = first_party
+        self._faults: list[HistoryFault] = []
         self._seen: set[str] = set()
         self._calls: dict[str, Mapping[str, Any]] = {}  # of the last assistant message that has some, by id
         self._calls_at = 0
@@ -325,11 +172,83 @@ class _Pairing:
         self._server_calls: dict[str, tuple[int, str]] = {}  # without their result so far: index and name, by id
         self._server_ids: set[str] = set()  # of all server calls so far, and of kinds that are not known here
 
-    def add(self, index: int, role: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-        if role == "assistant":
-            self._add_reply(index, blocks)
-        elif role == "user":
-            self._add_answers(index, blocks)
+    def read(self) -> list[HistoryFault]:
+        """Read all messages. Return what is wrong with them."""
+        for index, message in enumerate(self._messages):
+            match self._check_role(index, message):
+                case None:
+                    continue
+                case "assistant":
+                    self._add_reply(index, self._check(index, message))
+                case "user":
+                    self._add_answers(index, self._check(index, message))
+                case _:
+                    self._check(index, message)
+        self._end_answers()
+        return self._faults
+
+    def _fault(self, index: int, place: str, what: str) -> None:
+        self._faults.append(HistoryFault(index, f"messages.{index}{place}: {what}"))
+
+    # --- a message by itself ------------------------------------------------------------------------------------------
+
+    def _check_role(self, index: int, message: object) -> str | None:
+        """The role of a message; None where there is none, and nothing more to be looked at."""
+        role = _role(message)
+        if not isinstance(message, Mapping):
+            self._fault(index, "", "Input should be a valid dictionary")
+        elif role is None:
+            self._fault(index, ".role", _REQUIRED)
+        elif not isinstance(role, str) or role in _ROLES_OF_OTHERS:
+            what = f'messages: Unexpected role "{role}". Allowed roles are "user" or "assistant".'
+            self._faults.append(HistoryFault(index, what))
+        else:
+            return role
+        return None
+
+    def _check(self, index: int, message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Check a message with a role by itself. Return its blocks."""
+        role, content = message["role"], message.get("content")
+        if role == "system":
+            if _is_directive(message):
+                return []
+            if content is not None and not content:
+                self._fault(index, "", "system content must contain at least one block")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}] if content else []
+        if not isinstance(content, list | tuple):
+            self._fault(index, ".content", _required(message, "content", "list"))
+            return []
+        # The API makes one message of several of the same role in a row.
+        before = _role(self._messages[index - 1]) if index else None
+        after = _role(self._messages[index + 1]) if index + 1 < len(self._messages) else None
+        may_be_empty = role in (before, after) or (role == "assistant" and after is None)
+        if not content and not may_be_empty and role in ("user", "assistant"):
+            what = "all messages must have non-empty content except for the optional final assistant message"
+            self._fault(index, "", what)
+        blocks: list[Mapping[str, Any]] = []
+        for number, block in enumerate(map(as_mapping, content)):
+            if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
+                self._fault(index, f".content.{number}.type", _REQUIRED)
+                continue
+            blocks.append(block)
+            for place, what in _block_faults(block, first_party=self._first_party):
+                if place is None:
+                    self._faults.append(HistoryFault(index, f"messages: {what}"))
+                else:
+                    self._fault(index, f".content.{number}{place}", what)
+        kinds = {block["type"] for block in blocks}
+        if "tool_use" in kinds and role != "assistant":
+            self._fault(index, "", "`tool_use` blocks can only be in `assistant` messages")
+        if "tool_result" in kinds and role == "assistant":
+            self._fault(index, "", "`tool_result` blocks can only be in `user` messages")
+        if kinds & set(_THINKING) and role == "user":
+            self._fault(index, ".content", "thinking blocks may only be in `assistant` messages")
+        if role == "assistant" and role != after and blocks and blocks[-1]["type"] in _THINKING:
+            self._fault(index, "", f"The final block in an assistant message cannot be `{blocks[-1]['type']}`.")
+        return blocks
+
+    # --- calls and their results --------------------------------------------------------------------------------------
 
     def _add_reply(self, index: int, blocks: Sequence[Mapping[str, Any]]) -> None:
         self._end_answers()
@@ -360,10 +279,9 @@ class _Pairing:
             return
         self._server_calls.pop(id, None)
         if id not in self._server_ids:
-            call = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
             what = (
                 f"unexpected `tool_use_id` found in `{kind}` blocks: {id}. Each `{kind}` block must have a "
-                f"corresponding `{call}` block before it."
+                f"corresponding `{call_kind(kind)}` block before it."
             )
             self._fault(index, place, what)
 
@@ -391,9 +309,8 @@ class _Pairing:
 
     def _check_caller(self, index: int, place: str, call: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """A call made from code takes text only."""
-        caller = call.get("caller")
         content = result.get("content")
-        if isinstance(caller, Mapping) and caller.get("type", "direct") != "direct" and isinstance(content, list):
+        if is_programmatic(call) and isinstance(content, list):
             for number, inner in enumerate(map(as_mapping, content)):
                 if isinstance(inner, Mapping) and inner.get("type") != "text":
                     what = "results of programmatic tool calls may only contain text"
@@ -408,94 +325,162 @@ class _Pairing:
 
     def _end_answers(self) -> None:
         """The results of the last calls end here."""
-        if self._awaits_results:
-            missing = [id for id in self._calls if id not in self._answered]
-            if missing:
-                what = (
-                    f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(missing)}. "
-                    "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-                )
-                self._fault(self._calls_at, "", what)
+        missing = [id for id in self._calls if id not in self._answered] if self._awaits_results else []
+        if missing:
+            what = (
+                f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(missing)}. "
+                "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+            )
+            self._fault(self._calls_at, "", what)
         self._awaits_results = False
 
-    def close(self) -> None:
-        """There are no more messages."""
-        self._end_answers()
-
-    def without_tool(self, tools: Sequence[object]) -> list[HistoryFault]:
+    def without_tool(self, tools: Sequence[object]) -> Iterator[HistoryFault]:
         """Calls that the API has yet to run, whose tools are not among `tools`."""
         names = [tool.get("name") for tool in tools if isinstance(tool, Mapping)]
-        is_open = None in names  # a toolset, which has many
-        return [
-            HistoryFault(
-                at, f"messages.{at}: `{name}` tool use with id `{id}` was found, but no `{name}` tool was provided"
-            )
-            for id, (at, name) in self._server_calls.items()
-            if name not in names and not is_open and name not in _OF_OTHER_NAMES
-        ]
-
-    def _fault(self, index: int, place: str, what: str) -> None:
-        self._faults.append(HistoryFault(index, f"messages.{index}{place}: {what}"))
+        if None in names:  # a toolset, which has many
+            return
+        for id, (at, name) in self._server_calls.items():
+            if name not in names and name not in _OF_OTHER_NAMES:
+                what = f"`{name}` tool use with id `{id}` was found, but no `{name}` tool was provided"
+                yield HistoryFault(at, f"messages.{at}: {what}")
 
 
-# Calls that are not named like the tool that brings them.
-_OF_OTHER_NAMES: Final = frozenset({"bash_code_execution", "text_editor_code_execution", "mcp"})
+# --- blocks -----------------------------------------------------------------------------------------------------------
 
-_SEARCHES: Final = ("tool_search_tool_bm25", "tool_search_tool_regex")
+
+def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str | None, str]]:
+    """Yield what is wrong with a block by itself: a place inside it (`None` if the API names none), and the words."""
+    match block["type"]:
+        case "text":
+            yield from _text_faults(block)
+        case "tool_use" | "server_tool_use" | "mcp_tool_use" as kind:
+            yield from _id_faults(block, "id", kind, first_party=first_party)
+            yield from _name_faults(block, first_party=first_party)
+            if not isinstance(block.get("input"), Mapping):
+                yield f".{kind}.input", _required(block, "input", "dictionary")
+        case "tool_result":
+            yield from _id_faults(block, "tool_use_id", "tool_use", first_party=first_party)
+            yield from _result_faults(block)
+        case "thinking":
+            for name in ("thinking", "signature"):
+                if not isinstance(block.get(name), str):
+                    yield f".thinking.{name}", _REQUIRED
+        case kind if is_server_result(kind):
+            yield from _id_faults(block, "tool_use_id", call_kind(kind), first_party=first_party)
+        case _:
+            pass
+
+
+def _id_faults(block: Mapping[str, Any], field: str, call: str, *, first_party: bool) -> Iterator[tuple[str, str]]:
+    """Check the id of a call of the type `call`, in the call itself or in its result."""
+    id, place = block.get(field), f".{block['type']}.{field}"
+    if not isinstance(id, str):
+        yield place, _REQUIRED
+    elif first_party and not (pattern := id_pattern(call)).fullmatch(id):
+        yield place, _mismatch(pattern)
+
+
+def _name_faults(call: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str, str]]:
+    name = call.get("name")
+    place = f".{call['type']}.name"
+    if not isinstance(name, str):
+        yield place, _REQUIRED
+    elif call["type"] == "mcp_tool_use":
+        return  # the schema of the API accepts any string
+    elif not name:
+        yield place, "String should have at least 1 character"
+    elif len(name) > _MAX_CALL_NAME_CHARS:
+        yield place, f"String should have at most {_MAX_CALL_NAME_CHARS} characters"
+    elif first_party and not API_NAME.fullmatch(name):
+        yield place, _mismatch(API_NAME)
+
+
+def _mismatch(pattern: re.Pattern[str]) -> str:
+    return f"String should match pattern '^{pattern.pattern}$'"
+
+
+def _text_faults(block: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
+    text = block.get("text")
+    if not isinstance(text, str):
+        yield ".text.text", "Field required" if text is None else "Input should be a valid string"
+    elif not text:
+        yield None, "text content blocks must be non-empty"
+    elif text.isspace():
+        yield None, "text content blocks must contain non-whitespace text"
+
+
+def _result_faults(result: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
+    content = result.get("content")
+    is_error = result.get("is_error") is True
+    if not content and is_error:
+        yield ".tool_result", "content cannot be empty if `is_error` is true"
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list | tuple):
+        yield ".tool_result.content", _required(result, "content", "list")
+        return
+    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in map(as_mapping, content)]
+    if is_error and any(kind != "text" for kind in kinds):
+        yield ".tool_result", "all content must be type `text` if `is_error` is true"
+    for number, kind in enumerate(kinds):
+        place = f".tool_result.content.{number}"
+        if not isinstance(kind, str):
+            yield f"{place}.type", _REQUIRED
+        elif kind in NEVER_IN_RESULTS:
+            known = "'text', 'image', 'document'"
+            yield place, f"Input tag '{kind}' found using 'type' does not match any of the expected tags: {known}"
+
+
+# --- definitions of tools ---------------------------------------------------------------------------------------------
 
 
 def tool_faults(tools: Sequence[object]) -> list[str]:
     """What the API would refuse in definitions of tools, in its words."""
     faults: list[str] = []
-    names: list[str] = []
-    definitions: list[Mapping[str, Any]] = []
     for number, tool in enumerate(tools):
-        if not isinstance(tool, Mapping):
+        if isinstance(tool, Mapping):
+            faults += _definition_faults(tool, f"tools.{number}.{tool_kind(tool)}")
+        else:
             faults.append(f"tools.{number}: Input should be a valid dictionary")
-            continue
-        definitions.append(tool)
-        kind = tool_kind(tool)
-        place = f"tools.{number}.{kind}"
-        name = tool.get("name")
-        if isinstance(name, str):
-            names.append(name)
-        if kind != USER_DEFINED:
-            if EAGER_FIELD in tool:
-                faults.append(f"{place}.{EAGER_FIELD}: Extra inputs are not permitted")
-            if tool_family(tool) in _SEARCHES and tool.get("defer_loading") is True:
-                faults.append(f"{place}.defer_loading: the tool that finds deferred tools cannot be deferred itself")
-            continue
-        if not isinstance(name, str):
-            faults.append(f"{place}.name: Field required")
-        elif len(name) > _MAX_NAME_CHARS:
-            faults.append(f"{place}.name: String should have at most {_MAX_NAME_CHARS} characters")
-        elif not API_NAME.fullmatch(name):
-            faults.append(f"{place}.name: String should match pattern '^{API_NAME.pattern}$'")
-        schema = tool.get("input_schema")
-        if not isinstance(schema, Mapping):
-            faults.append(
-                f"{place}.input_schema: {'Field required' if schema is None else 'Input should be an object'}"
-            )
-        elif schema.get("type") != "object":
-            said = "Input should be 'object'" if "type" in schema else "Field required"
-            faults.append(f"{place}.input_schema.type: {said}")
-        elif any(name in schema for name in ("oneOf", "allOf", "anyOf")):
-            what = "input_schema does not support oneOf, allOf, or anyOf at the top level"
-            faults.append(f"{place}.input_schema: {what}")
-        if tool.get("defer_loading") is True and tool.get("cache_control") is not None:
-            faults.append(
-                f"Tool '{name}' cannot have both defer_loading=true and cache_control set. "
-                "Tools with defer_loading cannot use prompt caching."
-            )
+    definitions = [tool for tool in tools if isinstance(tool, Mapping)]
+    names = [name for tool in definitions if isinstance(name := tool.get("name"), str)]
     if len(set(names)) < len(names):
         faults.append("tools: Tool names must be unique.")
     if "computer" in names:
         toolsets = [tool_kind(tool) for tool in definitions if tool_family(tool) == "computer_toolset"]
         faults += [f"tools: {kind} cannot be combined with a tool named 'computer'." for kind in toolsets[:1]]
-    deferred = [tool.get("defer_loading") is True for tool in definitions]
-    if deferred and all(deferred):
+    if definitions and all(tool.get("defer_loading") is True for tool in definitions):
         faults.append("At least one tool must have defer_loading=false. All tools cannot be deferred.")
     return faults
+
+
+def _definition_faults(tool: Mapping[str, Any], place: str) -> Iterator[str]:
+    """Yield what is wrong with a definition by itself."""
+    if tool_kind(tool) != USER_DEFINED:
+        if EAGER_FIELD in tool:
+            yield f"{place}.{EAGER_FIELD}: Extra inputs are not permitted"
+        if tool_family(tool) in _SEARCHES and tool.get("defer_loading") is True:
+            yield f"{place}.defer_loading: the tool that finds deferred tools cannot be deferred itself"
+        return
+    name, schema = tool.get("name"), tool.get("input_schema")
+    if not isinstance(name, str):
+        yield f"{place}.name: {_REQUIRED}"
+    elif len(name) > _MAX_NAME_CHARS:
+        yield f"{place}.name: String should have at most {_MAX_NAME_CHARS} characters"
+    elif not API_NAME.fullmatch(name):
+        yield f"{place}.name: {_mismatch(API_NAME)}"
+    if not isinstance(schema, Mapping):
+        yield f"{place}.input_schema: {_REQUIRED if schema is None else 'Input should be an object'}"
+    elif schema.get("type") != "object":
+        told = "Input should be 'object'" if "type" in schema else _REQUIRED
+        yield f"{place}.input_schema.type: {told}"
+    elif any(name in schema for name in ("oneOf", "allOf", "anyOf")):
+        yield f"{place}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
+    if tool.get("defer_loading") is True and tool.get("cache_control") is not None:
+        yield (
+            f"Tool '{name}' cannot have both defer_loading=true and cache_control set. "
+            "Tools with defer_loading cannot use prompt caching."
+        )
 
 
 def count_breakpoints(holders: object) -> int:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping
-from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
 from .._support.inspecting import MAX_SCHEMA_CHARS, MAX_SCHEMA_DEPTH, TooMuchError, check_size, head
 from ..wire import JSONObject, copy_json, encodable
-from ._bounded_check import Steps, TooDeep, TooManySteps, bounded_validator, counting
+from ._bounded_check import Steps, TooDeep, TooManySteps, additional_names, bounded_validator, counting
 from ._faults import MAX_TOLD, InputError, InputFaults, joined
-from ._linear_pattern import linear
 from ._schema_form import SchemaForm
-from ._schema_references import SchemaReferences
 
 _MAX_SAID_CHARS: Final = 300
-_MAX_PATTERNS_CHARS: Final = 5_000
-"""Of all patterns of a schema that are matched. To compile them takes 0.1 s at most."""
-
 _STEPS: Final = 500_000
 """They take about 0.5 s. A union of many types takes some tens for each type that an item is not."""
 _STEPS_PER_CHAR: Final = 20
@@ -48,16 +41,12 @@ class RawSchema:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema: JSONObject = dict(schema)
         self.faults: list[str] = []
-        self._validator: Any = None
-        self._form = SchemaForm()
-        self._targets: dict[int, Any] = {}
         try:
             check_size(self.schema, max_chars=MAX_SCHEMA_CHARS, max_depth=MAX_SCHEMA_DEPTH)
+            self._prepare()
         except TooMuchError as error:
             self.faults.append(f"input_schema is too large: {error}")
             return
-        try:
-            self._prepare()
         except Exception as error:
             self.faults.append(f"input_schema is not a JSON schema: {head(str(error), _MAX_SAID_CHARS)}")
         if not self.faults and self.schema.get("type") != "object":
@@ -70,23 +59,9 @@ class RawSchema:
 
         kind: Any = validator_for(self.schema, default=Draft202012Validator)
         checked = _without_dialects(self.schema)
-        self._form.add(checked)
-        if not self._form.faults:
-            references = SchemaReferences(checked, self._form, kind.ID_OF(kind.META_SCHEMA))
-            self.faults += references.faults
-            self._targets = references.targets
-            self._validator = bounded_validator(kind, checked)
-        self.faults += [f"input_schema is not a JSON schema: {fault:.200}" for fault in self._form.faults]
-
-    @cached_property
-    def _patterns(self) -> dict[str, re.Pattern[str] | None]:
-        """The patterns of the schema; None for one that is not matched. Made at the first check, if there is one."""
-        patterns: dict[str, re.Pattern[str] | None] = {}
-        left = _MAX_PATTERNS_CHARS
-        for pattern in {**self._form.name_patterns, **self._form.patterns}:
-            left -= len(pattern)
-            patterns[pattern] = linear(pattern) if left >= 0 else None
-        return patterns
+        self._form = SchemaForm(checked, kind.ID_OF(kind.META_SCHEMA))
+        self._validator = bounded_validator(kind, checked)
+        self.faults += self._form.faults
 
     def check(self, input: JSONObject) -> JSONObject:
         """A copy of the input, which fits the schema.
@@ -97,12 +72,11 @@ class RawSchema:
         faults = InputFaults()
         size = check_size(input, max_chars=sys.maxsize, max_depth=sys.maxsize)
         try:
-            left = _STEPS + _STEPS_PER_CHAR * size
-            with counting(Steps(left, self._patterns, self._form.name_patterns, self._targets)):
+            with counting(Steps(_STEPS + _STEPS_PER_CHAR * size, self._form)):
                 # Each fault may cost as much as its value is large, so only so many are looked for.
                 errors = self._validator.iter_errors(input)
                 for error in islice(errors, MAX_TOLD):
-                    self._collect(error, faults)
+                    _collect(error, faults)
                 faults.stopped = bool(faults) and next(errors, None) is not None
         except TooManySteps:
             if not faults:
@@ -119,35 +93,28 @@ class RawSchema:
         assert isinstance(copied, dict)
         return copied
 
-    def _collect(self, error: Any, faults: InputFaults) -> None:
-        place = joined(error.absolute_path)
-        if error.validator == "required" and isinstance(error.instance, dict):
-            # There is one error for each name that is missing, and the name stands only in its text.
-            named = [name for name in error.validator_value if error.message == f"{name!r} is a required property"]
-            places = [joined([*error.absolute_path, name]) for name in named]
-            faults.missing += [place for place in places if place not in faults.missing]
-        elif error.validator == "additionalProperties" and error.validator_value is False:
-            known = error.schema.get("properties", {})
-            patterns = error.schema.get("patternProperties", {})
-            for name in error.instance:
-                if name not in known and not any(self._matches(pattern, name) for pattern in patterns):
-                    faults.unknown.append(joined([*error.absolute_path, name]))
-        else:
-            match error.validator:
-                case "type":
-                    kinds = error.validator_value
-                    what = f"expected {kinds if isinstance(kinds, str) else ' or '.join(kinds)}"
-                case "enum" | "const":
-                    what = f"expected {json.dumps(error.validator_value, ensure_ascii=False, default=str)}"
-                case _:
-                    what = _without_value(error)
-            faults.add_wrong(
-                place, what if len(what) <= _MAX_SAID_CHARS else f"{what[:_MAX_SAID_CHARS]}...", error.instance
-            )
 
-    def _matches(self, pattern: str, name: str) -> bool:
-        known = self._patterns[pattern]
-        return known is not None and known.search(name) is not None
+def _collect(error: Any, faults: InputFaults) -> None:
+    """Add what jsonschema says to the faults, in words for the model."""
+    if error.validator == "required" and isinstance(error.instance, dict):
+        # There is one error for each name that is missing, and the name stands only in its text.
+        named = [name for name in error.validator_value if error.message == f"{name!r} is a required property"]
+        places = [joined([*error.absolute_path, name]) for name in named]
+        faults.missing += [place for place in places if place not in faults.missing]
+    elif error.validator == "additionalProperties" and error.validator_value is False:
+        names = additional_names(error.instance, error.schema)
+        faults.unknown += [joined([*error.absolute_path, name]) for name in names]
+    else:
+        match error.validator:
+            case "type":
+                kinds = error.validator_value
+                what = f"expected {kinds if isinstance(kinds, str) else ' or '.join(kinds)}"
+            case "enum" | "const":
+                what = f"expected {json.dumps(error.validator_value, ensure_ascii=False, default=str)}"
+            case _:
+                what = _without_value(error)
+        what = what if len(what) <= _MAX_SAID_CHARS else f"{what[:_MAX_SAID_CHARS]}..."
+        faults.add_wrong(joined(error.absolute_path), what, error.instance)
 
 
 def _without_dialects(schema: JSONObject) -> JSONObject:

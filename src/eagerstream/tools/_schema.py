@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
 
 from ..streaming._growing_input import GrowingInput
 from ..wire import JSON, JSONObject, copy_json, encodable
-from ._faults import MAX_TOLD, InputError, InputFaults
+from ._faults import MAX_TOLD, InputError, InputFaults, joined
 from ._streams import ItemStream, Later, TextStream, hides_a_stream, stream_kind, value_type
 from ._typed_dicts import readable, typed_dict_of
 
@@ -328,15 +328,13 @@ def _describe(error: ValidationError, input: JSONObject) -> str:
 
 def _place(location: tuple[int | str, ...], input: Any, *, absent: bool) -> str:
     """Where in the input a fault is; pydantic also names the branches of a union, which are no places in it."""
-    steps: list[str] = []
+    path: list[int | str] = []
     for number, step in enumerate(location):
-        is_last = number == len(location) - 1
-        if isinstance(input, dict) and step in input:
+        is_there = isinstance(input, dict) and step in input
+        is_there = is_there or (isinstance(input, list) and isinstance(step, int) and step < len(input))
+        if is_there:
             input = input[step]
-            steps.append(f".{step}")
-        elif isinstance(input, list) and isinstance(step, int) and step < len(input):
-            input = input[step]
-            steps.append(f"[{step}]")
-        elif absent and is_last:
-            steps.append(f".{step}")
-    return "".join(steps).removeprefix(".")
+            path.append(step)
+        elif absent and number == len(location) - 1:
+            path.append(str(step))
+    return joined(path)

@@ -1,18 +1,29 @@
-"""The form of a JSON schema: which keyword has which kind of value. Checked in one pass, whatever the schema is.
+"""The form of a JSON schema: which keyword has which kind of value, and which schema each reference means.
 
-The schema of JSON schema itself would say the same, but jsonschema takes 8 s for a schema of 1 MB, and much longer for
-one that is made for it. Keywords that no dialect has are left alone.
+Checked in one pass, whatever the schema is. The schema of JSON schema itself would say the same, but jsonschema takes
+8 s for a schema of 1 MB, and much longer for one that is made for it. Keywords that no dialect has are left alone. Each
+reference is followed once, when the tool is defined. A check only looks them up.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from math import isfinite
 from typing import Any, Final
 
+from .._support.inspecting import head
+from ._linear_pattern import linear
+
 Place = tuple[str | int, ...]
 
-MAX_FAULTS: Final = 10
+_MAX_FAULTS: Final = 10
+_MAX_FAULT_CHARS: Final = 200
+_MAX_PATTERNS_CHARS: Final = 5_000
+"""Of all patterns of a schema that are matched. To compile them takes 0.1 s at most."""
+_MAX_URI_CHARS: Final = 1_000_000
+"""Of all URIs that are joined. Each join takes time for all characters of the base URI, which a `$id` may make long."""
 _MAX_BITS: Final = 16_384
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
@@ -81,22 +92,54 @@ _NAMED: Final = (*_KINDS["an object of schemas"][1], "dependencies")
 
 
 class SchemaForm:
-    """The form of a schema, and of all schemas in it.
+    """The form of a schema, and of all schemas in it, and of those that only a reference leads to.
+
+    Args:
+        schema: It must stay alive, and as it is.
+        dialect: The metaschema's URI.
 
     Attributes:
-        faults: The places where it is none, and what belongs there.
-        patterns: The values of `pattern`, and the names in `patternProperties`.
-        name_patterns: Those names.
+        faults: What is wrong with the schema, in words.
+        targets: For the `id` of each schema with a `$ref`: the schema that it refers to.
     """
 
-    def __init__(self) -> None:
-        self.faults: list[str] = []
-        self.patterns: dict[str, None] = {}
-        self.name_patterns: dict[str, None] = {}
+    def __init__(self, schema: Mapping[str, Any], dialect: str) -> None:
+        self.targets: dict[int, Any] = {}
+        self._misplaced: list[str] = []
+        self._unresolved: list[str] = []
+        self._patterns: dict[str, None] = {}
+        self._name_patterns: dict[str, None] = {}
         self._seen: set[int] = set()
+        self._add(schema, ())
+        if not self._misplaced:
+            self._follow_all(schema, dialect)
+        self.faults = [*self._unresolved, *self._misplaced]
 
-    def add(self, schema: Any, place: Place = ()) -> None:
-        """Look at a schema; not at one that was looked at before. It must stay alive, and as it is."""
+    @cached_property
+    def patterns(self) -> dict[str, re.Pattern[str] | None]:
+        """The values of `pattern` and the names in `patternProperties`; None for one that is not matched.
+
+        They are compiled for the first check, if there is one.
+        """
+        patterns: dict[str, re.Pattern[str] | None] = {}
+        left = _MAX_PATTERNS_CHARS
+        for pattern in {**self._name_patterns, **self._patterns}:
+            left -= len(pattern)
+            patterns[pattern] = linear(pattern) if left >= 0 else None
+        return patterns
+
+    @cached_property
+    def knows_names(self) -> bool:
+        """Which names `patternProperties` means is known, and so which ones are additional."""
+        return all(self.patterns[name] is not None for name in self._name_patterns)
+
+    def matches(self, pattern: str, text: str) -> bool:
+        """Whether a text has what a pattern says; not for a pattern that is not matched."""
+        known = self.patterns[pattern]
+        return known is not None and known.search(text) is not None
+
+    def _add(self, schema: Any, place: Place) -> None:
+        """Look at a schema; not at one that was looked at before."""
         pending = [(place, schema)]
         while pending:
             place, found = pending.pop()
@@ -117,20 +160,52 @@ class SchemaForm:
             if not fits(value):
                 self._blame((*place, keyword), what)
             elif keyword == "pattern":
-                self.patterns[value] = None
+                self._patterns[value] = None
             elif keyword == "patternProperties":
-                self.name_patterns |= dict.fromkeys(value)
+                self._name_patterns |= dict.fromkeys(value)
 
     def _blame(self, place: Place, what: str) -> None:
-        if len(self.faults) >= MAX_FAULTS:
+        if len(self._misplaced) < _MAX_FAULTS:
+            named = ".".join(map(str, place)) or "it"
+            self._misplaced.append(
+                f"input_schema is not a JSON schema: {f'{named} must be {what}':.{_MAX_FAULT_CHARS}}"
+            )
+
+    def _follow_all(self, root: Mapping[str, Any], dialect: str) -> None:
+        """Follow each reference, until a few lead to nothing, or one to what is no schema."""
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import DRAFT202012, specification_with
+
+        if _uri_chars(root) > _MAX_URI_CHARS:
+            self._unresolved.append("input_schema has too many long URIs inside one another")
             return
-        named = ".".join(map(str, place))
-        self.faults.append(f"{named} must be {what}" if named else f"it must be {what}")
-
-
-def inner_schemas(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Return the schemas that stand in a schema, not those in them."""
-    return (inner for _, inner in _inner(schema, ()))
+        specification: Any = specification_with(dialect, default=DRAFT202012)
+        resource = specification.create_resource(root)
+        base = resource.id() or ""
+        registry: Any = Registry().with_resource(base, resource).crawl()
+        # Not `resolver_with_root`: that adds the schema once more, and each URI that is not found crawls all of it.
+        pending = [(root, registry.resolver(base))]
+        seen: set[int] = set()
+        while pending and len(self._unresolved) < _MAX_FAULTS and not self._misplaced:
+            schema, resolver = pending.pop()
+            if id(schema) in seen or not isinstance(schema, Mapping):
+                continue
+            seen.add(id(schema))
+            for _, inner in _inner(schema, ()):
+                if isinstance(inner, Mapping):
+                    pending.append((inner, resolver.in_subresource(specification.create_resource(inner))))
+            if (reference := schema.get("$ref")) is None:
+                continue
+            try:
+                target = resolver.lookup(reference)
+            except Unresolvable:
+                said = head(reference, _MAX_FAULT_CHARS)
+                self._unresolved.append(f"input_schema has a $ref to what is not in it: {said}")
+                continue
+            self._add(target.contents, (reference,))
+            self.targets[id(schema)] = target.contents
+            pending.append((target.contents, target.resolver))
 
 
 def _inner(schema: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, Any]]:
@@ -147,3 +222,25 @@ def _inner(schema: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, Any
             for name, value in named.items():
                 if not (are_names and _are_names(value)):
                     yield (*place, keyword, name), value
+
+
+def _uri_chars(schema: Mapping[str, Any]) -> int:
+    """The characters of all URIs that are joined while the references are followed, at most."""
+    chars = 0
+    pending: list[tuple[Any, int]] = [(schema, 0)]
+    while pending:
+        found, base = pending.pop()
+        if isinstance(found, Mapping):
+            inner: Any = found.values()
+            ids = [found[name] for name in ("$id", "id") if isinstance(found.get(name), str)]
+            base += sum(map(len, ids))
+            reference = found.get("$ref")
+            chars += base * len(ids)
+            if isinstance(reference, str) and not reference.startswith("#"):
+                chars += base + len(reference)
+        elif isinstance(found, list):
+            inner = found
+        else:
+            continue
+        pending.extend((part, base) for part in inner)
+    return chars

@@ -13,14 +13,20 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-LEGAL_SERVER_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
-"""The API asks more of the ids of its own tools."""
-_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+from ._server_tools import call_kind, is_server_result
+
+_LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_LEGAL_SERVER_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
+LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_NAME_CHARS: Final = 64
 _MAX_MCP_NAME_CHARS: Final = 200
 _PREFIXES: Final = {"server_tool_use": "srvtoolu_", "mcp_tool_use": "mcptoolu_"}
+
+
+def id_pattern(kind: str) -> re.Pattern[str]:
+    """Return the form of the ids of calls of type `kind`. The API asks more of the ids of its own tools."""
+    return _LEGAL_SERVER_ID if kind == "server_tool_use" else _LEGAL_ID
 
 
 def legal_id(id: object, kind: str) -> str:
@@ -31,8 +37,7 @@ def legal_id(id: object, kind: str) -> str:
     """
     if not isinstance(id, str) or not id:
         return ""
-    pattern = LEGAL_SERVER_ID if kind == "server_tool_use" else LEGAL_ID
-    return id if pattern.fullmatch(id) else stand_in_id(id, kind)
+    return id if id_pattern(kind).fullmatch(id) else stand_in_id(id, kind)
 
 
 def stand_in_id(seed: str, kind: str) -> str:
@@ -47,7 +52,7 @@ def legal_name(name: object, kind: str) -> str:
     tool of the API's own the result is empty instead of a stand-in: the API would look for that tool.
     """
     name = name if isinstance(name, str) else ""
-    if _LEGAL_NAME.fullmatch(name) or (kind == "mcp_tool_use" and 0 < len(name) <= _MAX_MCP_NAME_CHARS):
+    if LEGAL_NAME.fullmatch(name) or (kind == "mcp_tool_use" and 0 < len(name) <= _MAX_MCP_NAME_CHARS):
         return name
     if kind == "server_tool_use":
         return ""
@@ -74,9 +79,8 @@ def repaired(block: Mapping[str, Any]) -> dict[str, Any]:
                 del kept["caller"]
             elif isinstance(caller.get("tool_id"), str):
                 kept["caller"] = {**caller, "tool_id": legal_id(caller["tool_id"], "server_tool_use")}
-    elif kind.endswith("_tool_result") and "tool_use_id" in kept:
-        called = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
-        kept["tool_use_id"] = legal_id(kept["tool_use_id"], called)
+    elif is_server_result(kind) and "tool_use_id" in kept:
+        kept["tool_use_id"] = legal_id(kept["tool_use_id"], call_kind(kind))
     return kept
 
 

@@ -43,6 +43,11 @@ def is_server_result(kind: object) -> bool:
     return isinstance(kind, str) and kind.endswith("_tool_result")
 
 
+def call_kind(result_kind: str) -> str:
+    """Return the block type of the calls that results of this type answer."""
+    return "mcp_tool_use" if result_kind == "mcp_tool_result" else "server_tool_use"
+
+
 def is_error_result(block: Mapping[str, Any]) -> bool:
     """The result says that the call failed: by `is_error` (MCP), or by an error as its content (all others)."""
     content = block.get("content")
