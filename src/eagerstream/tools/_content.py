@@ -99,14 +99,10 @@ def content_of(returned: Any) -> str | list[Block]:
         return returned
     if returned is None or (isinstance(returned, list | tuple) and not returned):
         return ""
-    if is_content_block(returned):
-        return [to_json(returned)]
-    if isinstance(returned, bytes | bytearray | memoryview):
-        block = block_of_bytes(bytes(returned))
-        return [block] if block else _decoded(bytes(returned))
-    if isinstance(returned, list | tuple) and (blocks := _as_blocks(returned)) is not None:
+    blocks = _as_blocks(returned if isinstance(returned, list | tuple) else [returned])
+    if blocks is not None:
         return blocks
-    return dump_json(returned)
+    return _decoded(bytes(returned)) if isinstance(returned, bytes | bytearray | memoryview) else dump_json(returned)
 
 
 def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
@@ -130,33 +126,36 @@ def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
     return None if only_texts else blocks
 
 
-def is_content_block(item: Any) -> bool:
-    """A mapping that the API takes as a block: of its kinds, with what the kind must have."""
-    if not isinstance(item, Mapping):
-        return False
-    match item.get("type"):
-        case "text":
-            return isinstance(item.get("text"), str)
-        case "image" | "document":
-            return isinstance(item.get("source"), Mapping)
-        case "search_result":
-            return isinstance(item.get("content"), list | tuple)
-        case "tool_reference":
-            return isinstance(item.get("tool_name"), str)
-        case kind:
-            return kind == "browser_state"
-
-
+_NEEDED: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
+    "text": ("text", (str,)),
+    "image": ("source", (Mapping,)),
+    "document": ("source", (Mapping,)),
+    "search_result": ("content", (list, tuple)),
+    "tool_reference": ("tool_name", (str,)),
+}
+"""By kind of block, the field that it must have."""
 NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
 """Kinds of blocks that the API refuses in a result."""
 
 
+def is_content_block(item: Any) -> bool:
+    """A mapping that the API takes as a block: of its kinds, with what the kind must have."""
+    kind = _kind_of(item)
+    if kind in _NEEDED:
+        name, types = _NEEDED[kind]
+        return isinstance(item.get(name), types)
+    return kind == "browser_state"
+
+
 def may_be_in_result(item: Any) -> bool:
     """Return True for a block that a result may have: a known kind that is complete, or a kind not known here."""
+    kind = _kind_of(item)
+    return is_content_block(item) if kind in _NEEDED else kind != "" and kind not in NEVER_IN_RESULTS
+
+
+def _kind_of(item: Any) -> str:
     kind = item.get("type") if isinstance(item, Mapping) else None
-    if kind in ("text", "image", "document", "search_result", "tool_reference"):
-        return is_content_block(item)
-    return isinstance(kind, str) and kind != "" and kind not in NEVER_IN_RESULTS
+    return kind if isinstance(kind, str) else ""
 
 
 def _decoded(data: bytes) -> str:

@@ -52,9 +52,11 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
     call = input.block
     if not isinstance(content, str):
         content = _sound(content)
-    content, left_out = _of_kinds(content, _kinds_for(call))
+    kinds = _kinds_for(call)
+    content, left_out = _of_kinds(content, kinds)
     if left_out:
-        said = f"Error: the tool returned {', '.join(left_out)}, and this kind of call takes {_taken(call)} only."
+        taken = " and ".join(sorted(kinds or ()))
+        said = f"Error: the tool returned {', '.join(left_out)}, and this kind of call takes {taken} only."
         content = [text_block(said), *content]
         is_error = True
     if is_error:
@@ -72,15 +74,11 @@ def _sound(content: Sequence[Any]) -> list[Block]:
     kept: list[Block] = []
     refused: list[str] = []
     for block in content:
-        kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
-        try:
-            if not may_be_in_result(block):
-                raise TypeError
-            copied: Block = to_json(block)
-        except TypeError:
+        copied = _copied(block)
+        if copied is None:
+            kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
             refused.append(f"{kind!s:.40}")
-            continue
-        if not _is_empty(copied):
+        elif (text := copied.get("text", "x")) and not text.isspace():  # the API refuses text without a word
             kept.append(copied)
     if refused:
         kept.append(
@@ -89,9 +87,12 @@ def _sound(content: Sequence[Any]) -> list[Block]:
     return kept
 
 
-def _is_empty(block: Block) -> bool:
-    text = block.get("text", "x")
-    return not text or text.isspace()  # the API refuses text without a word
+def _copied(block: Any) -> Block | None:
+    """A copy of a block; None if a result cannot have it."""
+    try:
+        return to_json(block) if may_be_in_result(block) else None
+    except TypeError:  # it has no JSON form
+        return None
 
 
 def invalid_result(input: ToolInput) -> Block:
@@ -182,10 +183,6 @@ def _kinds_for(call: Mapping[str, Any]) -> frozenset[str] | None:
             return frozenset({"text", "image", "browser_state"})
         case _:
             return frozenset({"text", "image"})
-
-
-def _taken(call: Mapping[str, Any]) -> str:
-    return " and ".join(sorted(_kinds_for(call) or ()))
 
 
 def _of_kinds(content: str | list[Block], kinds: frozenset[str] | None) -> tuple[str | list[Block], list[str]]:
