@@ -13,7 +13,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import EagerStreamError, MissingExtraError
 from eagerstream.testing import reply, text
-from eagerstream.transports._extras import missing_extra
+from eagerstream.transports._failures import missing_extra
 from tests.support import REQUEST, LocalAPI, anthropic_http_library
 
 HELLO = reply(text("Hello."))

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..transports import Reply, RequestBody, as_transport
-from ..transports._base import betas_in
+from ..transports._base import betas_of, check_legacy_beta
 from ..transports._eager_fallback import EagerFallback, EagerForm
 from ..wire import (
     INVALID_JSON,
@@ -22,7 +22,7 @@ from ..wire import (
 )
 from ..wire._accumulator import check_invalid_key
 from ..wire._events import Message
-from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA, USER_DEFINED, forbids_legacy_beta, tool_kind
+from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
 from ._event_buffer import BufferMode, EventBuffer
 from ._event_feed import EventFeed
 from ._growing_input import GrowingInput
@@ -157,14 +157,9 @@ def request_parameters(
     betas = parameters.get("betas")
     if isinstance(betas, str):
         raise UsageError(f"betas must be a list of texts, not {betas!r:.80}")
-    listed: list[Any] = []
     if isinstance(betas, Iterable):
-        listed = request["betas"] = list(betas)  # they are looked at more than once
-    headers = parameters.get("extra_headers")
-    asked = (*listed, *betas_in(headers if isinstance(headers, Mapping) else {}))
-    forbidding = [tool_kind(definition) for definition in definitions if forbids_legacy_beta(definition)]
-    if forbidding and LEGACY_BETA in asked:
-        raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside {forbidding[0]}, and no tool needs it")
+        request["betas"] = list(betas)  # they are looked at more than once
+    check_legacy_beta(definitions, betas_of(request, ()))
     return {**request, "tools": definitions} if definitions else request
 
 

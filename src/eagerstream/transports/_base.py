@@ -11,10 +11,11 @@ import anyio
 import anyio.lowlevel
 
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
-from ..errors import LimitError, ProtocolError
+from ..errors import LimitError, ProtocolError, UsageError
 from ..limits import Limits
 from ..recordings._recording import media_type
 from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
+from ..wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
 from ._failures import interruption, raise_as, request_id_of
 
 RequestBody: TypeAlias = Mapping[str, Any]
@@ -208,14 +209,25 @@ def betas_in(headers: Mapping[str, object]) -> list[str]:
 
 def betas_of(request: RequestBody, default_betas: Iterable[str]) -> list[str]:
     """Return the betas that a request may be sent with: its own, those of its headers and body, and the client's."""
-    listed = request.get("betas")
-    named = (request.get("extra_body") or {}).get("anthropic_beta")  # Bedrock looks there
+    listed, headers, body = (request.get(name) for name in ("betas", "extra_headers", "extra_body"))
+    named = body.get("anthropic_beta") if isinstance(body, Mapping) else None  # Bedrock looks there
     return [
         *(listed if isinstance(listed, Iterable) else ()),
         *(named if isinstance(named, list) else ()),
-        *betas_in(request.get("extra_headers") or {}),
+        *betas_in(headers if isinstance(headers, Mapping) else {}),
         *default_betas,
     ]
+
+
+def check_legacy_beta(tools: Iterable[Mapping[str, Any]], betas: Iterable[str]) -> None:
+    """Check that the beta for fine-grained tool streaming does not go with a tool that the API refuses beside it.
+
+    Raises:
+        UsageError: It does.
+    """
+    forbidding = next((tool_kind(tool) for tool in tools if forbids_legacy_beta(tool)), None)
+    if forbidding is not None and LEGACY_BETA in betas:
+        raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside {forbidding}, and no tool needs it")
 
 
 def with_betas(request: RequestBody, betas: Sequence[str], default_betas: Iterable[str]) -> RequestBody:

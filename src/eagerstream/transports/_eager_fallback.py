@@ -33,7 +33,7 @@ import anyio
 from ..errors import APIError, StreamInterrupted, UsageError
 from ..limits import Limits
 from ..wire._tool_kind import EAGER_FIELD, LEGACY_BETA, accepted_betas, betas_for, forbids_legacy_beta
-from ._base import Reply, RequestBody, Transport, betas_of, with_betas
+from ._base import Reply, RequestBody, Transport, betas_of, check_legacy_beta, with_betas
 
 _log = logging.getLogger(__name__)
 
@@ -155,10 +155,10 @@ class EagerFallback(Transport):
         Bedrock's client looks at the headers of the request only.
         """
         tools, defaults = request.get("tools") or (), self._transport.default_betas
-        if any(map(forbids_legacy_beta, tools)) and LEGACY_BETA in betas_of(request, defaults):
-            raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside a toolset, and no tool needs it")
+        given = betas_of(request, defaults)
+        check_legacy_beta(tools, given)
         needed = [beta for tool in tools for beta in accepted_betas(tool) if beta in defaults]
-        betas = [*needed, *betas_for(tools, betas_of(request, defaults))]
+        betas = [*needed, *betas_for(tools, given)]
         return with_betas(request, betas, defaults) if {*betas} - {*betas_of(request, ())} else request
 
     async def _enter_first(

@@ -13,9 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, NoReturn
 
 from .._support.inspecting import TooMuchError, check_size, head
-from ..errors import APIError, ProtocolError, StreamInterrupted, UsageError
+from ..errors import APIError, MissingExtraError, ProtocolError, StreamInterrupted, UsageError
 from ..wire import WireEvent
-from ._extras import missing_extra
 
 _REQUEST_ID_HEADERS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id")
 _RETRYABLE_TYPES: Final = frozenset(
@@ -54,6 +53,9 @@ _UNREACHED: Final = frozenset(
     }
 )
 """How they, and the HTTP clients under them, call a service that could not be reached."""
+
+_EXTRAS: Final = {"boto3": "bedrock", "botocore": "bedrock", "google": "vertex"}
+"""Top-level modules of other platforms, and our extra that brings each of them."""
 
 _MAX_DETAILS_CHARS: Final = 8_000
 _MAX_DETAILS_DEPTH: Final = 32
@@ -109,6 +111,23 @@ def refusal(error: Exception) -> Exception:
     if "RetryableError" in names:  # of middleware, which asks for another attempt so
         return APIError(_words(error), retryable=True)
     return mistake if "AnthropicError" in names else error
+
+
+def missing_extra(error: Exception) -> MissingExtraError | None:
+    """What to raise where `error` says that a platform's own package is not installed; None where it does not.
+
+    The AWS clients let the `ModuleNotFoundError` out; Vertex made a `RuntimeError` of it in 0.78, and makes a
+    `MissingDependencyError` of it since then, as Google Cloud does. Each has it as its cause.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, ImportError):
+            module = found.name or ""
+            extra = _EXTRAS.get(module.partition(".")[0])
+            if extra is not None:
+                return MissingExtraError(extra, module)
+        found = found.__cause__
+    return None
 
 
 def _is_of_aws(error: Exception) -> bool:
@@ -187,6 +206,15 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
         retry_after_s=told.retry_after_s if retry_after_s is None else retry_after_s,
         details=told.details,
     )
+
+
+def body_error(status: int, body: str | bytes, headers: Mapping[str, str], otherwise: str) -> APIError:
+    """The error of an HTTP status and a body that may be JSON; see `status_error`."""
+    try:
+        decoded: object = json.loads(body)
+    except (ValueError, RecursionError):
+        decoded = None
+    return status_error(status, decoded, headers, otherwise)
 
 
 def event_error(event: WireEvent, request_id: str | None) -> APIError:

@@ -16,7 +16,7 @@ from ..recordings._recording import media_type
 from ..wire import encodable
 from ._base import BETA_HEADER, Reply, RequestBody, Transport, betas_in, close_quietly, streamed
 from ._error_bodies import read_error
-from ._failures import raise_as, refusal, status_error
+from ._failures import body_error, raise_as, refusal
 
 _CONNECT_TIMEOUT_S = 10.0
 # Reading is bounded by Limits.idle_timeout_s, not by the client.
@@ -202,9 +202,5 @@ async def _error_text(response: Any) -> str:
 
 def _response_error(response: Any, text: str) -> APIError:
     told = f"the server answered with HTTP {response.status_code}"
-    try:
-        body: object = json.loads(text)
-    except (ValueError, RecursionError):
-        body = None
     # Whatever it is: its words, in a shape that is not known here, are better than none.
-    return status_error(response.status_code, body, response.headers, f"{told}: {text}" if text else told)
+    return body_error(response.status_code, text, response.headers, f"{told}: {text}" if text else told)

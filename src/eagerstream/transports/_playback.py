@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +11,7 @@ from ..limits import Limits
 from ..recordings._recording import Recording
 from ..wire import FragmentDecoder
 from ._base import DECODERS, Reply, RequestBody, StreamedReply, Transport
-from ._failures import request_id_of, status_error
+from ._failures import body_error, request_id_of
 
 
 class PlaybackTransport(Transport):
@@ -27,11 +26,7 @@ class PlaybackTransport(Transport):
         recording = self._recording
         headers = {name.lower(): value for name, value in recording.headers.items()}
         if recording.status != 200:
-            try:
-                body = json.loads(recording.body)
-            except (ValueError, RecursionError):
-                body = None
-            raise status_error(recording.status, body, headers, f"the recording is of HTTP {recording.status}")
+            raise body_error(recording.status, recording.body, headers, f"the recording is of HTTP {recording.status}")
         chunks = self._chunks()
         try:
             decoder = DECODERS.get(recording.media_type, FragmentDecoder)  # one made by hand may not say what it is
