@@ -14,14 +14,13 @@ import pytest
 from rich.console import Console
 
 from eagerstream.errors import UsageError
-from eagerstream.latency._analysis import assemble
-from eagerstream.latency._compare import Compared, compare
+from eagerstream.latency._analysis import Compared, assemble, compare
 from eagerstream.latency._matrix import Matrix
 from eagerstream.latency._metrics import METRICS
 from eagerstream.latency._results import Estimate, Results, load_results, save_results
 from eagerstream.latency._statistics import verdict
 from eagerstream.latency._terminal import print_comparison, print_results
-from eagerstream.latency._verdicts import amount, ended_text, verdict_text
+from eagerstream.latency._wording import amount, ended_text, verdict_text
 from tests.latency.lab import SETTINGS, made_measured, made_results, poem_cases
 from tests.latency.made_results import call_block, request_of
 

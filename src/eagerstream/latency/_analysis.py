@@ -1,19 +1,22 @@
-"""What runs come to: the results of a benchmark."""
+"""The results of a benchmark, and two of them compared."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Final, Literal
 
-from ._matrix import Case, Matrix
+from typing_extensions import TypedDict
+
+from ..errors import UsageError
+from ._matrix import MAX_CASES, MAX_REPETITIONS, Case, Matrix
 from ._measure import Measured
 from ._metrics import METRICS
-from ._results import CaseData, ComparisonData, MetricData, Results, SettingsData
-from ._statistics import differences, estimate, ratios, verdict
+from ._results import CaseData, ComparisonData, Estimate, MetricData, Results, SettingsData, Verdict
+from ._statistics import check_confidence, difference_of_medians, differences, estimate, ratios, verdict
 
 _PACKAGES: Final = ("eagerstream", "anthropic", "anyio", "httpx", "httpx2")
 
@@ -90,12 +93,9 @@ def _metrics(runs: Sequence[Measured], settings: SettingsData) -> dict[str, Metr
 def _comparisons(base: CaseData, other: CaseData, settings: SettingsData) -> list[ComparisonData]:
     found: list[ComparisonData] = []
     confidence, seed = settings["confidence"], settings["seed"]
-    for name in METRICS:
-        if name not in base["metrics"] or name not in other["metrics"]:
-            continue
-        first, second = base["metrics"][name]["values"], other["metrics"][name]["values"]
-        count = min(len(first), len(second))  # an interrupted round has some of the cases only
-        first, second = first[:count], second[:count]
+    for name, one, two in _in_both(base, other):
+        count = min(len(one["values"]), len(two["values"]))  # an interrupted round has some of the cases only
+        first, second = one["values"][:count], two["values"][:count]
         difference = estimate(differences(first, second), confidence=confidence, seed=seed)
         if difference is None:
             continue
@@ -112,8 +112,134 @@ def _comparisons(base: CaseData, other: CaseData, settings: SettingsData) -> lis
     return found
 
 
+def _in_both(a: CaseData, b: CaseData) -> Iterator[tuple[str, MetricData, MetricData]]:
+    """The figures that two cases have."""
+    for name in METRICS:
+        if name in a["metrics"] and name in b["metrics"]:
+            yield name, a["metrics"][name], b["metrics"][name]
+
+
 def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+# --- two benchmarks ---------------------------------------------------------------------------------------------------
+
+_SETTINGS: Final = ("profile", "speed")  # of which figures depend on; the others decide how sure one can be
+
+
+class ComparedMetric(TypedDict):
+    """One figure of a case in both.
+
+    Attributes:
+        metric: Its name.
+        a, b: Its median in each.
+        difference: Of the medians, b less a: runs of different benchmarks are no pairs.
+        verdict: Of b: lower or higher than a.
+    """
+
+    metric: str
+    a: Estimate
+    b: Estimate
+    difference: Estimate
+    verdict: Verdict
+
+
+class ComparedCase(TypedDict):
+    """A case that both have."""
+
+    id: str
+    label: str
+    metrics: list[ComparedMetric]
+
+
+class Compared(TypedDict):
+    """Two benchmarks beside one another; `warnings` say why the difference may not be what one wants to know."""
+
+    eagerstream_bench_comparison: Literal[1]
+    confidence: float
+    simulated: bool
+    warnings: list[str]
+    cases: list[ComparedCase]
+    only_a: list[str]
+    only_b: list[str]
+
+
+def compare(a: Results, b: Results, *, confidence: float = 0.95) -> Compared:
+    """The cases that both have, matched by their ids, figure by figure.
+
+    Args:
+        a: The earlier one, say.
+        b: What is compared with it.
+        confidence: Of the intervals.
+
+    Raises:
+        UsageError: They have no case in common; one has two of an id, or more than a benchmark can have; or the
+            confidence is out of its range.
+        MissingExtraError: NumPy or SciPy is not installed.
+    """
+    check_confidence(confidence)
+    first, second = _cases("a", a), _cases("b", b)
+    shared = [id for id in first if id in second]
+    if not shared:
+        raise UsageError("the two benchmarks have no case in common")
+    seed = a["settings"]["seed"]
+    return {
+        "eagerstream_bench_comparison": 1,
+        "confidence": confidence,
+        "simulated": a["simulated"] or b["simulated"],
+        "warnings": list(_warnings(a, b)),
+        "cases": [_compared_case(first[id], second[id], confidence, seed) for id in shared],
+        "only_a": [id for id in first if id not in second],
+        "only_b": [id for id in second if id not in first],
+    }
+
+
+def _cases(side: str, results: Results) -> dict[str, CaseData]:
+    cases = {case["id"]: case for case in results["cases"]}
+    if len(cases) < len(results["cases"]):
+        raise UsageError(f"{side} has two cases of one id")
+    if len(cases) > MAX_CASES:
+        raise UsageError(f"{side} has more than {MAX_CASES:,} cases")
+    if any(len(figure["values"]) > MAX_REPETITIONS for case in cases.values() for figure in case["metrics"].values()):
+        raise UsageError(f"{side} has figures of more than {MAX_REPETITIONS:,} runs")
+    return cases
+
+
+def _compared_case(a: CaseData, b: CaseData, confidence: float, seed: int) -> ComparedCase:
+    metrics: list[ComparedMetric] = []
+    for name, first, second in _in_both(a, b):
+        difference = difference_of_medians(first["values"], second["values"], confidence=confidence, seed=seed)
+        if difference is not None:
+            metrics.append(
+                {
+                    "metric": name,
+                    "a": _estimate(first),
+                    "b": _estimate(second),
+                    "difference": difference,
+                    "verdict": verdict(difference, confidence=confidence),
+                }
+            )
+    return {"id": a["id"], "label": a["label"], "metrics": metrics}
+
+
+def _estimate(estimate: Estimate) -> Estimate:
+    return {"n": estimate["n"], "median": estimate["median"], "low": estimate["low"], "high": estimate["high"]}
+
+
+def _warnings(a: Results, b: Results) -> Iterator[str]:
+    """What else is different, so that it may be the cause."""
+    if a["simulated"] != b["simulated"]:
+        simulated, live = ("a", "b") if a["simulated"] else ("b", "a")
+        yield f"{simulated} is simulated and {live} is not: the difference says nothing"
+    for name in dict.fromkeys((*a["machine"], *b["machine"])):
+        first, second = (results["machine"].get(name, "not told") for results in (a, b))
+        if first != second:
+            yield f"not the same {name}: {first}, and {second}"
+    settings_a, settings_b = dict(a["settings"]), dict(b["settings"])
+    for name in _SETTINGS:
+        if settings_a[name] != settings_b[name]:
+            yield f"not the same {name}: {settings_a[name]}, and {settings_b[name]}"

@@ -25,9 +25,9 @@ from ._kinds import MEANINGS, Streaming, TransportName
 
 if TYPE_CHECKING:
     from ._embedded import Simulation
-    from ._fitted import Fitted
     from ._matrix import Matrix
     from ._measure import Conditions, Measured
+    from ._profiles import Fitted
     from ._results import Results
     from ._sources import Source
 
@@ -136,7 +136,7 @@ def bench(
     if cause is not None and not any(one.step.repetition >= 0 for one in measured):
         raise cause  # there is nothing to keep
     from ._analysis import assemble
-    from ._fitted import Fitted
+    from ._profiles import Fitted
 
     fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
     was_saved = profile is not None and profile.lower().endswith(".json")
@@ -173,7 +173,7 @@ def compare_results(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Compare two benchmarks, case by case: what became different, as far as that is certain."""
-    from ._compare import compare
+    from ._analysis import compare
     from ._results import load_results
     from ._terminal import print_comparison
 
@@ -278,7 +278,7 @@ def _ask(matrix: Matrix, max_turns: int, *, yes: bool) -> None:
 def _measure(matrix: Matrix, conditions: Conditions, measured: list[Measured]) -> BaseException | None:
     """Measure; what ended it, Ctrl-C say, or None. What was measured until then is in the list."""
     from ._measure import measure
-    from ._progress import progress_of
+    from ._terminal import progress_of
 
     try:
         with progress_of(matrix) as tell:

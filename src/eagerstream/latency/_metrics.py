@@ -14,7 +14,7 @@ from ._kinds import MEANINGS
 Unit: TypeAlias = Literal["s", "/s", "share"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Metric:
     """One figure of a run.
 
@@ -37,6 +37,13 @@ class Metric:
     def meaning(self) -> str:
         """What it says, in a line."""
         return MEANINGS[self.label]
+
+
+# What a run is, beside another, whose figure is lower, or higher.
+_TIME: Final = ("earlier", "later")
+_LENGTH: Final = ("shorter", "longer")
+_COUNT: Final = ("fewer", "more")
+_AMOUNT: Final = ("less", "more")
 
 
 def large_parameter_s(latency: RunLatency) -> float | None:
@@ -89,56 +96,22 @@ def _next(raw: str, at: int) -> int:
     return at
 
 
-def _time(name: str, label: str, of: Callable[[RunLatency], float | None]) -> Metric:
-    return Metric(name=name, label=label, unit="s", lower="earlier", higher="later", of=of)
-
-
-def _length(name: str, label: str, of: Callable[[RunLatency], float | None]) -> Metric:
-    return Metric(name=name, label=label, unit="s", lower="shorter", higher="longer", of=of)
-
-
 METRICS: Final = {
     metric.name: metric
     for metric in (
-        _time("large_parameter_s", "start of the largest parameter", large_parameter_s),
-        _time("first_fragment_s", "first fragment of an input", lambda run: run.time_to_first_fragment_s),
-        _time("first_field_s", "first finished field", lambda run: run.time_to_first_field_s),
-        _time("tool_start_s", "first tool start", lambda run: run.time_to_tool_start_s),
-        _length("duration_s", "whole run", lambda run: run.duration_s),
-        _length("longest_gap_s", "longest gap of an input", lambda run: run.gaps.max_s if run.gaps else None),
-        _length("p99_gap_s", "99th percentile of gaps", lambda run: run.gaps.p99_s if run.gaps else None),
+        Metric("large_parameter_s", "start of the largest parameter", "s", *_TIME, large_parameter_s),
+        Metric("first_fragment_s", "first fragment of an input", "s", *_TIME, lambda run: run.time_to_first_fragment_s),
+        Metric("first_field_s", "first finished field", "s", *_TIME, lambda run: run.time_to_first_field_s),
+        Metric("tool_start_s", "first tool start", "s", *_TIME, lambda run: run.time_to_tool_start_s),
+        Metric("duration_s", "whole run", "s", *_LENGTH, lambda run: run.duration_s),
         Metric(
-            name="fragments_per_s",
-            label="fragments in a second",
-            unit="/s",
-            lower="fewer",
-            higher="more",
-            of=lambda run: run.fragments_per_s,
+            "longest_gap_s", "longest gap of an input", "s", *_LENGTH, lambda run: run.gaps.max_s if run.gaps else None
         ),
-        Metric(
-            name="chars_per_s",
-            label="characters in a second",
-            unit="/s",
-            lower="fewer",
-            higher="more",
-            of=lambda run: run.chars_per_s,
-        ),
-        Metric(
-            name="hidden_share",
-            label="tool time behind the stream",
-            unit="share",
-            lower="less",
-            higher="more",
-            of=lambda run: run.hidden_share,
-        ),
-        Metric(
-            name="won_s",
-            label="won by starting tools early",
-            unit="s",
-            lower="less",
-            higher="more",
-            of=lambda run: run.won_s,
-        ),
+        Metric("p99_gap_s", "99th percentile of gaps", "s", *_LENGTH, lambda run: run.gaps.p99_s if run.gaps else None),
+        Metric("fragments_per_s", "fragments in a second", "/s", *_COUNT, lambda run: run.fragments_per_s),
+        Metric("chars_per_s", "characters in a second", "/s", *_COUNT, lambda run: run.chars_per_s),
+        Metric("hidden_share", "tool time behind the stream", "share", *_AMOUNT, lambda run: run.hidden_share),
+        Metric("won_s", "won by starting tools early", "s", *_AMOUNT, lambda run: run.won_s),
     )
 }
 """By name, in the order in which they are shown."""

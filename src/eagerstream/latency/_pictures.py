@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from .._support.markup import Markup, element, plain
 from .._support.wording import count_text
 from ..loop import Gaps
 from ._charts import GapCurve, distribution, gap_curves
-from ._parts import left_out, scroll, section, table
 from ._results import CaseData, MeasuredRun, Results
 from ._selection import MAX_CASES, MAX_PAIRS, Pair, gaps_s, median_run, pairs, scales_s, shown_runs
-from ._tables import metrics
+from ._tables import left_out, metrics, scroll, section, table
 from ._waterfall import MAX_ROWS, Panel, hidden_rows, waterfall
 from ._wording import LABEL_CHARS, Names, metric_name, seconds
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Is told how many time lines are drawn, and how many there will be."""
 
 _BESIDE_ROWS: Final = 30
 
@@ -49,28 +44,20 @@ class Pictures:
     Args:
         results: Whose.
         names: Of its cases.
-        progress: Is told of each time line.
     """
 
-    def __init__(self, results: Results, names: Names, progress: Progress) -> None:
+    def __init__(self, results: Results, names: Names) -> None:
         self._results = results
         self._cases = results["cases"]
         self._names = names
         self._pairs = pairs(results)
         self._scales_s = scales_s(results)
         self._runs = [shown_runs(case, len(self._cases)) for case in self._cases[:MAX_CASES]]
-        self._progress = progress
         self._charts = 0
-        self._drawn = 0
-        self._all = min(len(self._pairs), MAX_PAIRS) + sum(map(len, self._runs))
 
     def _prefix(self) -> str:
         self._charts += 1
         return f"f{self._charts}-"
-
-    def _tell(self) -> None:
-        self._drawn += 1
-        self._progress(self._drawn, self._all)
 
     def distributions(self) -> Markup | None:
         """Each figure: each run a mark."""
@@ -103,7 +90,6 @@ class Pictures:
         )
 
     def _beside_of(self, pair: Pair) -> Markup | None:
-        self._tell()
         panels: list[Panel] = []
         for name, case in (("Eager", pair.eager), ("Buffered", pair.buffered)):
             run = median_run(case)
@@ -196,7 +182,6 @@ class Pictures:
         )
 
     def _run(self, case: CaseData, run: MeasuredRun) -> Markup:
-        self._tell()
         title = f"Repetition {run['repetition'] + 1}"
         if run["error"] is not None:
             title += f", failed: {plain(run['error'], LABEL_CHARS)}"

@@ -10,37 +10,36 @@ from .._support.files import replacing
 from .._support.markup import element, joined
 from . import _tables as tables
 from ._drawing import matplotlib_settings
-from ._pictures import Pictures, Progress
+from ._pictures import Pictures
 from ._results import Results
 from ._wording import Names, moment
 
 
-def write_report(results: Results, path: Path, *, progress: Progress | None = None) -> None:
+def write_report(results: Results, path: Path) -> None:
     """Write the report to a file; what is there is replaced, once the new one is whole.
 
     Args:
         results: What was measured.
         path: Of the HTML file.
-        progress: Called with (done, all) as time lines are drawn, 0.1 s or so each.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
         OSError: It cannot be written.
     """
-    text = report_html(results, progress=progress)
+    text = report_html(results)
     with replacing(path, private=False) as file:  # a report is to be shown to others
         file.write(text.encode())
 
 
-def report_html(results: Results, *, progress: Progress | None = None) -> str:
-    """The report as text; for `progress` see `write_report`.
+def report_html(results: Results) -> str:
+    """The report as text.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
     """
     names = Names(results)
     with matplotlib_settings():
-        pictures = Pictures(results, names, progress or (lambda _done, _all: None))
+        pictures = Pictures(results, names)
         main = element(
             "main",
             tables.verdicts(results, names),

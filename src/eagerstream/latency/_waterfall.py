@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from .._support.markup import Markup, ends, plain
 from .._support.wording import count_text
 from ..loop import BlockData, CallData, LatencyData, RequestData
-from ._drawing import ARRIVAL, BLOCK, FAINT, GROUND, INK, ON_TOOL, RULE, TOOL, WIDE, new_figure, svg_of
+from ._drawing import ARRIVAL, BLOCK, FAINT, GROUND, INK, ON_TOOL, RULE, TOOL, WIDE, Shapes, new_figure, svg_of
 from ._selection import drawable, run_end_s
-from ._shapes import Shapes
 from ._wording import LABEL_CHARS, Scale, seconds
 
 if TYPE_CHECKING:
