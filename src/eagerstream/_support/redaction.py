@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from .inspecting import head
 from .secrets import REDACTED, SecretSpan, is_secret_name, secret_spans
@@ -40,8 +40,11 @@ __all__ = [
     "redact_headers",
     "redact_text",
     "secret_spans",
+    "settled",
     "without_middle",
 ]
+
+T = TypeVar("T")
 
 _MAX_DEPTH: Final = 100
 _MAX_PASSES: Final = 8
@@ -58,11 +61,16 @@ def redact_text(text: str, *, keep_length: bool = False) -> str:
         text: Anything; cut off anywhere, too.
         keep_length: Each character of a secret becomes a `*` instead, so that offsets stay what they are.
     """
-    for _ in range(_MAX_PASSES):  # a second pass finds nothing new, except in texts made to hide one secret in another
-        redacted = _masked(text, secret_spans(text), keep_length=keep_length)
-        if redacted == text:
+    return settled(lambda text: _masked(text, secret_spans(text), keep_length=keep_length), text)
+
+
+def settled(mask: Callable[[T], T], text: T) -> T:
+    """Mask a text until nothing changes: a secret may be hidden in another one. The first pass finds all others."""
+    for _ in range(_MAX_PASSES):
+        masked = mask(text)
+        if masked == text:
             break
-        text = redacted
+        text = masked
     return text
 
 

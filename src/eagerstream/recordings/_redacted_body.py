@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
+from .._support.redaction import settled
 from .._support.secrets import SecretSpan, secret_spans
 from .._support.secrets.finding import Batch, Document
 from .._support.secrets.json_text import may_be_json, read_json
@@ -20,7 +22,6 @@ from ..errors import ProtocolError
 from ..wire import WireEvent, decode_event
 from ..wire._events import TEXT_FIELDS
 
-_MAX_PASSES: Final = 8
 _BATCH_CHARS: Final = 262_144
 _LINE: Final = re.compile(rb"[^\r\n]++")
 _STRING: Final = rb'"((?:[^"\\]|\\.)*+)"'
@@ -30,12 +31,7 @@ _CHARACTER: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|
 
 def redacted_body(body: bytes) -> bytes:
     """`body` with each byte of a secret masked, and as long as it was; linear in its length."""
-    for _ in range(_MAX_PASSES):  # a second pass finds nothing new, except in bodies made to hide a secret in another
-        masked = _masked(body)
-        if masked == body:
-            break
-        body = masked
-    return body
+    return settled(_masked, body)
 
 
 def _masked(body: bytes) -> bytes:
@@ -169,16 +165,11 @@ class Piece:
     def places(self, start: int, end: int) -> tuple[int, int]:
         """The bytes of the body that the characters from `start` to `end` of the text take."""
         if not self._bounds and len(self.text) == self._size_bytes:
-            return self.start + max(start, 0), self.start + min(end, len(self.text))  # each character is one byte
+            return self.start + start, self.start + end  # each character is one byte
         if not self._bounds:
             sizes = (len(written.encode(errors="surrogateescape")) for written in _CHARACTER.findall(self._raw))
             self._bounds = list(accumulate(sizes, initial=self.start))
-        return self._bounds[max(start, 0)], self._bounds[min(end, len(self.text))]
-
-    def mask(self, masked: bytearray, start: int, end: int, fill: str = "*") -> None:
-        """Mask the characters from `start` to `end` of the text; in the body, all bytes that they take."""
-        first, last = self.places(start, end)
-        masked[first:last] = fill.encode() * (last - first)
+        return self._bounds[start], self._bounds[end]
 
 
 def piece_at(start: int, raw: bytes) -> Piece | None:
@@ -187,6 +178,26 @@ def piece_at(start: int, raw: bytes) -> Piece | None:
         return Piece(start, raw)
     except ValueError:
         return None
+
+
+class Written:
+    """What was written in pieces, as one text."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.text = "".join(piece.text for piece in pieces)
+        self._pieces = pieces
+        self._starts = list(accumulate((len(piece.text) for piece in pieces), initial=0))
+
+    def places(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The bytes of the body that the characters from `start` to `end` take, piece by piece."""
+        number = bisect_right(self._starts, start) - 1
+        while start < end:
+            piece, begin = self._pieces[number], self._starts[number]
+            last = min(end, self._starts[number + 1])
+            if last > start:
+                yield piece.places(start - begin, last - begin)
+                start = last
+            number += 1
 
 
 # --- what a reply writes in pieces ------------------------------------------------------------------------------------
@@ -231,14 +242,7 @@ def _written(event: WireEvent, line: bytes, start: int) -> Iterator[tuple[str, P
 
 
 def _mask_pieces(masked: bytearray, pieces: Sequence[Piece]) -> None:
-    spans = secret_spans("".join(piece.text for piece in pieces))
-    span: SecretSpan | None = next(spans, None)
-    offset = 0
-    for piece in pieces:
-        end = offset + len(piece.text)
-        while span is not None and span.start < end:
-            piece.mask(masked, span.start - offset, span.end - offset, span.fill)
-            if span.end > end:
-                break  # it goes on in the next piece
-            span = next(spans, None)
-        offset = end
+    written = Written(pieces)
+    for start, end, fill in secret_spans(written.text):
+        for first, last in written.places(start, end):
+            masked[first:last] = fill.encode() * (last - first)

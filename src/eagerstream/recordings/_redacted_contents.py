@@ -15,15 +15,13 @@ import json
 import math
 import re
 import string
-from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Final
 
 from ..errors import ProtocolError
 from ..wire import PartialJSON, WireEvent, decode_event
-from ._redacted_body import Piece, is_json, piece_at
+from ._redacted_body import Piece, Written, is_json, piece_at
 
 _FILLER: Final = b"*"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -60,7 +58,7 @@ def masked_contents(body: bytes, input_keys: Collection[str] = ()) -> bytes:
     for event in _events(masked, body):
         _mask_event(masked, event, keys, inputs)
     for pieces in inputs.all:
-        _mask_input(masked, _Text(pieces), keys)
+        _mask_input(masked, Written(pieces), keys)
     return bytes(masked)
 
 
@@ -259,27 +257,7 @@ def _input_index(event: WireEvent) -> int | None:
 # --- the text of an input ---------------------------------------------------------------------------------------------
 
 
-class _Text:
-    """What was written in pieces, as one text."""
-
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        self.text = "".join(piece.text for piece in pieces)
-        self._pieces = pieces
-        self._starts = list(accumulate((len(piece.text) for piece in pieces), initial=0))
-
-    def places(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The bytes of the body that the characters from `start` to `end` take, piece by piece."""
-        number = bisect_right(self._starts, start) - 1
-        while start < end:
-            piece, begin = self._pieces[number], self._starts[number]
-            last = min(end, self._starts[number + 1])
-            if last > start:
-                yield piece.places(start - begin, last - begin)
-                start = last
-            number += 1
-
-
-def _mask_input(masked: bytearray, written: _Text, keys: _KeyMasks) -> None:
+def _mask_input(masked: bytearray, written: Written, keys: _KeyMasks) -> None:
     def fill(start: int, end: int, filler: bytes = _FILLER) -> None:
         for place in written.places(start, end):
             _fill(masked, *place, filler)

@@ -119,9 +119,7 @@ class ToolResponse:
         content: Sequence[Mapping[str, Any]] = (),
     ) -> Self:
         """All went as expected."""
-        return cls(
-            ToolStatus.SUCCESS, text, dict(data or {}), None, _copied(stats), _copied(context), None, _blocks(content)
-        )
+        return cls(ToolStatus.SUCCESS, text, **_copies(data, stats, context, content))
 
     @classmethod
     def partial(
@@ -135,9 +133,7 @@ class ToolResponse:
         content: Sequence[Mapping[str, Any]] = (),
     ) -> Self:
         """There is a result, but not all of it; the model is told so, with the reason."""
-        return cls(
-            ToolStatus.PARTIAL, text, dict(data or {}), None, _copied(stats), _copied(context), reason, _blocks(content)
-        )
+        return cls(ToolStatus.PARTIAL, text, reason=reason, **_copies(data, stats, context, content))
 
     @classmethod
     def error(
@@ -152,9 +148,7 @@ class ToolResponse:
     ) -> Self:
         """There is no result: the model reads `[code] message` in an error result."""
         info = {"code": code, "message": message}
-        return cls(
-            ToolStatus.ERROR, message, dict(data or {}), info, _copied(stats), _copied(context), None, _blocks(content)
-        )
+        return cls(ToolStatus.ERROR, message, error_info=info, **_copies(data, stats, context, content))
 
     @property
     def code(self) -> str | None:
@@ -215,17 +209,20 @@ class ToolResponse:
         return cls.from_dict(plain)
 
 
-def _copied(mapping: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if mapping is None else dict(mapping)
-
-
-def _blocks(content: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Block]:
-    """Return copies of the blocks.
-
-    A later step leaves out whatever is not a block, and says so in the result.
-    """
+def _copies(
+    data: Mapping[str, Any] | None,
+    stats: Mapping[str, Any] | None,
+    context: Mapping[str, Any] | None,
+    content: Sequence[Mapping[str, Any]] | Mapping[str, Any],
+) -> dict[str, Any]:
+    """The fields of a response with these values. A later step leaves out content that is no block, and says so."""
     listed: Sequence[Any] = [content] if isinstance(content, Mapping | str) else content
-    return [dict(block) if isinstance(block, Mapping) else block for block in listed]
+    return {
+        "data": dict(data or {}),
+        "stats": None if stats is None else dict(stats),
+        "context": None if context is None else dict(context),
+        "content": [dict(block) if isinstance(block, Mapping) else block for block in listed],
+    }
 
 
 def error_code(error: BaseException) -> str:
