@@ -61,12 +61,7 @@ class Unpacker:
         if self._received > self._max_bytes:
             raise TooManyBytesError
         if self._gzip is None:
-            if len(chunk) <= self._piece_bytes:
-                yield from (chunk,) if chunk else ()
-                return
-            view = memoryview(chunk)
-            for start in range(0, len(view), self._piece_bytes):
-                yield bytes(view[start : start + self._piece_bytes])
+            yield from pieces_of(chunk, self._piece_bytes)
             return
         for start in range(0, len(chunk), _TAKEN_BYTES):
             for piece in self._pieces(chunk[start : start + _TAKEN_BYTES]):
@@ -93,6 +88,12 @@ class Unpacker:
             # zlib may hold back a full piece without any input left.
             if not packed and not self._gzip.eof and len(piece) < self._piece_bytes:
                 return
+
+
+def pieces_of(data: bytes, piece_bytes: int) -> Iterator[bytes]:
+    """Cut data into pieces of at most this size; none of them is empty."""
+    for start in range(0, len(data), piece_bytes):
+        yield data[start : start + piece_bytes]
 
 
 def unpack(body: bytes, content_encoding: str, *, max_bytes: int) -> bytes:

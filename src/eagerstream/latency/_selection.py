@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Final
 
 from ..loop import BlockData, LatencyData
-from ._results import CaseData, MeasuredRun, Results
+from ._results import CaseData, ComparisonData, MeasuredRun, Results
 
 MAX_CASES: Final = 40
 """Cases that are drawn beside one another."""
@@ -42,6 +42,14 @@ def pairs(results: Results) -> list[Pair]:
         key = (case["source"], case["tools"], case["model"], case["transport"])
         found.setdefault(key, {}).setdefault(case["streaming"], case)
     return [Pair(two["eager"], two["buffered"]) for two in found.values() if len(two) == 2]
+
+
+def by_pair(comparisons: Iterable[ComparisonData]) -> dict[tuple[str, str], list[ComparisonData]]:
+    """The comparisons of each pair of cases, by the ids of both: (base, other)."""
+    found: dict[tuple[str, str], list[ComparisonData]] = {}
+    for comparison in comparisons:
+        found.setdefault((comparison["base"], comparison["other"]), []).append(comparison)
+    return found
 
 
 def whole_runs(case: CaseData) -> list[MeasuredRun]:

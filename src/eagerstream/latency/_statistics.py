@@ -77,18 +77,12 @@ def _order_statistics(values: Sequence[float], *, confidence: float) -> tuple[fl
 
     They miss it no more often than a verdict may be wrong; the ends themselves where no two do.
     """
-    n = len(values)
-    left = 0  # values below the lower one
-    # Of 2**n ways to lie below and above the median: those with so many below as `left` says, and with no more.
-    exactly = at_most = 1
-    while left + 1 < n / 2:
-        exactly = exactly * (n - left) // (left + 1)
-        at_most += exactly
-        if 2 * at_most / 2**n > _wrong_share(confidence):
-            break
-        left += 1
+    from scipy.stats import binom
+
+    # Values below the lower one: as many as lie below the median so rarely that both ends together may be wrong.
+    left = max(0, int(binom.ppf(_wrong_share(confidence) / 2, len(values), 0.5)) - 1)
     ordered = sorted(values)
-    return ordered[left], ordered[n - 1 - left]
+    return ordered[left], ordered[-1 - left]
 
 
 def _wrong_share(confidence: float) -> float:

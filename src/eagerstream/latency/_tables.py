@@ -11,6 +11,7 @@ from .._support.markup import Child, Markup, element, joined, plain
 from .._support.wording import count_text
 from ._metrics import METRICS
 from ._results import CaseData, ComparisonData, Results
+from ._selection import by_pair
 from ._statistics import least_n
 from ._waterfall import described
 from ._wording import (
@@ -106,9 +107,6 @@ def _band() -> Markup:
 def verdicts(results: Results, names: Names) -> Markup:
     """What the intervals allow to say, a sentence for each figure of each comparison."""
     shown = results["comparisons"][:MAX_COMPARISONS]
-    pairs: dict[tuple[str, str], list[ComparisonData]] = {}
-    for comparison in shown:
-        pairs.setdefault((comparison["base"], comparison["other"]), []).append(comparison)
     parts = [
         joined(
             element("h3", f"{names[other]}, beside {names[base]}"),
@@ -116,7 +114,7 @@ def verdicts(results: Results, names: Names) -> Markup:
                 "ul", *_sentences(comparisons, needed=least_n(results["settings"]["confidence"])), class_="verdicts"
             ),
         )
-        for (base, other), comparisons in pairs.items()
+        for (base, other), comparisons in by_pair(shown).items()
     ]
     how = (
         "Runs of the same repetition are compared with each other. The figure is the median of the differences, in"

@@ -17,7 +17,8 @@ from ._analysis import Compared
 from ._matrix import Matrix
 from ._measure import Measured
 from ._metrics import METRICS
-from ._results import ComparisonData, Estimate, Results, Verdict
+from ._results import Estimate, Results, Verdict
+from ._selection import by_pair
 from ._wording import ended_text, median_text, metrics_of, pair_text, range_text, verdict_text
 
 _SIMULATED = "simulated: every time is one of the embedded server, and says nothing of the API"
@@ -43,10 +44,7 @@ def print_results(results: Results, console: Console) -> None:
         if ended := ended_text(case):
             console.print(Text(f"{visible(case['label'])}: {ended}", style="yellow"))
     by_id = {case["id"]: case for case in cases}
-    pairs: dict[tuple[str, str], list[ComparisonData]] = {}
-    for comparison in results["comparisons"]:
-        pairs.setdefault((comparison["base"], comparison["other"]), []).append(comparison)
-    for (base, other), comparisons in pairs.items():
+    for (base, other), comparisons in by_pair(results["comparisons"]).items():
         name, beside = pair_text(by_id[base], by_id[other], cases)
         table = _table(visible(beside) + ("; simulated" if results["simulated"] else ""), "figure", "verdict")
         for one in comparisons:

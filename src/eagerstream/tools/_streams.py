@@ -264,17 +264,21 @@ def value_type(hint: Any) -> Any:
 
 def hides_a_stream(hint: Any) -> bool:
     """A streaming type stands inside another type, where nothing could stream."""
-    while hasattr(hint, "__metadata__"):
-        hint = hint.__origin__
-    return any(stream_kind(part) is not None or hides_a_stream(part) for part in get_args(hint))
+    return any(stream_kind(part) is not None or hides_a_stream(part) for part in get_args(_bare(hint)))
 
 
 def stream_kind(hint: Any) -> type[TextStream | ItemStream[Any] | Later[Any]] | None:
     """Which of the three an annotation is; None for an ordinary one."""
-    while hasattr(hint, "__metadata__"):
-        hint = hint.__origin__
+    hint = _bare(hint)
     origin: Any = get_origin(hint) or hint
     return origin if isinstance(origin, type) and issubclass(origin, TextStream | ItemStream | Later) else None
+
+
+def _bare(hint: Any) -> Any:
+    """An annotation without its metadata."""
+    while hasattr(hint, "__metadata__"):
+        hint = hint.__origin__
+    return hint
 
 
 def repeated_key(raw: str) -> str | None:

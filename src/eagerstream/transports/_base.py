@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import anyio
 import anyio.lowlevel
 
-from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
+from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError, pieces_of
 from ..errors import LimitError, ProtocolError, UsageError
 from ..limits import Limits
 from ..recordings._recording import media_type
@@ -142,7 +142,7 @@ class StreamedReply:
         if self._bytes > self._max_bytes:
             raise self._too_long()
         if len(chunk) > _PIECE_BYTES:
-            self._pieces = _pieces_of(chunk)
+            self._pieces = pieces_of(chunk, _PIECE_BYTES)
             chunk = next(self._pieces)
         return self._decoder.feed(chunk)
 
@@ -284,8 +284,3 @@ async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply
         )
     finally:
         await unwind(chunks)
-
-
-def _pieces_of(chunk: bytes) -> Iterator[bytes]:
-    for start in range(0, len(chunk), _PIECE_BYTES):
-        yield chunk[start : start + _PIECE_BYTES]
