@@ -105,11 +105,6 @@ class GapCurve:
     gaps_s: Sequence[float]
     figures: Gaps
 
-    @property
-    def figures_s(self) -> tuple[float, float, float, float]:
-        """Its p50, p90, p99, and the longest."""
-        return self.figures.p50_s, self.figures.p90_s, self.figures.p99_s, self.figures.max_s
-
 
 def gap_curves(curves: Sequence[GapCurve], *, prefix: str) -> Markup:
     """Shares of gaps that are at most so long, over the logarithm of the length."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Final
 
 from .._support.markup import Markup, element, plain
@@ -140,7 +141,7 @@ class Pictures:
             element(
                 "tr",
                 element("th", curve.name, scope="row"),
-                *(element("td", seconds(value), class_="number") for value in curve.figures_s),
+                *(element("td", seconds(value), class_="number") for value in astuple(curve.figures)[1:]),
                 element("td", f"{curve.figures.count:,}", class_="number"),
             )
             for curve in curves

@@ -22,6 +22,15 @@ from ..testing._timing import TOKEN_CHARS
 from ._pieces import Kind, Piece, check_playable, fragments, recut
 from ._stored import load_checked, save_json
 
+VERSION: Final = 1
+MAX_BYTES: Final = 64 * 2**20
+"""Of a profile that is read."""
+
+_Chars = Annotated[int, Field(ge=1, le=2**30)]
+_Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+Drawn = tuple[_Chars, _Seconds]
+"""A fragment that was seen: its characters, and the seconds since the fragment before it, of whatever block."""
+
 
 class Profile(Protocol):
     """Gives a reply its times, and its fragments.
@@ -177,16 +186,6 @@ def _is_inside_word(text: str, at: int) -> bool:
 
 
 # --- fitted to a recording --------------------------------------------------------------------------------------------
-
-
-VERSION: Final = 1
-MAX_BYTES: Final = 64 * 2**20
-"""Of a profile that is read."""
-
-_Chars = Annotated[int, Field(ge=1, le=2**30)]
-_Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
-Drawn = tuple[_Chars, _Seconds]
-"""A fragment that was seen: its characters, and the seconds since the fragment before it, of whatever block."""
 
 
 @dataclass(frozen=True, kw_only=True)

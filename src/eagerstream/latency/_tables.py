@@ -29,6 +29,12 @@ from ._wording import (
     verdict_words,
 )
 
+MAX_FAILED: Final = 200
+"""Failed runs that are listed."""
+
+MAX_COMPARISONS: Final = 400
+"""Verdicts that are told."""
+
 
 def section(results: Results, title: str, *content: Child, how: str | None = None) -> Markup:
     """A section of the page; its title says so where the figures are simulated.
@@ -60,13 +66,6 @@ def left_out(number: int, what: str) -> Markup | None:
     if number <= 0:
         return None
     return element("p", f"{count_text(number, what)} left out; the results as JSON have all.", class_="how")
-
-
-MAX_FAILED: Final = 200
-"""Failed runs that are listed."""
-
-MAX_COMPARISONS: Final = 400
-"""Verdicts that are told."""
 
 
 def head(results: Results) -> Markup:

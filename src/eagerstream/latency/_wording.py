@@ -90,22 +90,18 @@ class Names:
             case["id"]: plain(case["label"] if labels.count(case["label"]) == 1 else case["id"], LABEL_CHARS)
             for case in results["cases"]
         }
-        self._varying = [part for part in _PARTS if len({_part(case, part) for case in results["cases"]}) > 1]
+        self._varying = [part for part in _PARTS if len({case[part] for case in results["cases"]}) > 1]
 
     def __getitem__(self, id: str) -> str:
         return self._names.get(id) or plain(id, LABEL_CHARS)
 
     def shared(self, case: CaseData) -> str:
         """What a pair of an eager and a buffered case has in common, and others do not; "" where it is the only one."""
-        return plain(" / ".join(_part(case, part) for part in self._varying), LABEL_CHARS)
+        return plain(" / ".join(case[part] for part in self._varying), LABEL_CHARS)
 
 
 _Part: TypeAlias = Literal["source", "tools", "model", "transport"]
 _PARTS: Final[tuple[_Part, ...]] = ("source", "tools", "model", "transport")
-
-
-def _part(case: CaseData, part: _Part) -> str:
-    return case[part]
 
 
 def verdict_words(comparison: ComparisonData) -> str:
