@@ -25,9 +25,9 @@ from ._kinds import MEANINGS, Streaming, TransportName
 
 if TYPE_CHECKING:
     from ._embedded import Simulation
+    from ._fitted import Fitted
     from ._matrix import Matrix
     from ._measure import Conditions, Measured
-    from ._profiles import Fitted
     from ._results import Results
     from ._sources import Source
 
@@ -136,7 +136,7 @@ def bench(
     if cause is not None and not any(one.step.repetition >= 0 for one in measured):
         raise cause  # there is nothing to keep
     from ._analysis import assemble
-    from ._profiles import Fitted
+    from ._fitted import Fitted
 
     fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
     was_saved = profile is not None and profile.lower().endswith(".json")
