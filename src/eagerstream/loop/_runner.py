@@ -116,9 +116,16 @@ class CallRunner:
             answer(call)
         with anyio.CancelScope() as self._scopes[call]:
             try:
-                await self._execute(call)
+                if call.is_programmatic:
+                    await _execute_for_code(self._executor, call)
+                else:
+                    await self._executor.execute(call)
+            except Exception as error:
+                call.fail(error)
             finally:
                 del self._scopes[call]
+            if call.result is None:
+                call.refuse("Error: the executor gave this call no answer")
         if call.result is None:  # it was cancelled
             if self._waits_for_input:
                 await call.input.settled()
@@ -127,20 +134,6 @@ class CallRunner:
         # The call keeps its tool's error, and the error keeps frames. From Python 3.12 on, a frame keeps its callers,
         # too: a result would keep the run.
         del self
-
-    async def _execute(self, call: ToolCall) -> None:
-        """Have a call executed and see that it is answered, whatever the executor does."""
-        try:
-            if call.is_programmatic:
-                await _execute_for_code(self._executor, call)
-            else:
-                await self._executor.execute(call)
-        except Exception as error:
-            call.fail(error)
-        finally:
-            del self
-        if call.result is None:
-            call.refuse("Error: the executor gave this call no answer")
 
 
 async def _execute_for_code(executor: Executor, call: ToolCall) -> None:

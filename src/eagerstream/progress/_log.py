@@ -145,7 +145,9 @@ class RunLog:
         with self._lock:
             if self._is_closed:
                 records = ()
+            is_urgent = self._is_closed
             for record in records:
+                is_urgent = is_urgent or record["type"] not in DELTA_TEXTS
                 self._recent.append(record)
                 # Not `to_seq`: where deltas were merged before they came here, other records may be in between.
                 self._seq = max(self._seq, record["seq"])
@@ -160,12 +162,7 @@ class RunLog:
             ):
                 self._recent_chars -= size(self._recent.popleft())
             notifiers = list(self._notifiers.values())
-        is_urgent = (
-            self._is_closed
-            or self._waiting_chars > _MUCH
-            or any(record["type"] not in DELTA_TEXTS for record in records)
-        )
-        if is_urgent:
+        if is_urgent := is_urgent or self._waiting_chars > _MUCH:
             self._waiting_chars = 0
         for pair in notifiers:
             pair.any.notify()

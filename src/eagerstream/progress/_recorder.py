@@ -132,7 +132,7 @@ class RunRecorder:
                     return self._so_far(input)
                 if patch is None:
                     raise UsageError("the events carry no changes: observe the run, or make them with reports=True")
-                fields = [path[0] for path in finished if len(path) == 1]
+                fields = [path[0] for path, _ in finished if len(path) == 1] if finished else []
                 return [self._delta(self._inputs[input], fragment, patch, fields)]
             case TextDelta(index=index, text=text):
                 records, block = self._block(index, "text")

@@ -11,7 +11,7 @@ import anyio
 
 from ..errors import LimitError, UsageError
 from ..limits import DEFAULT_LIMITS
-from ..wire import InputDelta, InputStop, Patch, Path, TextDelta, ThinkingDelta, merge_patches
+from ..wire import JSON, InputDelta, InputStop, Patch, Path, TextDelta, ThinkingDelta, merge_patches
 
 E = TypeVar("E")
 
@@ -29,7 +29,7 @@ class _Entry:
     def __init__(self, event: Any) -> None:
         self.event = event
         self.patches: list[Patch] = []
-        self.finished: list[Path] = []
+        self.finished: list[tuple[Path, JSON]] = []
         self._keep_changes(event)
         self.texts = [_text(event)]
         self.tokens = _tokens(event)

@@ -201,7 +201,8 @@ class GrowingInput(ToolInput):
         self._waiting.add(event)
         if watchers is not None:
             watchers.setdefault(path, []).append(wake)
-            self._report()
+            if self._due_chars:
+                self._report()
         on_wait = self.on_wait  # the one that is told of the beginning is told of the end
         on_wait(1)
         try:
@@ -218,10 +219,8 @@ class GrowingInput(ToolInput):
         for event in self._waiting:
             event.set()
 
-    def _attend(self) -> None:
-        super()._attend()
-        if self._waiting and (self._fault is not None or self._parser.error is not None):
-            self._wake()
+    def _fail_watchers(self) -> None:
+        self._wake()
 
     def _settle(self, *, whole: bool) -> None:
         try:

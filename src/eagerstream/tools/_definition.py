@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from functools import partial
 from types import MappingProxyType
@@ -298,8 +298,8 @@ class Tool:
         """
         return await self.invoke(self.check(input))
 
-    async def invoke(self, arguments: JSONObject, call: ToolCall | None = None) -> Any:
-        """Run the function on what `check` gave; `call` is where its progress goes.
+    def invoke(self, arguments: JSONObject, call: ToolCall | None = None) -> Awaitable[Any]:
+        """Run the function, when the result is awaited, on what `check` gave; `call` is where its progress goes.
 
         Cancelling it cancels an `async def`; a `def` runs on in its thread, and what it returns is dropped.
         """
@@ -309,7 +309,7 @@ class Tool:
             function = partial(self._function, **arguments, **injected)
         else:
             function = partial(self._function, arguments, **injected)
-        return await invoke(function, call, kind=self._kind)
+        return invoke(function, call, kind=self._kind)
 
 
 class _Decorator(Protocol):

@@ -262,8 +262,9 @@ class PartialJSON:
         """
         if self._closed:
             raise UsageError("PartialJSON.feed() after close()")
-        if self.reports:
+        if self.reports and (self._changes or self._finished):
             self._forget_changes()
+        self._written = None
         self._base = self._length
         self._length += len(fragment)
         if self._length > self._max_chars:
@@ -321,12 +322,9 @@ class PartialJSON:
         return patch if self.overflow_chars is None else finite(patch)
 
     def _forget_changes(self) -> None:
-        if self._finished:
-            self._finished = []
-        if self._changes:
-            self._changes = []
-            self._fresh.clear()
-        self._written = None
+        self._finished = []
+        self._changes = []
+        self._fresh.clear()
 
     def is_finished(self, path: Path) -> bool:
         """True once the value at `path` shows and can no longer change, except under a repeated key; O(depth)."""

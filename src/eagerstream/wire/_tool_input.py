@@ -344,14 +344,18 @@ class ToolInput:
         parser = self._parser
         if parser.reports:
             self._caught_up()
-            if self._watchers:
-                # What stands in a list at the root is no part of an input.
-                is_object = isinstance(parser.value, dict)
-                self._watchers.call(parser.value, parser.finished if is_object else (), parser.open_path)
-            parser.reports = self._reports_all or bool(self._watchers)
+            if parser.error is not None:
+                self._fail_watchers()
+            # What stands in a list at the root is no part of an input.
+            finished = parser.finished if isinstance(parser.value, dict) else ()
+            is_watched = self._watchers.call(parser.value, finished, parser.open_path)
+            parser.reports = self._reports_all or is_watched
         if self.chars - self._blocks_chars >= _BLOCK_CHARS:
             self._compact()
         self._due_chars = 0 if parser.reports else self._blocks_chars + _BLOCK_CHARS
+
+    def _fail_watchers(self) -> None:
+        """The text is wrong: values that are not finished never will be."""
 
     def _report(self) -> None:
         """Have the parser read each fragment when it comes, and report what it changes, while anybody waits."""
@@ -363,11 +367,11 @@ class ToolInput:
         self._reports_all = True
         self._report()
 
-    def _changes(self) -> tuple[Patch, list[Path]]:
-        """What the last fragment changed in `partial`, and the paths of what it finished."""
+    def _changes(self) -> tuple[Patch, list[tuple[Path, JSON]]]:
+        """Return what the last fragment changed in `partial`, and what it finished."""
         if self._damage is not None or type(self._parser.value) is not dict:
             return [], []
-        return self._parser.patch, [path for path, _ in self._parser.finished]
+        return self._parser.patch, self._parser.finished
 
     def _caught_up(self) -> Parser:
         """The parser, when it has read everything."""

@@ -36,8 +36,8 @@ class Watchers:
     def __bool__(self) -> bool:
         return bool(self.on_finish or self.on_item or self.on_growth or self.on_text or self._due)
 
-    def call(self, value: JSON, finished: Iterable[tuple[Path, JSON]], open_path: Path | None) -> None:
-        """Call those who wait for what a fragment has changed.
+    def call(self, value: JSON, finished: Iterable[tuple[Path, JSON]], open_path: Path | None) -> bool:
+        """Call those who wait for what a fragment has changed. True if others still wait.
 
         If a callback raises, the exception is passed on, and the other callbacks are called next time.
 
@@ -59,6 +59,7 @@ class Watchers:
             self._look_along(value, open_path)
         while due:
             due.popleft()()
+        return bool(self.on_finish or self.on_item or self.on_growth or self.on_text)
 
     def _look_along(self, value: Any, open_path: Path) -> None:
         """The value at each step of `open_path` has grown. Of an array only its items count, which are not finished."""
