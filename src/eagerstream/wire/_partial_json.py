@@ -34,9 +34,10 @@ import jiter
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
+from ._json_changes import Changes, steps
 from ._mypyc import mypyc_attr
-from ._patch import Patch, PatchOp, escaped, finite
-from ._values import JSON, MISSING, Path, copy_json, find
+from ._patch import Patch, finite
+from ._values import JSON, MISSING, Path, find
 
 
 class ParseFault(NamedTuple):
@@ -160,8 +161,6 @@ class PartialJSON:
         "_closed",
         "_container",
         "_failed_in",
-        "_finished",
-        "_fresh",
         "_hex",
         "_high",
         "_in_key",
@@ -184,10 +183,8 @@ class PartialJSON:
         "_stack",
         "_state",
         "_takes_runs",
-        "_written",
         "error",
         "overflow_chars",
-        "reports",
         "started",
     )
 
@@ -203,8 +200,6 @@ class PartialJSON:
         """A value has begun: False for white space alone, and for a text wrong from its first character."""
         self.overflow_chars: int | None = None
         """Offset of the first number too large for a float: it reads as infinity, as `json.loads` reads it."""
-        self.reports = reports
-        """`feed` records what it changes."""
         self._max_chars = limits.max_input_chars
         self._max_depth = limits.max_depth
         self._max_digits = limits.max_integer_digits
@@ -235,13 +230,7 @@ class PartialJSON:
         self._number_start = 0
         self._literal = ""
         self._literal_at = 0
-        # What the last `feed` changed. A change is [operation, node, key, value, pieces of a string or None]; paths and
-        # copies are made when somebody asks. Into a container that is itself new in this feed nothing is recorded: the
-        # change that adds the container brings all of it, and `_fresh` has the ids of these.
-        self._finished: list[tuple[Any, Any, JSON]] = []
-        self._changes: list[list[Any]] = []
-        self._fresh: set[int] = set()
-        self._written: list[Any] | None = None  # the change that the string under way lengthens
+        self._changes = Changes() if reports else None
 
     @property
     def value(self) -> JSON:
@@ -262,9 +251,8 @@ class PartialJSON:
         """
         if self._closed:
             raise UsageError("PartialJSON.feed() after close()")
-        if self.reports and (self._changes or self._finished):
-            self._forget_changes()
-        self._written = None
+        if self._changes is not None:
+            self._changes.clear()
         self._base = self._length
         self._length += len(fragment)
         if self._length > self._max_chars:
@@ -283,11 +271,22 @@ class PartialJSON:
 
     def close(self) -> None:
         """The text ends here: settles a number at the root. Further calls change nothing."""
-        self._forget_changes()
+        if self._changes is not None:
+            self._changes.clear()
         if self._state == _NUMBER and self._container is None and self._number in _COMPLETE_NUMBER:
             self._base = self._length
             self._end_number(0)
         self._closed = True
+
+    @property
+    def reports(self) -> bool:
+        """`feed` records what it changes. It can be switched on and off at any time."""
+        return self._changes is not None
+
+    @reports.setter
+    def reports(self, reports: bool) -> None:
+        if reports != self.reports:
+            self._changes = Changes() if reports else None
 
     @property
     def finished(self) -> list[tuple[Path, JSON]]:
@@ -295,7 +294,7 @@ class PartialJSON:
 
         A container comes after what is in it. A repeated key finishes again. Needs `reports=True`.
         """
-        return [((*_steps(node), key) if key is not None else (), value) for node, key, value in self._finished]
+        return [] if self._changes is None else self._changes.finished
 
     @property
     def patch(self) -> Patch:
@@ -304,27 +303,10 @@ class PartialJSON:
         Empty if nothing that shows has changed, and as long as the root is no object. They share no container with
         `value`. Numbers beyond floats, which no JSON can tell, are null. Costs O(changes). Needs `reports=True`.
         """
-        if not self._changes or type(self._root) is not dict:
+        if self._changes is None or type(self._root) is not dict:
             return []
-        patch: Patch = []
-        node: Any = None
-        path = ""
-        for kind, parent, key, value, pieces in self._changes:
-            if parent is not node:
-                node = parent
-                path = "".join([f"/{escaped(step)}" for step in _steps(node)])
-            change: PatchOp = {
-                "op": kind,
-                "path": path if key is None else f"{path}/{escaped(key)}",
-                "value": "".join(pieces) if pieces is not None else copy_json(value),
-            }
-            patch.append(change)
+        patch = self._changes.patch
         return patch if self.overflow_chars is None else finite(patch)
-
-    def _forget_changes(self) -> None:
-        self._finished = []
-        self._changes = []
-        self._fresh.clear()
 
     def is_finished(self, path: Path) -> bool:
         """True once the value at `path` shows and can no longer change, except under a repeated key; O(depth)."""
@@ -341,8 +323,8 @@ class PartialJSON:
     def open_path(self) -> Path | None:
         """The path of the innermost value that shows and is not finished; None where there is none."""
         if self._live_state in STRING_STATES and not self._in_key:
-            return (*_steps(self._node), self._key) if self._container is not None else ()
-        return _steps(self._node) if self._container is not None else None
+            return (*steps(self._node), self._key) if self._container is not None else ()
+        return steps(self._node) if self._container is not None else None
 
     @property
     def _live_state(self) -> int:
@@ -395,7 +377,7 @@ class PartialJSON:
                 at += 1
             elif state in (_KEY, _FIRST_KEY):
                 if character == '"':
-                    if end - at >= _LONG_FRAGMENT and self._takes_runs and not self.reports:
+                    if end - at >= _LONG_FRAGMENT and self._takes_runs and self._changes is None:
                         after = self._take_run(text, at)
                         if after > at:
                             at = after
@@ -414,7 +396,7 @@ class PartialJSON:
                 if (
                     end - at >= _LONG_FRAGMENT
                     and self._takes_runs
-                    and not self.reports
+                    and self._changes is None
                     and type(self._container) is list
                 ):
                     after = self._take_run(text, at)
@@ -635,11 +617,13 @@ class PartialJSON:
 
     def _add(self, value: JSON) -> None:
         """A scalar that the fragment has whole: it begins, shows and ends."""
-        if self.reports:
-            self._note(value)
         container = self._container
         if type(container) is list:
             self._key = len(container)
+        if self._changes is not None:
+            self._changes.add(container, self._node, self._key, value)
+            self._changes.finish(self._node, self._key, value)
+        if type(container) is list:
             container.append(value)
             self._state = _AFTER
         elif type(container) is dict:
@@ -649,39 +633,16 @@ class PartialJSON:
             self.started = True
             self._root = value
             self._state = _DONE
-        if self.reports:
-            self._finished.append((self._node, self._key, value))
-
-    def _note(self, value: Any) -> None:
-        """Record that `value` is about to show at the place under way."""
-        container = self._container
-        self._written = None
-        kind, key = "add", self._key
-        if container is not None:
-            if id(container) in self._fresh:
-                return
-            if type(container) is list:
-                key = len(container)
-            elif key in container:
-                kind = "replace"
-        change = [kind, self._node, key, value, [] if type(value) is str else None]
-        if type(value) is str:
-            change[4].append(value)
-            self._written = change
-        self._changes.append(change)
 
     def _put(self, value: Any) -> None:
         """Show `value` where the value under way stands."""
-        if self.reports:
-            self._note(value)
         container = self._container
+        if self._changes is not None:
+            self._changes.add(container, self._node, self._key, value)
         if type(container) is dict:
             container[self._key] = value
         elif type(container) is list:
-            if self._key == len(container):
-                container.append(value)
-            else:
-                container[self._key] = value
+            container.append(value)
         else:
             self._root = value
 
@@ -692,11 +653,8 @@ class PartialJSON:
         or hashes the old string pays for a copy, and is still right.
         """
         container = self._container
-        if self.reports and run and id(container) not in self._fresh:
-            if self._written is None:
-                self._written = ["append", self._node, self._key, "", []]
-                self._changes.append(self._written)
-            self._written[4].append(run)
+        if self._changes is not None:
+            self._changes.lengthen(container, self._node, self._key, run)
         string: str
         if container is None:
             string = self._root
@@ -728,19 +686,18 @@ class PartialJSON:
     def _end_value(self) -> None:
         """The value under way is finished."""
         container = self._container
-        if self.reports:
+        if self._changes is not None:
             value = self._root if container is None else container[self._key]
-            self._finished.append((self._node, self._key, value))
+            self._changes.finish(self._node, self._key, value)
         self._state = _DONE if container is None else _AFTER
 
     def _push(self, container: Any) -> bool:
         """A container begins; False where it would be nested too deep."""
         if len(self._stack) >= self._max_depth:
             return False
-        if self.reports:
-            self._note(container)
-            self._fresh.add(id(container))
         outer = self._container
+        if self._changes is not None:
+            self._changes.add(outer, self._node, len(outer) if type(outer) is list else self._key, container)
         self._stack.append(outer)
         # What `_step_into` and `_put` do, in one look at what is around it: brackets are the dearest characters.
         if type(outer) is list:
@@ -867,13 +824,3 @@ def _to_number(text: str) -> int | float | None:
         return int(text)
     except ValueError:
         return None
-
-
-def _steps(node: Any) -> Path:
-    """A linked path as a tuple, from the root."""
-    steps: list[str | int] = []
-    while node is not None:
-        node, key = node
-        steps.append(key)
-    steps.reverse()
-    return tuple(steps)
