@@ -13,7 +13,7 @@ import eagerstream
 from eagerstream import InputInterrupted, TextStream
 from eagerstream.loop import Restarted, RunStatus, ToolStop
 from eagerstream.testing import reply, tool_use
-from eagerstream.tools import CANCELLED, tool
+from eagerstream.tools import CANCELLED_TEXT, tool
 from tests.loop.serial import (
     CUT,
     DONE,
@@ -110,7 +110,7 @@ async def test_leaving_while_tools_run(way: str, *, ended: bool) -> None:
         ),
         results(
             result("toolu_0", "noon"),
-            error("toolu_1", CANCELLED),
+            error("toolu_1", CANCELLED_TEXT),
             error("toolu_2", NOT_RUN),
             error("toolu_3", '{"INVALID_JSON": "[1]"}'),
         ),
@@ -345,7 +345,7 @@ async def test_on_cancel(way: str, on_cancel: Any, *, ended: bool) -> None:
     assert cleaned == ["pay"]
     first, second = checked(run.result).calls
     assert run.result.status is RunStatus.CANCELLED
-    assert first.result == (result("toolu_0", "paid") if on_cancel == "finish" else error("toolu_0", CANCELLED))
+    assert first.result == (result("toolu_0", "paid") if on_cancel == "finish" else error("toolu_0", CANCELLED_TEXT))
     assert second.result == error("toolu_1", NOT_RUN)
     assert len(api.exchanges) == 1
 
@@ -443,7 +443,7 @@ async def test_cancel_a_streaming_tool(on_cancel: Any) -> None:
     assert checked(run.result).messages[1] == assistant(call("toolu_0", "write", {"INVALID_JSON": '{"words": "one'}))
     (answer,) = run.result.messages[2]["content"]
     assert answer["is_error"] is True
-    assert answer["content"].endswith("removed it again" if on_cancel == "finish" else CANCELLED)
+    assert answer["content"].endswith("removed it again" if on_cancel == "finish" else CANCELLED_TEXT)
 
 
 @pytest.mark.anyio

@@ -482,7 +482,7 @@ async def test_a_watcher_that_raises_at_the_end_leaves_nobody_waiting() -> None:
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait, growing.settled)
+            tasks.start_soon(wait, growing.ended)
             tasks.start_soon(wait, growing.finished)
             await all_tasks_blocked()
             accumulator.feed(block_stop(0))

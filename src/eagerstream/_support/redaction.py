@@ -40,7 +40,7 @@ __all__ = [
     "redact_headers",
     "redact_text",
     "secret_spans",
-    "settled",
+    "until_stable",
     "without_middle",
 ]
 
@@ -61,10 +61,10 @@ def redact_text(text: str, *, keep_length: bool = False) -> str:
         text: Anything; cut off anywhere, too.
         keep_length: Each character of a secret becomes a `*` instead, so that offsets stay what they are.
     """
-    return settled(lambda text: _masked(text, secret_spans(text), keep_length=keep_length), text)
+    return until_stable(lambda text: _masked(text, secret_spans(text), keep_length=keep_length), text)
 
 
-def settled(mask: Callable[[T], T], text: T) -> T:
+def until_stable(mask: Callable[[T], T], text: T) -> T:
     """Mask a text until nothing changes: a secret may be hidden in another one. The first pass finds all others."""
     for _ in range(_MAX_PASSES):
         masked = mask(text)

@@ -103,7 +103,7 @@ class CallRunner:
 
     async def _run_expected(self, input: GrowingInput) -> None:
         try:
-            await input.settled()
+            await input.ended()
         finally:
             call = self._expected.pop(input)
             if call is not None:  # if this is cancelled, too: the call gives its place back
@@ -112,7 +112,7 @@ class CallRunner:
 
     async def _run(self, call: ToolCall) -> None:
         if self.is_stopped:  # since it was admitted: it must not start, and gives its place back
-            await call.input.settled()
+            await call.input.ended()
             answer(call)
         with anyio.CancelScope() as self._scopes[call]:
             try:
@@ -128,7 +128,7 @@ class CallRunner:
                 call.refuse("Error: the executor gave this call no answer")
         if call.result is None:  # it was cancelled
             if self._waits_for_input:
-                await call.input.settled()
+                await call.input.ended()
             answer(call)
         self.end(call)
         # The call keeps its tool's error, and the error keeps frames. From Python 3.12 on, a frame keeps its callers,

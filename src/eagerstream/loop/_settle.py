@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tools._call import ToolCall
 from ..tools._content import to_json
-from ..tools._results import CANCELLED, NOT_RUN
+from ..tools._results import CANCELLED_TEXT, NOT_RUN
 from ..wire import Outcome, encodable
 from ..wire._accumulator import TOOL_BLOCKS
 from ..wire._echo import has_json_form
@@ -74,7 +74,7 @@ def kept_blocks(
 def answer(call: ToolCall) -> None:
     """See that a call has a result; the first answer counts: one that the tool gave stays."""
     if call.ran:
-        call.refuse(CANCELLED)
+        call.refuse(CANCELLED_TEXT)
     elif call.input.outcome is Outcome.VALID:
         call.refuse(NOT_RUN)
     else:

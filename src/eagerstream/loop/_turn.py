@@ -20,7 +20,7 @@ from ..tools._call import CallState, ToolCall
 from ..tools._content import text_block
 from ..tools._definition import Tool
 from ..tools._executor import Executor
-from ..tools._results import CANCELLED, REPEATED
+from ..tools._results import CANCELLED_TEXT, REPEATED
 from ..tools._toolbox import Toolbox
 from ..wire import BlockStart, InputDelta, InputStart, InputStop, MessageStart, MessageStop, Outcome
 from ..wire._events import Block, Message
@@ -341,7 +341,7 @@ class Turn:
         finally:
             for call in own:
                 if call.ran:
-                    call.refuse(CANCELLED)  # if it was cancelled: it must not run a second time
+                    call.refuse(CANCELLED_TEXT)  # if it was cancelled: it must not run a second time
                 elif call.result is None:
                     self._started.discard(call)
         for call in self.calls:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from .._support.redaction import settled
+from .._support.redaction import until_stable
 from .._support.secrets import SecretSpan, secret_spans
 from .._support.secrets.finding import Batch, Document
 from .._support.secrets.json_text import may_be_json, read_json
@@ -31,7 +31,7 @@ _CHARACTER: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|
 
 def redacted_body(body: bytes) -> bytes:
     """`body` with each byte of a secret masked, and as long as it was; linear in its length."""
-    return settled(_masked, body)
+    return until_stable(_masked, body)
 
 
 def _masked(body: bytes) -> bytes:

@@ -156,7 +156,7 @@ class GrowingInput(ToolInput):
             text = new[place.after_blocks :]
         return text, TextPlace(place.chars + len(text), len(blocks), sum(map(len, self._tail)))
 
-    async def settled(self) -> None:
+    async def ended(self) -> None:
         """As `finished`, for who needs to know of the end and of nothing before it: the reader may take its time."""
         while self.outcome is None:
             self._end = self._end or anyio.Event()
@@ -222,9 +222,9 @@ class GrowingInput(ToolInput):
     def _fail_watchers(self) -> None:
         self._wake()
 
-    def _settle(self, *, whole: bool) -> None:
+    def _finish(self, *, whole: bool) -> None:
         try:
-            super()._settle(whole=whole)
+            super()._finish(whole=whole)
         finally:  # a watcher may raise, and nobody must wait for ever because of it
             self.on_wait = _tell_nobody
             self._wake()

@@ -65,15 +65,15 @@ class RequestObserver(Observer[E_contra], Protocol[E_contra]):
         ...
 
 
-Begins: TypeAlias = Callable[[Any], object]
+OnFeed: TypeAlias = Callable[[Any], object]
 """Told of each feed, a `handover.EventFeed`, when it is entered."""
 
-_everywhere: list[Begins] = []
-_beginnings: ContextVar[tuple[Begins, ...]] = ContextVar("beginnings", default=())
+_everywhere: list[OnFeed] = []
+_beginnings: ContextVar[tuple[OnFeed, ...]] = ContextVar("beginnings", default=())
 
 
 @contextmanager
-def on_feed(begins: Begins) -> Iterator[None]:
+def on_feed(begins: OnFeed) -> Iterator[None]:
     """Within the block, in this task and those that it starts, each feed is shown to `begins` when it is entered."""
     token = _beginnings.set((*_beginnings.get(), begins))
     try:
@@ -82,7 +82,7 @@ def on_feed(begins: Begins) -> Iterator[None]:
         _beginnings.reset(token)
 
 
-def on_every_feed(begins: Begins) -> Callable[[], None]:
+def on_every_feed(begins: OnFeed) -> Callable[[], None]:
     """From now on each feed of this process is shown to `begins` when it is entered; what is given ends that."""
     _everywhere.append(begins)
 
@@ -93,6 +93,6 @@ def on_every_feed(begins: Begins) -> Callable[[], None]:
     return stop
 
 
-def beginnings() -> tuple[Begins, ...]:
+def beginnings() -> tuple[OnFeed, ...]:
     """Who is to be told of a feed that is entered here and now."""
     return (*_everywhere, *_beginnings.get())

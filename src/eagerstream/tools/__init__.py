@@ -27,13 +27,13 @@ from ._invoke import Kind, invoke, invoked, kind_of, soon_of_loop
 from ._options import IN_DEFINITION, Group, Reject, ToolOptions
 from ._places import Slots
 from ._response import ToolErrorCode, ToolResponse, ToolStatus, error_code, error_response, error_text, response_of
-from ._results import CANCELLED, NOT_RUN, invalid_result, rendered, tool_result
+from ._results import CANCELLED_TEXT, NOT_RUN, invalid_result, rendered, tool_result
 from ._schema import Parameters, annotated
 from ._streams import ItemStream, Later, TextStream
 from ._toolbox import Toolbox
 
 __all__ = [
-    "CANCELLED",
+    "CANCELLED_TEXT",
     "IMAGE_TYPES",
     "IN_DEFINITION",
     "NOT_RUN",

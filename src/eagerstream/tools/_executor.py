@@ -23,7 +23,7 @@ from ._invoke import invoke, invoked
 from ._options import Group
 from ._places import Place, Slots
 from ._response import ToolErrorCode, error_response, error_text
-from ._results import CANCELLED
+from ._results import CANCELLED_TEXT
 from ._toolbox import Toolbox
 
 
@@ -202,7 +202,7 @@ class InProcessExecutor:
             admission.arguments = await tool.begin(call.input)
             admission.is_early = admission.arguments is not None and call.input.outcome is None
         if not admission.is_early:
-            await call.input.settled()
+            await call.input.ended()
             admission.arguments = await self._arguments_in_time(call, tool)
 
     async def _ask_approval(self, call: ToolCall, admission: _Admission) -> None:
@@ -328,7 +328,7 @@ class InProcessExecutor:
                     call.error = said.error
                     place.leave_slot()
                     # Whether what it was given is what the model meant shows only when the input is whole.
-                    await call.input.settled()
+                    await call.input.ended()
                     tasks.cancel_scope.cancel()
             if said is None:
                 _refuse_late(call, timeout_s)
@@ -337,7 +337,7 @@ class InProcessExecutor:
         except anyio.get_cancelled_exc_class():
             if said is not None:  # its work is done, and is not lost
                 is_large = call.input.outcome is None or call.input.chars > _QUICK_CHARS
-                _end_early(call, said, fault=CANCELLED if is_large else tool.fault_of(call.input))
+                _end_early(call, said, fault=CANCELLED_TEXT if is_large else tool.fault_of(call.input))
             raise
         _end_early(call, said, fault=fault)
 
@@ -387,7 +387,7 @@ def _note_failure(call: ToolCall, group: Group) -> None:
 
 async def _limit_from_the_end(call: ToolCall, begun: anyio.Event, scope: anyio.CancelScope, timeout_s: float) -> None:
     await begun.wait()
-    await call.input.settled()
+    await call.input.ended()
     scope.deadline = anyio.current_time() + timeout_s
 
 

@@ -23,7 +23,7 @@ CUT_OFF: Final = "Not executed: the input of this call was cut off before its JS
 LOST: Final = "Not executed: a part of the input of this call was lost on its way."
 REPEATED: Final = "Not executed: an earlier call of this response has the same id."
 NOT_RUN: Final = "Not executed: the reply ended before this call was run."
-CANCELLED: Final = "The run was cancelled while this tool was running: it may have done a part of its work."
+CANCELLED_TEXT: Final = "The run was cancelled while this tool was running: it may have done a part of its work."
 
 
 def tool_result(

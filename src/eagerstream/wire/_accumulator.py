@@ -192,11 +192,11 @@ class InputAccumulator(Generic[InputT]):
             cut: The message did not come to its end, so an open block is no violation of the peer.
         """
         reason = None if cut and self.has_placeholder else stop_reason or self.stop_reason
-        events = self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
+        events = self._finish_empty(whole=reason in _ENDED_BY_THE_MODEL)
         for input in self._open.values():
             if not cut:
                 self.note(f"{named(input.index)} was never closed")
-            events.append(self._settle(input, whole=False))
+            events.append(self._finish(input, whole=False))
         self._open.clear()
         return events
 
@@ -219,7 +219,7 @@ class InputAccumulator(Generic[InputT]):
         for index, block in enumerate(content):
             if not isinstance(block, Mapping):
                 continue
-            events += self._settle_empty(whole=True)  # the block after it proves that it was whole
+            events += self._finish_empty(whole=True)  # the block after it proves that it was whole
             self._count += 1
             place = self.places.take(index)
             if block.get("type") in TOOL_BLOCKS:
@@ -236,20 +236,20 @@ class InputAccumulator(Generic[InputT]):
             return []
         self.stop_reason = reason if isinstance(reason, str) else None
         self._reason_is_early = self.has_placeholder = False
-        return self._settle_empty(whole=reason in _ENDED_BY_THE_MODEL)
+        return self._finish_empty(whole=reason in _ENDED_BY_THE_MODEL)
 
     def _feed_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
         index = data.get("index")
         block = data.get("content_block")
         if type(index) is not int or not isinstance(block, Mapping):
             self.note("content_block_start without an index and a block")
-            return self._settle_empty(whole=True)
+            return self._finish_empty(whole=True)
         check_block_count(self._count + 1, self._limits)
         self.has_placeholder = self._reason_is_early
-        events = self._settle_empty(whole=True)
+        events = self._finish_empty(whole=True)
         if index in self._open:
             self.note(f"{named(index)} started again before it was closed")
-            events.append(self._settle(self._open.pop(index), whole=False))
+            events.append(self._finish(self._open.pop(index), whole=False))
         elif index in self.places.newest:
             self.note(f"the index of {named(index)} was used again")
         self._count += 1
@@ -297,7 +297,7 @@ class InputAccumulator(Generic[InputT]):
         elif fragment:
             input._append(fragment)
             delta = self._delta(input, fragment)
-            return [*self._settle_empty(whole=True), delta] if self._empty else [delta]
+            return [*self._finish_empty(whole=True), delta] if self._empty else [delta]
         return []
 
     @property
@@ -397,16 +397,16 @@ class InputAccumulator(Generic[InputT]):
         if input is None:
             return []
         if not input._is_empty:
-            return [self._settle(input, whole=True)]
+            return [self._finish(input, whole=True)]
         self._empty[index] = input
         return []
 
-    def _settle_empty(self, *, whole: bool) -> list[InputEvent[InputT]]:
+    def _finish_empty(self, *, whole: bool) -> list[InputEvent[InputT]]:
         empty, self._empty = self._empty, {}
-        return [self._settle(input, whole=whole) for input in empty.values()]
+        return [self._finish(input, whole=whole) for input in empty.values()]
 
-    def _settle(self, input: InputT, *, whole: bool) -> InputEvent[InputT]:
-        input._settle(whole=whole)
+    def _finish(self, input: InputT, *, whole: bool) -> InputEvent[InputT]:
+        input._finish(whole=whole)
         is_made = input.kind in SERVER_CALLS and input.outcome is not Outcome.INCOMPLETE
         return ServerToolUse(input) if is_made else InputStop(input)
 

@@ -315,7 +315,7 @@ class ToolInput:
             input._append(text)
         if plain["outcome"] is not None:
             outcome = Outcome(plain["outcome"])
-            input._settle(whole=outcome is not Outcome.INCOMPLETE)
+            input._finish(whole=outcome is not Outcome.INCOMPLETE)
             input.outcome = outcome  # by the limits of that time
         return input
 
@@ -400,7 +400,7 @@ class ToolInput:
         """No text at all: whether there is none, or whether it was cut off, only what follows can tell."""
         return not self.chars and self._given is None and self._damage is None
 
-    def _settle(self, *, whole: bool) -> None:
+    def _finish(self, *, whole: bool) -> None:
         """Decide the outcome; `whole` says that what is there was not cut off (the block was closed, and so on)."""
         self._compact()
         parser = self._parser

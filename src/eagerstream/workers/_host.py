@@ -126,7 +126,7 @@ class _Hosted(CallListener):
             arguments = await tool.begin(input)
             if arguments is not None:
                 return arguments
-        await input.settled()
+        await input.ended()
         if tool.accepts_invalid_input and input.outcome is Outcome.INVALID:
             return input.wrapped
         if input.value is None:

@@ -84,7 +84,7 @@ class Write(FileTool):
 
     async def _require_whole(self, call: ToolCall) -> None:
         """The content has ended; what follows it may still show that the call must not count."""
-        await call.input.settled()
+        await call.input.ended()
         fault = await anyio.to_thread.run_sync(self.fault_of, call.input)
         if call.input.outcome is not Outcome.VALID or call.rejected is not None or fault is not None:
             raise InputInterrupted((), "the call is not valid")

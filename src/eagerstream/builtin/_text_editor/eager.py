@@ -164,7 +164,7 @@ class EagerTextEditor(Tool):
         """
         if call is None:
             return
-        await call.input.settled()
+        await call.input.ended()
         if call.input.outcome is not Outcome.VALID or call.rejected is not None:
             raise InputInterrupted((), call.rejected or str(call.input.error or "the input was cut off"))
         fault = await run_sync(self.fault_of, call.input)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ..._support.redaction import redact_text
 from ...errors import APIError
-from ...tools import CANCELLED, ToolCall, ToolErrorCode
+from ...tools import CANCELLED_TEXT, ToolCall, ToolErrorCode
 from ...wire import encodable
 from . import _conventions as names
 from ._metrics import Attributes
@@ -129,7 +129,7 @@ def tool_error_type(call: ToolCall) -> str:
 
     `cancelled` where the tool was given up, `withdrawn` where it might not begin any more when the reply had ended.
     """
-    if call.response is None or call.response.text == CANCELLED:
+    if call.response is None or call.response.text == CANCELLED_TEXT:
         return "cancelled"
     if call.withdrawn:
         return "withdrawn"
