@@ -312,7 +312,7 @@ class PartialJSON:
         """True once the value at `path` shows and can no longer change, except under a repeated key; O(depth)."""
         if find(self._root, path) is MISSING:
             return False
-        if self._live_state == _DONE:
+        if self._state == _DONE or (self._state == _FAILED and self._failed_in == _DONE):
             return True
         if self._container is None:
             return False
@@ -322,14 +322,10 @@ class PartialJSON:
     @property
     def open_path(self) -> Path | None:
         """The path of the innermost value that shows and is not finished; None where there is none."""
-        if self._live_state in STRING_STATES and not self._in_key:
+        state = self._failed_in if self._state == _FAILED else self._state  # after an error, where it struck
+        if state in STRING_STATES and not self._in_key:
             return (*steps(self._node), self._key) if self._container is not None else ()
         return steps(self._node) if self._container is not None else None
-
-    @property
-    def _live_state(self) -> int:
-        """The state; after an error the one that it struck in."""
-        return self._failed_in if self._state == _FAILED else self._state
 
     # --- characters ---------------------------------------------------------------------------------------------------
 

@@ -341,18 +341,20 @@ class ToolInput:
 
     def _attend(self) -> None:
         """Do what a fragment makes due: look for who waits for its changes, and make a block of many fragments."""
-        parser = self._parser
-        if parser.reports:
-            self._caught_up()
+        if not self._due_chars:
+            parser = self._caught_up()
             if parser.error is not None:
                 self._fail_watchers()
             # What stands in a list at the root is no part of an input.
             finished = parser.finished if isinstance(parser.value, dict) else ()
             is_watched = self._watchers.call(parser.value, finished, parser.open_path)
-            parser.reports = self._reports_all or is_watched
+            if not (self._reports_all or is_watched):
+                parser.reports = False
+                self._due_chars = self._blocks_chars + _BLOCK_CHARS
         if self.chars - self._blocks_chars >= _BLOCK_CHARS:
             self._compact()
-        self._due_chars = 0 if parser.reports else self._blocks_chars + _BLOCK_CHARS
+            if self._due_chars:
+                self._due_chars = self._blocks_chars + _BLOCK_CHARS
 
     def _fail_watchers(self) -> None:
         """The text is wrong: values that are not finished never will be."""
