@@ -1023,7 +1023,7 @@ async def test_a_body_held_open_after_the_message(kind: str) -> None:
 async def test_a_body_held_open_with_a_short_patience() -> None:
     """Silence after the whole message is no interruption."""
     api = LocalAPI([WEATHER, Gate()])
-    events = await events_of(api.anthropic(), limits=Limits(idle_timeout_s=0.05))
+    events = await events_of(api.anthropic(), limits=Limits(idle_timeout_s=0.5))
     assert isinstance(events[-1], MessageStop)
 
 

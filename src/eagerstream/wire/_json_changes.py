@@ -1,11 +1,11 @@
-"""`Changes`: what one feed of a parser changes in its value, noted while it happens."""
+"""`Changes`: the operations by which one feed of a parser changes its value, noted while it happens."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ._patch import Patch, PatchOp, escaped, pointer
-from ._values import JSON, Path, copy_json
+from ._values import Path, copy_json
 
 
 def steps(node: Any) -> Path:
@@ -19,59 +19,51 @@ def steps(node: Any) -> Path:
 
 
 class Changes:
-    """The operations and the finished values of one feed.
+    """The operations of one feed.
 
     Noting one costs O(1); paths and copies are made when somebody asks. Nothing is noted inside a container that is
     itself new: the operation that adds it brings all of it.
+
+    Attributes:
+        operations: [operation, node, key, value, pieces of a string or None] for each.
+        written: The operation that the string under way lengthens.
     """
 
-    __slots__ = ("_finished", "_fresh", "_operations", "_written")
+    __slots__ = ("_fresh", "operations", "written")
 
     def __init__(self) -> None:
-        # [operation, node, key, value, pieces of a string or None]
-        self._operations: list[list[Any]] = []
-        self._finished: list[tuple[Any, Any, JSON]] = []
+        self.operations: list[list[Any]] = []
         self._fresh: set[int] = set()  # ids of the new containers, which the value keeps alive
-        self._written: list[Any] | None = None  # the operation that the string under way lengthens
+        self.written: list[Any] | None = None
 
     def clear(self) -> None:
         """Forget the last feed."""
-        self._written = None
-        if self._operations or self._finished:
-            self._operations = []
-            self._finished = []
+        if self.operations:
+            self.operations = []
             self._fresh.clear()
+        self.written = None
 
     def add(self, container: Any, node: Any, key: Any, value: Any) -> None:
         """`value` is about to show in `container`, which is at `node`, under `key`; None for the root."""
-        self._written = None
+        self.written = None
         is_container = type(value) in (dict, list)
         if id(container) not in self._fresh:
             is_new = type(container) is not dict or key not in container
             pieces = [value] if type(value) is str else None
             operation = ["add" if is_new else "replace", node, key, value, pieces]
-            self._operations.append(operation)
+            self.operations.append(operation)
             if pieces is not None:
-                self._written = operation
+                self.written = operation
         if is_container:
             self._fresh.add(id(value))
 
     def lengthen(self, container: Any, node: Any, key: Any, piece: str) -> None:
         """The string under `key` in `container` is about to grow by `piece`."""
         if piece and id(container) not in self._fresh:
-            if self._written is None:
-                self._written = ["append", node, key, "", []]
-                self._operations.append(self._written)
-            self._written[4].append(piece)
-
-    def finish(self, node: Any, key: Any, value: JSON) -> None:
-        """The value under `key` in the container at `node` is finished."""
-        self._finished.append((node, key, value))
-
-    @property
-    def finished(self) -> list[tuple[Path, JSON]]:
-        """The finished values with their paths, in the order of their ends."""
-        return [((*steps(node), key) if key is not None else (), value) for node, key, value in self._finished]
+            if self.written is None:
+                self.written = ["append", node, key, "", []]
+                self.operations.append(self.written)
+            self.written[4].append(piece)
 
     @property
     def patch(self) -> Patch:
@@ -79,7 +71,7 @@ class Changes:
         patch: Patch = []
         node: Any = None
         path = ""
-        for kind, parent, key, value, pieces in self._operations:
+        for kind, parent, key, value, pieces in self.operations:
             if parent is not node:
                 node = parent
                 path = pointer(*steps(node))

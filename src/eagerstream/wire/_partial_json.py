@@ -153,6 +153,7 @@ class PartialJSON:
     Args:
         limits: `max_depth`, `max_integer_digits` and `max_input_chars` apply; beyond them the text is an `error`.
         reports: Record the changes that each `feed` makes, for `finished` and `patch`. It can be switched on later.
+        tracks: Record the values that each `feed` finishes, for `finished` only, at less cost.
     """
 
     __slots__ = (  # more attributes than the 30 whose names the instances of a class would share
@@ -183,6 +184,7 @@ class PartialJSON:
         "_stack",
         "_state",
         "_takes_runs",
+        "ended",
         "error",
         "overflow_chars",
         "started",
@@ -193,6 +195,7 @@ class PartialJSON:
         *,
         limits: Limits = DEFAULT_LIMITS,
         reports: bool = False,
+        tracks: bool = False,
     ) -> None:
         self.error: ParseFault | None = None
         """The first fault of the text; None while it may still become a document."""
@@ -231,6 +234,8 @@ class PartialJSON:
         self._literal = ""
         self._literal_at = 0
         self._changes = Changes() if reports else None
+        self.ended: list[tuple[Any, Any, JSON]] | None = [] if reports or tracks else None
+        """The node, key and value of what the last `feed` finished; `finished` has their paths."""
 
     @property
     def value(self) -> JSON:
@@ -251,6 +256,8 @@ class PartialJSON:
         """
         if self._closed:
             raise UsageError("PartialJSON.feed() after close()")
+        if self.ended:
+            self.ended = []
         if self._changes is not None:
             self._changes.clear()
         self._base = self._length
@@ -271,6 +278,8 @@ class PartialJSON:
 
     def close(self) -> None:
         """The text ends here: settles a number at the root. Further calls change nothing."""
+        if self.ended:
+            self.ended = []
         if self._changes is not None:
             self._changes.clear()
         if self._state == _NUMBER and self._container is None and self._number in _COMPLETE_NUMBER:
@@ -285,16 +294,28 @@ class PartialJSON:
 
     @reports.setter
     def reports(self, reports: bool) -> None:
-        if reports != self.reports:
-            self._changes = Changes() if reports else None
+        self._changes = (self._changes or Changes()) if reports else None
+        self.tracks = reports
+
+    @property
+    def tracks(self) -> bool:
+        """`feed` records what it finishes. It can be switched on and off at any time."""
+        return self.ended is not None
+
+    @tracks.setter
+    def tracks(self, tracks: bool) -> None:
+        self.ended = (self.ended or []) if tracks else None
 
     @property
     def finished(self) -> list[tuple[Path, JSON]]:
         """The values that the last `feed` (or `close`) finished, with their paths, in the order of their ends.
 
-        A container comes after what is in it. A repeated key finishes again. Needs `reports=True`.
+        A container comes after what is in it. A repeated key finishes again. Needs `reports=True` or `tracks=True`.
         """
-        return [] if self._changes is None else self._changes.finished
+        finished: list[tuple[Path, JSON]] = []
+        for node, key, value in self.ended or ():
+            finished += ((() if key is None else (*steps(node), key), value),)
+        return finished
 
     @property
     def patch(self) -> Patch:
@@ -373,7 +394,7 @@ class PartialJSON:
                 at += 1
             elif state in (_KEY, _FIRST_KEY):
                 if character == '"':
-                    if end - at >= _LONG_FRAGMENT and self._takes_runs and self._changes is None:
+                    if end - at >= _LONG_FRAGMENT and self._takes_runs and self.ended is None:
                         after = self._take_run(text, at)
                         if after > at:
                             at = after
@@ -392,7 +413,7 @@ class PartialJSON:
                 if (
                     end - at >= _LONG_FRAGMENT
                     and self._takes_runs
-                    and self._changes is None
+                    and self.ended is None
                     and type(self._container) is list
                 ):
                     after = self._take_run(text, at)
@@ -618,7 +639,8 @@ class PartialJSON:
             self._key = len(container)
         if self._changes is not None:
             self._changes.add(container, self._node, self._key, value)
-            self._changes.finish(self._node, self._key, value)
+        if self.ended is not None:
+            self.ended.append((self._node, self._key, value))
         if type(container) is list:
             container.append(value)
             self._state = _AFTER
@@ -682,9 +704,9 @@ class PartialJSON:
     def _end_value(self) -> None:
         """The value under way is finished."""
         container = self._container
-        if self._changes is not None:
+        if self.ended is not None:
             value = self._root if container is None else container[self._key]
-            self._changes.finish(self._node, self._key, value)
+            self.ended.append((self._node, self._key, value))
         self._state = _DONE if container is None else _AFTER
 
     def _push(self, container: Any) -> bool:

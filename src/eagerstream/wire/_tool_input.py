@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, Protocol, Self
 
@@ -65,6 +65,13 @@ class Parser(Protocol):
 
     reports: bool
     """Set to have `feed` record what it changes, for `finished` and `patch`."""
+    tracks: bool
+    """Set to have `feed` record what it finishes, for `finished`."""
+
+    @property
+    def ended(self) -> Sequence[object] | None:
+        """The same values in a form of the parser's own: it says at no cost whether there are any."""
+        ...
 
     @property
     def finished(self) -> list[tuple[Path, JSON]]:
@@ -345,12 +352,15 @@ class ToolInput:
             parser = self._caught_up()
             if parser.error is not None:
                 self._fail_watchers()
-            # What stands in a list at the root is no part of an input.
-            finished = parser.finished if isinstance(parser.value, dict) else ()
-            is_watched = self._watchers.call(parser.value, finished, parser.open_path)
-            if not (self._reports_all or is_watched):
-                parser.reports = False
-                self._due_chars = self._blocks_chars + _BLOCK_CHARS
+            watchers = self._watchers
+            # Nearly every fragment finishes nothing, and most watchers wait for nothing else.
+            if parser.ended or watchers.on_growth or watchers.on_item or watchers.on_text:
+                # What stands in a list at the root is no part of an input.
+                finished = parser.finished if isinstance(parser.value, dict) else ()
+                is_watched = watchers.call(parser.value, finished, parser.open_path)
+                if not (self._reports_all or is_watched):
+                    parser.tracks = False
+                    self._due_chars = self._blocks_chars + _BLOCK_CHARS
         if self.chars - self._blocks_chars >= _BLOCK_CHARS:
             self._compact()
             if self._due_chars:
@@ -360,14 +370,15 @@ class ToolInput:
         """The text is wrong: values that are not finished never will be."""
 
     def _report(self) -> None:
-        """Have the parser read each fragment when it comes, and report what it changes, while anybody waits."""
-        self._caught_up().reports = True
+        """Have the parser read each fragment when it comes, and track what it finishes, while anybody waits."""
+        self._caught_up().tracks = True
         self._due_chars = 0
 
     def _report_all(self) -> None:
-        """Have it report whether anybody waits or not, for `InputDelta.patch`."""
+        """Have it report all changes, whether anybody waits or not, for `InputDelta.patch`."""
         self._reports_all = True
         self._report()
+        self._parser.reports = True
 
     def _changes(self) -> tuple[Patch, list[tuple[Path, JSON]]]:
         """Return what the last fragment changed in `partial`, and what it finished."""

@@ -51,9 +51,10 @@ class Watchers:
         for path, item in finished:
             if path in self.on_finish:
                 due.extend([partial(callback, item) for callback in self.on_finish.pop(path)])
-            due.extend(self.on_growth.pop(path, ()))
-            due.extend(self.on_item.pop(path, ()))
-            if path and self.on_item:
+            if self.on_growth:
+                due.extend(self.on_growth.pop(path, ()))
+            if self.on_item:
+                due.extend(self.on_item.pop(path, ()))
                 due.extend(self.on_item.pop(path[:-1], ()))
         if open_path is not None and (self.on_growth or self.on_item):
             self._look_along(value, open_path)
