@@ -14,7 +14,7 @@ from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, Timing, http_error, reply, retime, text
 from eagerstream.tools import Group, tool
 from tests import api_rules
-from tests.support import REQUEST, USER, anthropic_client, check_history
+from tests.support import REQUEST, USER, Gate, LocalAPI, anthropic_client, check_history
 
 SLOWLY_S = 15
 Message = dict[str, Any]
@@ -181,3 +181,28 @@ async def by_hand(client: Any, **options: Any) -> Conversation:
             turn.results()
     checked(conversation.result, options.get("messages", (USER,)))
     return conversation
+
+
+class Endless:
+    """A tool that starts, may run twice and never ends, and the gate that holds a response back until it has started."""
+
+    def __init__(self) -> None:
+        self.begun = anyio.Event()
+        self.gate = Gate()
+
+        @tool(idempotent=True)
+        async def endless() -> None:
+            self.begun.set()
+            await anyio.sleep_forever()
+
+        self.tool = endless
+
+    async def finish(self, api: LocalAPI, **options: Any) -> Run:
+        """A run that goes to its end once the tool has started."""
+        with anyio.fail_after(SLOWLY_S):
+            async with eagerstream.run(api.transport(), **options) as run:
+                await self.begun.wait()
+                self.gate.opened.set()
+                await run.finish()
+        checked(run.result)
+        return run

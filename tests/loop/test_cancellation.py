@@ -20,6 +20,7 @@ from tests.loop.serial import (
     NOT_RUN,
     SLOWLY_S,
     TOOLS,
+    Endless,
     assistant,
     call,
     checked,
@@ -189,22 +190,10 @@ async def test_a_lost_connection_keeps_what_finished() -> None:
 @pytest.mark.anyio
 async def test_every_call_has_a_result() -> None:
     """Also one that still runs, of a reply that the peer began anew: `call.result` is there after the run."""
-    begun = anyio.Event()
-
-    @tool(idempotent=True)
-    async def endless() -> None:
-        begun.set()
-        await anyio.sleep_forever()
-
-    gate = Gate()
+    endless = Endless()
     again = reply(tool_use("now", {}, id="b"))
-    api = LocalAPI([message_start(), *whole_call(0, "endless"), gate, again], [reply()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now, endless]) as run:
-            await begun.wait()
-            gate.opened.set()
-            await run.finish()
-    checked(run.result)
+    api = LocalAPI([message_start(), *whole_call(0, "endless"), endless.gate, again], [reply()])
+    run = await endless.finish(api, **REQUEST, tools=[now, endless.tool])
     assert all(made.result is not None for made in run.result.calls)
 
 

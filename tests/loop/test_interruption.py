@@ -34,6 +34,7 @@ from tests.loop.serial import (
     NOT_RUN,
     SLOWLY_S,
     TOOLS,
+    Endless,
     Serial,
     assistant,
     call,
@@ -515,21 +516,10 @@ async def test_what_may_run_twice_is_sent_again() -> None:
 @pytest.mark.anyio
 async def test_a_restart_waits_for_nobody() -> None:
     """An idempotent call of a reply that was forgotten does not hold up the next request."""
-    begun = anyio.Event()
-
-    @tool(idempotent=True)
-    async def endless() -> None:
-        begun.set()
-        await anyio.sleep_forever()
-
-    gate = Gate()
-    api = LocalAPI([message_start(), *whole_call(0, "endless"), gate, Broken()], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **{**QUICK, "tools": [endless]}) as run:
-            await begun.wait()
-            gate.opened.set()
-            await run.finish()
-    assert checked(run.result).status is RunStatus.COMPLETED
+    endless = Endless()
+    api = LocalAPI([message_start(), *whole_call(0, "endless"), endless.gate, Broken()], [DONE])
+    run = await endless.finish(api, **{**QUICK, "tools": [endless.tool]})
+    assert run.result.status is RunStatus.COMPLETED
 
 
 @pytest.mark.anyio

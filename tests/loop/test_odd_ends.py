@@ -32,7 +32,7 @@ from eagerstream.testing import http_error, reply, tool_use
 from eagerstream.tools import InProcessExecutor, Reject, tool
 from eagerstream.transports import Reply, Transport
 from eagerstream.wire import WireEvent
-from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Serial, checked, finished, now, result, results
+from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Endless, Serial, checked, finished, now, result, results
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
@@ -199,26 +199,13 @@ async def test_a_large_input_of_a_tool_that_finishes(way: str) -> None:
 @pytest.mark.anyio
 async def test_forgotten_calls_give_their_place_back() -> None:
     """An idempotent call of a reply that was forgotten is cancelled: with one place, the next could never begin."""
-    begun = anyio.Event()
-
-    @tool(idempotent=True)
-    async def endless() -> None:
-        begun.set()
-        await anyio.sleep_forever()
-
-    gate = Gate()
-    begins = [message_start(), *whole_call(0, "endless"), gate]
     both: list[list[Piece]] = [[Broken()], [message_start(), *whole_call(0, "now"), *END]]
     for ends in both:
+        endless = Endless()
+        begins = [message_start(), *whole_call(0, "endless"), endless.gate]
         api = LocalAPI([*begins, *ends], [reply(tool_use("now", {}, id="b"))], [DONE])
-        with anyio.fail_after(SLOWLY_S):
-            async with eagerstream.run(
-                api.transport(), **{**QUICK, "tools": [endless, now], "max_concurrency": 1}
-            ) as run:
-                await begun.wait()
-                gate.opened.set()
-                await run.finish()
-        assert checked(run.result).status is RunStatus.COMPLETED
+        run = await endless.finish(api, **{**QUICK, "tools": [endless.tool, now], "max_concurrency": 1})
+        assert run.result.status is RunStatus.COMPLETED
 
 
 async def _never(_: object) -> bool:
