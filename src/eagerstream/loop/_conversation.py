@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from math import inf
 from random import uniform
 from typing import Any, Final, Literal, Protocol, get_args
 
@@ -30,7 +29,7 @@ from ..tools._call import ToolCall
 from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._history import count_breakpoints, validate_history
-from ..wire import encodable
+from ..wire import check_choice, check_count, check_seconds, encodable
 from ..wire._echo import stand_in_id
 from ..wire._events import Message
 from ..wire._server_tools import server_calls
@@ -128,20 +127,19 @@ class Conversation:
             raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
         if not isinstance(limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(limits).__name__}")
-        _check_count("max_tokens", max_tokens, least=0)
-        if max_turns is not None:
-            _check_count("max_turns", max_turns, least=1)
-        _check_count("max_continuations", max_continuations, least=0)
-        if max_consecutive_tool_errors is not None:
-            _check_count("max_consecutive_tool_errors", max_consecutive_tool_errors, least=1)
-        if max_tokens_cap is not None:
-            _check_count("max_tokens_cap", max_tokens_cap, least=1)
-        if on_truncated not in get_args(OnTruncated):
-            raise UsageError(f"on_truncated must be one of {', '.join(get_args(OnTruncated))}, not {on_truncated!r}")
-        if on_interrupt not in get_args(OnInterrupt):
-            raise UsageError(f"on_interrupt must be one of {', '.join(get_args(OnInterrupt))}, not {on_interrupt!r}")
-        _check_count("max_restarts", max_restarts, least=0)
-        _check_seconds("restart_delay_s", restart_delay_s)
+        for name, count in (
+            ("max_turns", max_turns),
+            ("max_consecutive_tool_errors", max_consecutive_tool_errors),
+            ("max_tokens_cap", max_tokens_cap),
+        ):
+            if count is not None:
+                check_count(name, count)
+        check_count("max_tokens", max_tokens, least=0)
+        check_count("max_continuations", max_continuations, least=0)
+        check_choice("on_truncated", on_truncated, get_args(OnTruncated))
+        check_choice("on_interrupt", on_interrupt, get_args(OnInterrupt))
+        check_count("max_restarts", max_restarts, least=0)
+        check_seconds("restart_delay_s", restart_delay_s)
         if cache not in (None, "auto"):
             raise UsageError(f'cache must be "auto" or None, not {cache!r}')
         self.tools, self.executor = callable_tools(
@@ -249,7 +247,7 @@ class Conversation:
         tools = changes.get("tools", self._tools)
         self.tools.replace(toolbox_of(self._runnable(tools), self._given_executor))
         merged = {**request, **changes}
-        _check_count("max_tokens", merged["max_tokens"], least=0)
+        check_count("max_tokens", merged["max_tokens"], least=0)
         left_out = {"model", "max_tokens", "tools"} | ({"tool_choice"} if not tools else set())
         others = {name: value for name, value in merged.items() if name not in left_out}
         return request_parameters(merged["model"], merged["max_tokens"], tools, others, eager=self._eager)
@@ -482,16 +480,6 @@ _OPTIONS_OF_STREAM: Final = frozenset(
 def _key(definition: Mapping[str, Any]) -> tuple[str, ...]:
     """The name of a tool; toolsets have none, and are known by their kind and their server."""
     return tuple(str(definition.get(field)) for field in ("name", "type", "mcp_server_name"))
-
-
-def _check_count(name: str, count: object, *, least: int) -> None:
-    if type(count) is not int or count < least:
-        raise UsageError(f"{name} must be a whole number, at least {least}, not {count!r}")
-
-
-def _check_seconds(name: str, seconds: object) -> None:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < inf:
-        raise UsageError(f"{name} must be a number of seconds, not {seconds!r}")
 
 
 def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
