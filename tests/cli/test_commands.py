@@ -18,7 +18,7 @@ from eagerstream.errors import APIError
 from eagerstream.recordings import Recording
 from eagerstream.testing import FaultKind, Faults, Platform
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent.parent / "data"
 COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
 

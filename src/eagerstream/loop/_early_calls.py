@@ -98,7 +98,7 @@ class EarlyCalls(CallListener):
             raise UsageError("these calls have been entered before")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
-        self._runner = CallRunner(self._executor, self._tasks, self, waits_for_input=False)
+        self._runner = CallRunner(self._executor, self._tasks, waits_for_input=False)
         return self
 
     async def __aexit__(
@@ -113,9 +113,11 @@ class EarlyCalls(CallListener):
             is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
             # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
             seen = (kind, error, traceback) if is_cancelled else (None, None, None)
-            swallows = await self._tasks.__aexit__(*seen)
-            assert self._runner is not None
-            self._runner.close()
+            try:
+                swallows = await self._tasks.__aexit__(*seen)
+            finally:
+                assert self._runner is not None
+                self._runner.close()
         return swallows if is_cancelled else False
 
     @property
@@ -202,7 +204,8 @@ class EarlyCalls(CallListener):
         self._number += 1
         self._doubles.clear()
         self._by_id = {id: call for id, call in self._by_id.items() if self._runner and call in self._runner}
-        self._turn = Turn(self._number, self, executor=self._executor, limits=self._limits)
+        self._turn = Turn(self._number, self, executor=self._executor, limits=self._limits, can_be_cut=False)
+        self._turn.listener = self
 
     def _begin_reply(self, event: Mapping[str, Any]) -> list[InputEvent[GrowingInput]]:
         events: list[InputEvent[GrowingInput]] = []

@@ -272,7 +272,7 @@ class Run(EventFeed[RunEvent], CallListener):
 
     async def _read(self) -> None:
         assert self._tasks is not None  # entered: this runs in one of its tasks
-        self._runner = CallRunner(self._conversation.executor, self._tasks, self)
+        self._runner = CallRunner(self._conversation.executor, self._tasks)
         try:
             while not (self._conversation.ended or self._is_cancelled):
                 await self._take_turn()
@@ -305,6 +305,7 @@ class Run(EventFeed[RunEvent], CallListener):
         request = conversation.request()
         is_retry = conversation.retries
         turn = self._turn = conversation.begin()
+        turn.listener = self
         if not is_retry:
             self.put(TurnStart(turn.number))
         assembler = MessageAssembler(
@@ -321,6 +322,8 @@ class Run(EventFeed[RunEvent], CallListener):
         marks = self._response_marks = ReplyMarks(assembler, self._marks.clock)
         self._marks.begin(turn.number, marks)
         scope = self._scope = anyio.CancelScope()
+        if self._is_cancelled:  # by an observer of this turn's start
+            scope.cancel()
         error: Exception | None = None
         try:
             # Not in a function of its own: each frame around the reading costs every fragment.
@@ -340,7 +343,10 @@ class Run(EventFeed[RunEvent], CallListener):
             self._is_reading = False
             self._violations += assembler.violations[: _MAX_VIOLATIONS - len(self._violations)]
             self._violation_count += assembler.violation_count
-        await self._end_turn(turn, assembler, self._interruption(turn, assembler, error))
+        try:
+            await self._end_turn(turn, assembler, self._interruption(turn, assembler, error))
+        finally:
+            error = None  # its traceback keeps this frame, and a cycle would keep the run
 
     def _interruption(
         self, turn: Turn, assembler: MessageAssembler[GrowingInput], error: Exception | None
@@ -428,7 +434,10 @@ class Run(EventFeed[RunEvent], CallListener):
             self._runner.close()
             for call in self._turn.calls if self._turn else ():
                 self._runner.end(call)
-        self._runner = self._assembler = None
+        # No cycle is left: whoever keeps the result keeps nothing else.
+        self._runner = self._assembler = self._scope = self._response_marks = None
+        if self._turn is not None:
+            self._turn.listener = None
 
     # --- `CallListener` -----------------------------------------------------------------------------------------------
 

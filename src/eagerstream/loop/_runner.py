@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -28,33 +29,24 @@ class CallRunner:
     Args:
         executor: Runs the calls.
         tasks: The task group. Cancelling it cancels all tools; `close` then answers their calls.
-        listener: Hears of each call.
         waits_for_input: A cancelled call is answered when its input is settled: the end of a call is its last event.
 
     Attributes:
         is_stopped: No call that has not started yet may start.
     """
 
-    def __init__(
-        self,
-        executor: Executor,
-        tasks: TaskGroup,
-        listener: CallListener | None = None,
-        *,
-        waits_for_input: bool = True,
-    ) -> None:
+    def __init__(self, executor: Executor, tasks: TaskGroup, *, waits_for_input: bool = True) -> None:
         self.is_stopped = False
         self._executor = executor
         self._tasks = tasks
-        self._listener = listener or CallListener()
         self._waits_for_input = waits_for_input
         self._open: dict[ToolCall, None] = {}  # those that were started, and whose end was not reported
-        self._ended: set[ToolCall] = set()
         self._scopes: dict[ToolCall, anyio.CancelScope] = {}
         self._expected: dict[GrowingInput, ToolCall | None] = {}  # what the tasks run that wait for the ends of these
 
     def __contains__(self, call: ToolCall) -> bool:
-        return call in self._scopes
+        """The call was started, and has not ended."""
+        return call in self._open
 
     def take(self, step: Step) -> None:
         """Do what follows from events."""
@@ -68,9 +60,7 @@ class CallRunner:
 
     def start(self, call: ToolCall) -> None:
         """Run a call that was given its place among the others (`Executor.admit`)."""
-        call.listener = self._listener
         self._open[call] = None
-        self._listener.call_admitted(call)
         if call.input in self._expected:
             self._expected[call.input] = call  # its task is there by now
         else:
@@ -90,16 +80,22 @@ class CallRunner:
     def end(self, call: ToolCall) -> None:
         """Report the end of a call that has its result, unless it was reported."""
         self._open.pop(call, None)
-        call.listener = CallListener()  # the call may be kept for long, and must not keep the run
-        if call not in self._ended:
-            self._ended.add(call)
-            self._listener.call_ended(call)
+        listener, call.listener = (
+            call.listener,
+            CallListener(),
+        )  # a call may be kept for long, and must not keep the run
+        if not call.is_reported:
+            call.is_reported = True
+            listener.call_ended(call)
 
     def close(self) -> None:
         """No task runs any more: answer what has no result, and report the end of it."""
-        for call in [*self._open]:
+        left = [*self._open]
+        for call in left:
             answer(call)
-            self.end(call)
+        with ExitStack() as ends:  # each is reported, even if a listener raises
+            for call in reversed(left):
+                ends.callback(self.end, call)
 
     async def _run_expected(self, input: GrowingInput) -> None:
         try:

@@ -16,7 +16,7 @@ import anyio
 from ..errors import UsageError
 from ..limits import Limits
 from ..streaming import GrowingInput
-from ..tools._call import CallState, ToolCall
+from ..tools._call import CallListener, CallState, ToolCall
 from ..tools._content import text_block
 from ..tools._definition import Tool
 from ..tools._executor import Executor
@@ -95,10 +95,18 @@ class Turn:
         is_stopped: No further call may start.
         is_cut: The rest of the response is not wanted: a guard said so, or the peer restarted it after a call had run.
         voided: The message before that restart.
+        listener: Hears of the life of the calls.
     """
 
     def __init__(
-        self, number: int, maker: CallMaker, *, executor: Executor, limits: Limits, server_calls: Collection[str] = ()
+        self,
+        number: int,
+        maker: CallMaker,
+        *,
+        executor: Executor,
+        limits: Limits,
+        server_calls: Collection[str] = (),
+        can_be_cut: bool = True,
     ) -> None:
         self.number = number
         self.message: Message = {"role": "assistant", "content": []}
@@ -112,6 +120,7 @@ class Turn:
         self.is_stopped = False
         self.is_cut = False
         self.voided: Message | None = None
+        self.listener: CallListener | None = None
         self.wants_deltas = maker.tools.has_guards
         """A guard may want to look at each `InputDelta`."""
         self.looks_at_deltas = False
@@ -121,6 +130,7 @@ class Turn:
         self._executor = executor
         self._limits = limits
         self._server_calls = server_calls  # of the history before, by id
+        self._can_be_cut = can_be_cut  # by a guard; else the owner reads on, whatever it says
         self._by_input: dict[GrowingInput, ToolCall] = {}
         self._guarded: dict[GrowingInput, Tool] = {}
         self._started: set[ToolCall] = set()
@@ -217,8 +227,19 @@ class Turn:
 
     def _start(self, call: ToolCall, step: Step) -> None:
         self._started.add(call)
-        self._executor.admit(call)  # now: a later event of the same chunk may ask which calls must not run twice
-        step.started.append(call)
+        # Now: a later event of the same chunk may ask which calls must not run twice.
+        if self._admit(call):
+            step.started.append(call)
+
+    def _admit(self, call: ToolCall) -> bool:
+        """Give a call its place. If the executor fails to, the call is answered, and must not be started."""
+        call.listener.call_admitted(call)
+        try:
+            self._executor.admit(call)
+        except Exception as error:
+            call.fail(error)
+            return False
+        return True
 
     def _ask_guard(self, input: GrowingInput) -> None:
         """Ask the tool's guard, if it has one, about the input so far. A call that it rejects is answered."""
@@ -233,7 +254,7 @@ class Turn:
         call = self._by_input.get(input) or self._make(input)
         if call is not None:
             call.reject(reject.reason)
-            self.is_cut = reject.cut
+            self.is_cut = reject.cut and self._can_be_cut
             self.looks_at_deltas = self.looks_at_deltas or self.is_cut
 
     def _restart(self, step: Step) -> None:
@@ -259,6 +280,7 @@ class Turn:
     def add(self, input: GrowingInput) -> ToolCall:
         """Add a call. If an earlier call of the response has its id, it is refused: it may be the same call."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)
+        call.listener = self.listener or call.listener
         self.calls.append(call)
         self._by_input[input] = call
         if input.repeats_id:
@@ -296,10 +318,7 @@ class Turn:
         """Return the held calls that start now, after the end of the message; the others are answered."""
         self.withdraw(begins)
         if begins is Begins.ALL:
-            released = [call for call in self.held if call.result is None]
-            for call in released:
-                self._executor.admit(call)
-            return released
+            return [call for call in self.held if call.result is None and self._admit(call)]
         for call in self.held:
             call.withdraw()
         return []
@@ -336,8 +355,8 @@ class Turn:
             async with anyio.create_task_group() as tasks:
                 runner = CallRunner(self._executor, tasks)
                 for call in own:
-                    self._executor.admit(call)
-                    runner.start(call)
+                    if self._admit(call):
+                        runner.start(call)
         finally:
             for call in own:
                 if call.ran:

@@ -132,8 +132,7 @@ class RunRecorder:
                     return self._so_far(input)
                 if patch is None:
                     raise UsageError("the events carry no changes: observe the run, or make them with reports=True")
-                fields = [path[0] for path, _ in finished if len(path) == 1] if finished else []
-                return [self._delta(self._inputs[input], fragment, patch, fields)]
+                return [self._delta(self._inputs[input], fragment, patch, finished)]
             case TextDelta(index=index, text=text):
                 records, block = self._block(index, "text")
                 return [*records, record("text_delta", block=block, text=text)]
@@ -247,7 +246,7 @@ class RunRecorder:
         error = str(input.error) if input.error is not None else None
         return [self._record("input_stop", block=self._inputs[input], outcome=input.outcome.value, error=error)]
 
-    def _delta(self, block: int, fragment: str, patch: Patch, finished: Sequence[str | int]) -> Record:
+    def _delta(self, block: int, fragment: str, patch: Patch, finished: Sequence[str]) -> Record:
         delta: Record = self._record(
             "input_delta", block=block, fragment=fragment, patch=patch, finished=list(finished)
         )

@@ -218,6 +218,5 @@ def redacted(records: Iterable[Record]) -> list[Record]:
             copies[place] = {**copies[place], name: text}
             if parser is not None:
                 parser.feed(text)
-                finished = [path[0] for path, _ in parser.finished if len(path) == 1]
-                copies[place] |= {"patch": parser.patch, "finished": finished}
+                copies[place] |= {"patch": parser.patch, "finished": parser.finished_fields}
     return cast("list[Record]", copies)

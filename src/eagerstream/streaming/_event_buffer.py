@@ -11,7 +11,7 @@ import anyio
 
 from ..errors import LimitError, UsageError
 from ..limits import DEFAULT_LIMITS
-from ..wire import JSON, InputDelta, InputStop, Patch, Path, TextDelta, ThinkingDelta, merge_patches
+from ..wire import InputDelta, InputStop, Patch, TextDelta, ThinkingDelta, merge_patches
 
 E = TypeVar("E")
 
@@ -28,8 +28,8 @@ class _Entry:
 
     def __init__(self, event: Any) -> None:
         self.event = event
-        self.patches: list[Patch] = []
-        self.finished: list[tuple[Path, JSON]] = []
+        self.patches: list[Patch] | None = []  # None: the changes of a part are not known
+        self.finished: list[str] = []
         self._keep_changes(event)
         self.texts = [_text(event)]
         self.tokens = _tokens(event)
@@ -47,16 +47,19 @@ class _Entry:
             self.tokens = tokens + (self.tokens or 0)
 
     def _keep_changes(self, event: Any) -> None:
-        if isinstance(event, InputDelta) and event.patch is not None:
-            self.patches.append(event.patch)
-            self.finished += event.finished
+        if isinstance(event, InputDelta):
+            if event.patch is None:
+                self.patches = None
+            elif self.patches is not None:
+                self.patches.append(event.patch)
+                self.finished += event.finished
 
     def merged(self) -> Any:
         if len(self.texts) == 1:
             return self.event
         text = "".join(self.texts)
         match self.event:
-            case InputDelta(input=input) if self.patches:
+            case InputDelta(input=input) if self.patches is not None:
                 return InputDelta(input, text, merge_patches(self.patches), self.finished)
             case InputDelta(input=input):
                 return InputDelta(input, text)

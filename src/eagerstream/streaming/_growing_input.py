@@ -43,7 +43,7 @@ class GrowingInput(ToolInput):
         invalid_key: str = INVALID_JSON,
     ) -> None:
         super().__init__(index, block, parser=parser, limits=limits, invalid_key=invalid_key)
-        self._waiting: set[anyio.Event] = set()
+        self._waiting: dict[anyio.Event, None] = {}  # in the order in which they began to wait
         self._end: anyio.Event | None = None
         self.interrupted: str | None = None
         """Why nothing more of it is wanted; see `interrupt`."""
@@ -198,9 +198,9 @@ class GrowingInput(ToolInput):
                 keep(*values)
             event.set()
 
-        self._waiting.add(event)
+        self._waiting[event] = None
         if watchers is not None:
-            watchers.setdefault(path, []).append(wake)
+            self._watchers.add(watchers, path, wake)
             if self._due_chars:
                 self._report()
         on_wait = self.on_wait  # the one that is told of the beginning is told of the end
@@ -209,11 +209,9 @@ class GrowingInput(ToolInput):
             await event.wait()
         finally:
             on_wait(-1)
-            self._waiting.discard(event)
-            if watchers is not None and wake in watchers.get(path, ()):
-                watchers[path].remove(wake)
-                if not watchers[path]:
-                    del watchers[path]
+            del self._waiting[event]
+            if watchers is not None:
+                self._watchers.remove(watchers, path, wake)
 
     def _wake(self) -> None:
         for event in self._waiting:

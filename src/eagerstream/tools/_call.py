@@ -141,6 +141,8 @@ class ToolCall:
     _started_s: float = field(default=0.0, repr=False)
     answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
     listener: CallListener = field(default_factory=CallListener, repr=False)
+    is_reported: bool = field(default=False, repr=False)
+    """Its end was reported to the listener."""
 
     @property
     def id(self) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDi
 from ._patch import Patch
 from ._server_tools import ServerToolErrorCode, error_code_of, is_error_result
 from ._type_variables import InputT_co
-from ._values import JSON, Path
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
 
@@ -236,14 +235,13 @@ class InputDelta(Generic[InputT_co]):
         fragment: The new JSON text, never empty.
         patch: The operations that repeat in a copy of `input.partial` what the fragment changed; see `Patch`. None
             unless changes were asked for.
-        finished: The values that the fragment finished, with their paths, in the order of their ends, if changes were
-            asked for.
+        finished: The names of the fields that the fragment finished, if changes were asked for.
     """
 
     input: InputT_co
     fragment: str
     patch: Patch | None = field(default=None, repr=False)
-    finished: Sequence[tuple[Path, JSON]] = field(default=(), repr=False)
+    finished: Sequence[str] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         return f"InputDelta({self.input!r}, {len(self.fragment)} chars)"

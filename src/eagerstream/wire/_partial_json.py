@@ -234,8 +234,8 @@ class PartialJSON:
         self._literal = ""
         self._literal_at = 0
         self._changes = Changes() if reports else None
-        self.ended: list[tuple[Any, Any, JSON]] | None = [] if reports or tracks else None
-        """The node, key and value of what the last `feed` finished; `finished` has their paths."""
+        self.ended: list[tuple[int, Any, Any, JSON]] | None = [] if reports or tracks else None
+        """Depth, node, key and value of what the last `feed` finished; `finished` has their paths."""
 
     @property
     def value(self) -> JSON:
@@ -313,9 +313,35 @@ class PartialJSON:
         A container comes after what is in it. A repeated key finishes again. Needs `reports=True` or `tracks=True`.
         """
         finished: list[tuple[Path, JSON]] = []
-        for node, key, value in self.ended or ():
+        for _, node, key, value in self.ended or ():
             finished += ((() if key is None else (*steps(node), key), value),)
         return finished
+
+    def finished_in(self, max_depth: int) -> list[tuple[Path, str | int | None]]:
+        """The path of the container, and the key, of what the last `feed` finished in an object, to some depth.
+
+        Values in one container share one path: O(values), also far down. The root has the key None.
+        """
+        found: list[tuple[Path, str | int | None]] = []
+        if type(self._root) is not dict:
+            return found
+        last: Any = ()
+        path: Path = ()
+        for depth, node, key, _ in self.ended or ():
+            if depth <= max_depth:
+                if node is not last:
+                    last, path = node, steps(node)
+                found.append((path, key))
+        return found
+
+    @property
+    def finished_fields(self) -> list[str]:
+        """The keys of the object at the root whose values the last `feed` finished. Needs `reports` or `tracks`."""
+        fields: list[str] = []
+        if type(self._root) is dict:
+            for depth, _, key, _ in self.ended or ():
+                fields += (key,) if depth == 1 else ()
+        return fields
 
     @property
     def patch(self) -> Patch:
@@ -640,7 +666,7 @@ class PartialJSON:
         if self._changes is not None:
             self._changes.add(container, self._node, self._key, value)
         if self.ended is not None:
-            self.ended.append((self._node, self._key, value))
+            self.ended.append((len(self._stack), self._node, self._key, value))
         if type(container) is list:
             container.append(value)
             self._state = _AFTER
@@ -706,7 +732,7 @@ class PartialJSON:
         container = self._container
         if self.ended is not None:
             value = self._root if container is None else container[self._key]
-            self.ended.append((self._node, self._key, value))
+            self.ended.append((len(self._stack), self._node, self._key, value))
         self._state = _DONE if container is None else _AFTER
 
     def _push(self, container: Any) -> bool:

@@ -64,18 +64,22 @@ class Parser(Protocol):
         ...
 
     reports: bool
-    """Set to have `feed` record what it changes, for `finished` and `patch`."""
+    """Set to have `feed` record what it changes, for `finished_fields` and `patch`."""
     tracks: bool
-    """Set to have `feed` record what it finishes, for `finished`."""
+    """Set to have `feed` record what it finishes, for `finished_in`."""
 
     @property
     def ended(self) -> Sequence[object] | None:
-        """The same values in a form of the parser's own: it says at no cost whether there are any."""
+        """The values that the last `feed` finished, in a form of the parser's own; empty or None if there are none."""
         ...
 
     @property
-    def finished(self) -> list[tuple[Path, JSON]]:
-        """The values that the last `feed` finished, with their paths."""
+    def finished_fields(self) -> list[str]:
+        """The keys of the object at the root whose values the last `feed` finished."""
+        ...
+
+    def finished_in(self, max_depth: int) -> list[tuple[Path, str | int | None]]:
+        """The path of the container, and the key, of what the last `feed` finished in an object, to some depth."""
         ...
 
     @property
@@ -273,13 +277,13 @@ class ToolInput:
         if self.is_finished(*path):
             callback(find(self.partial, path))
         elif self.outcome is None:
-            self._watchers.on_finish.setdefault(path, []).append(callback)
+            self._watchers.add(self._watchers.on_finish, path, callback)
             self._report()
 
     def whole_patch(self) -> Patch:
         """Return the patch that makes `partial` of nothing, for those who missed its beginning; O(size)."""
-        value = self.partial
-        return finite([{"op": "add", "path": "", "value": copy_json(value)}]) if value or self.open_path == () else []
+        value = self._caught_up().value
+        return finite([{"op": "add", "path": "", "value": copy_json(value)}]) if isinstance(value, dict) else []
 
     def __repr__(self) -> str:
         # Never the input itself: what a model wrote does not belong in a log.
@@ -350,15 +354,19 @@ class ToolInput:
         """Do what a fragment makes due: look for who waits for its changes, and make a block of many fragments."""
         if not self._due_chars:
             parser = self._caught_up()
-            if parser.error is not None:
+            if parser.error is not None or self._fault is not None:
                 self._fail_watchers()
             watchers = self._watchers
             # Nearly every fragment finishes nothing, and most watchers wait for nothing else.
             if parser.ended or watchers.on_growth or watchers.on_item or watchers.on_text:
-                # What stands in a list at the root is no part of an input.
-                finished = parser.finished if isinstance(parser.value, dict) else ()
-                is_watched = watchers.call(parser.value, finished, parser.open_path)
-                if not (self._reports_all or is_watched):
+                if parser.ended:
+                    watchers.finish(parser.finished_in(watchers.max_depth), self._finished_at)
+                if watchers.on_growth or watchers.on_item:
+                    open_path = parser.open_path
+                    if open_path is not None:
+                        # The value of a tolerant parser is dear.
+                        watchers.grow(parser.value if watchers.on_item else None, open_path)
+                if not (watchers.call() or self._reports_all):
                     parser.tracks = False
                     self._due_chars = self._blocks_chars + _BLOCK_CHARS
         if self.chars - self._blocks_chars >= _BLOCK_CHARS:
@@ -380,11 +388,13 @@ class ToolInput:
         self._report()
         self._parser.reports = True
 
-    def _changes(self) -> tuple[Patch, list[tuple[Path, JSON]]]:
-        """Return what the last fragment changed in `partial`, and what it finished."""
-        if self._damage is not None or type(self._parser.value) is not dict:
-            return [], []
-        return self._parser.patch, self._parser.finished
+    def _finished_at(self, path: Path) -> Any:
+        """Return the value at a path; `MISSING` if it is not finished."""
+        return find(self.partial, path) if self.is_finished(*path) else MISSING
+
+    def _changes(self) -> tuple[Patch, list[str]]:
+        """Return what the last fragment changed in `partial`, and the fields that it finished."""
+        return ([], []) if self._damage is not None else (self._parser.patch, self._parser.finished_fields)
 
     def _caught_up(self) -> Parser:
         """The parser, when it has read everything."""
@@ -427,8 +437,9 @@ class ToolInput:
             self.outcome = Outcome.INCOMPLETE
             self._fault = ParseFault("the input was cut off", self.chars, "")
         # An empty text that is `{}` was finished by no fragment.
-        finished = [(path, find(self.partial, path)) for path in self._watchers.on_finish if self.is_finished(*path)]
-        self._watchers.call(None, finished, None)
+        ends = [(path[:-1], path[-1] if path else None) for path in self._watchers.on_finish]
+        self._watchers.finish(ends, self._finished_at)
+        self._watchers.call()
         self._watchers.on_finish.clear()
 
     def _find_fault(self) -> ParseFault | None:
