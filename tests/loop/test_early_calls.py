@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -558,3 +558,68 @@ async def test_the_results_are_those_of_a_run(recording: Path) -> None:
         assert set(early) >= {call.id for call in run.result.calls if call.in_history}
     else:
         assert early == {call.id: call.result for call in run.result.calls if call.in_history}
+
+
+@tool
+async def endless() -> None:
+    """Wait."""
+    await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_cancelled_from_outside(*, fails: bool) -> None:
+    """Every call is answered then, and its end is reported, even if a listener fails."""
+    ended: list[ToolCall] = []
+
+    def on_stop(call: ToolCall) -> None:
+        ended.append(call)
+        if fails:
+            raise LookupError
+
+    made: list[ToolCall] = []
+    with suppress(LookupError), anyio.CancelScope() as scope:
+        async with entered(endless, on_stop=on_stop) as calls:
+            feed(calls, message_start(), *called(0, "endless"), *called(1, "endless"), *over())
+            made = calls.calls
+            await all_tasks_blocked()
+            scope.cancel()
+            await calls.finish()
+    assert [call.is_error for call in made] == [True, True]
+    assert ended == made
+
+
+async def test_a_guard_cannot_cut_what_others_read() -> None:
+    """The reader goes on, and so do the calls behind the one that was rejected."""
+
+    @tool(guard=lambda _: Reject("no", cut=True))
+    async def never() -> None:
+        raise AssertionError
+
+    async with entered(never, now) as calls:
+        feed(calls, message_start(), *called(0, "never"), *called(1, "now"), *over())
+        done = await calls.finish()
+    assert [(call.ran, call.is_error) for call in done] == [(False, True), (True, False)]
+
+
+async def test_a_call_is_known_before_its_task_has_started() -> None:
+    """Also after the next response has begun, without any `await` in between; it can be cancelled then."""
+    async with entered(endless) as calls:
+        feed(calls, message_start(), *called(0, "endless"), *over(), message_start())
+        call = calls.get("toolu_0")
+        assert call is not None
+        await all_tasks_blocked()
+        assert calls.get("toolu_0") is call
+        calls.cancel("toolu_0")
+        await call.answered.wait()
+    assert call.is_error
+
+
+async def test_calls_of_earlier_responses_are_not_kept() -> None:
+    """However many responses one object serves."""
+    async with entered(now) as calls:
+        inputs = []
+        for _ in range(3):
+            feed(calls, message_start(), *called(0, "now"), *over())
+            inputs += [weakref.ref(call.input) for call in await calls.finish()]
+        gc.collect()
+        assert [input() is None for input in inputs] == [True, True, False]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any, Literal
@@ -35,7 +35,7 @@ from eagerstream.testing import (
     thinking,
     tool_use,
 )
-from eagerstream.tools import Tool, ToolCall, tool
+from eagerstream.tools import InProcessExecutor, Tool, ToolCall, tool
 from eagerstream.wire import InputDelta, InputStop, MessageStart, MessageStop, Outcome, TextDelta
 from tests.support import (
     MESSAGE_STOP,
@@ -1215,3 +1215,46 @@ async def test_a_restarted_reply_voids_the_calls_that_wait() -> None:
     assert run.result.status is RunStatus.COMPLETED
     assert [message["role"] for message in run.result.messages] == ["user", "assistant"]
     check_history(run.result.messages)
+
+
+@pytest.mark.anyio
+async def test_cancelled_by_an_observer_of_the_start_of_a_turn() -> None:
+    """No response is read for a run that is over."""
+    api = LocalAPI([DONE])
+
+    class Canceller:
+        def take(self, events: Sequence[Any]) -> None:
+            if any(isinstance(event, TurnStart) for event in events):
+                run.cancel()
+
+        def end(self, _: Any) -> None: ...
+
+    run = eagerstream.run(api.transport(), **REQUEST)
+    run.observe(Canceller())
+    with anyio.fail_after(SLOWLY_S):
+        async with run:
+            events = [event async for event in run]
+    assert run.result.status is RunStatus.CANCELLED
+    assert not any(isinstance(event, MessageStart) for event in events)
+
+
+@pytest.mark.anyio
+async def test_an_executor_that_fails_to_admit_a_call() -> None:
+    """The call is answered with the error; the others keep their places, and the run goes on."""
+
+    class Failing(InProcessExecutor):
+        def admit(self, call: ToolCall) -> None:
+            if call.id == "toolu_1":
+                raise LookupError("no place")
+            super().admit(call)
+
+    executor = Failing(TOOLS, max_concurrency=1)
+    asks = reply(
+        tool_use("now", {}, id="toolu_0"), tool_use("now", {}, id="toolu_1"), tool_use("now", {}, id="toolu_2")
+    )
+    api = LocalAPI([asks], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=TOOLS, executor=executor) as run:
+            await run.finish()
+    assert [call.is_error for call in run.result.calls] == [False, True, False]
+    assert run.result.status is RunStatus.COMPLETED

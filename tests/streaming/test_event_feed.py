@@ -124,6 +124,18 @@ async def test_merged_deltas_carry_all_changes() -> None:
 
 
 @pytest.mark.anyio
+async def test_changes_that_are_known_in_part_are_none() -> None:
+    """A delta merged of some that carry their changes and some that do not would show a part as the whole."""
+    buffer: EventBuffer[Any] = EventBuffer(capacity=1)
+    input = an_input()
+    buffer.put(InputStart(input))
+    buffer.put(InputDelta(input, "a"))
+    buffer.put(InputDelta(input, "b", [{"op": "append", "path": "/x", "value": "b"}], ["x"]))
+    (delta,) = [event for event in await drained(buffer) if isinstance(event, InputDelta)]
+    assert (delta.fragment, delta.patch) == ("ab", None)
+
+
+@pytest.mark.anyio
 async def test_what_is_not_a_delta_is_always_taken_in() -> None:
     """A full buffer drops nothing: starts and stops go in all the same."""
     buffer: EventBuffer[Any] = EventBuffer(capacity=2)

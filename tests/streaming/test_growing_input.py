@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 from hypothesis import given, settings, strategies as st
+from partial_json_parser import Allow
 
 from eagerstream.errors import InputInterrupted
 from eagerstream.limits import Limits
 from eagerstream.streaming import GrowingInput
-from eagerstream.wire import InputAccumulator, Outcome
+from eagerstream.wire import InputAccumulator, Outcome, TolerantJSON
 from tests.support import all_tasks_blocked, block_stop, cut_at, input_delta, message_delta, tool_start
 
 SLOWLY_S = 10
@@ -32,6 +34,9 @@ class Writer:
     def write(self, *fragments: str) -> None:
         for fragment in fragments:
             self._accumulator.feed(input_delta(0, fragment))
+
+    def lose_a_fragment(self) -> None:
+        self._accumulator.feed({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta"}})
 
     def stop(self) -> None:
         self._accumulator.feed(block_stop(0))
@@ -489,3 +494,53 @@ async def test_a_watcher_that_raises_at_the_end_leaves_nobody_waiting() -> None:
             with pytest.raises(LookupError):
                 accumulator.feed(message_delta("tool_use"))
     assert ends == [Outcome.VALID, Outcome.VALID]
+
+
+@pytest.mark.anyio
+async def test_a_lost_fragment_is_heard_of_at_once() -> None:
+    """Nobody waits for the end of an input that can only be invalid."""
+    writer = Writer()
+    waiters = [Waiter() for _ in range(3)]
+    with anyio.fail_after(SLOWLY_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(waiters[0].run, lambda: writer.input.field("a"))
+            tasks.start_soon(waiters[1].run, lambda: writer.input.next_text(("a",), 2))
+            tasks.start_soon(waiters[2].run, lambda: writer.input.next_item(("l",), 0))
+            await all_tasks_blocked()
+            writer.write('{"a":"he')
+            await all_tasks_blocked()
+            writer.lose_a_fragment()
+            await all_tasks_blocked()
+            assert [waiter.waits for waiter in waiters] == [False] * 3
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("allow", [Allow.ALL, Allow.OBJ, Allow.STR, Allow.ARR])
+async def test_a_tolerant_parser_that_shows_less(allow: Allow) -> None:
+    """What the package does not show yet is waited for, and nothing is raised out of `feed`."""
+    writer = Writer(parser=partial(TolerantJSON, allow=allow))
+    text, item = Waiter(), Waiter()
+    with anyio.fail_after(SLOWLY_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(text.run, lambda: writer.input.field("a", "b"))
+            tasks.start_soon(item.run, lambda: writer.input.next_item(("a", "l"), 0))
+            await all_tasks_blocked()
+            writer.write('{"a"', ': {"b": "he', 'y", "l": [', "1, ", "2", "]}}")
+            writer.stop()
+    assert text.outcome == ("value", "hey")
+    assert item.outcome == ("value", (1,))
+
+
+@pytest.mark.anyio
+async def test_a_field_that_is_written_twice_in_a_fragment() -> None:
+    """The value that counts is the one at the end of the fragment."""
+    writer = Writer()
+    once, again = Waiter(), Waiter()
+    with anyio.fail_after(SLOWLY_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(once.run, lambda: writer.input.field("a"))
+            tasks.start_soon(again.run, lambda: writer.input.field("b"))
+            await all_tasks_blocked()
+            writer.write("{", '"a": 1, "a": 2, "b": [1], "b": "x', 'y"}')
+            writer.stop()
+    assert (once.outcome, again.outcome) == (("value", 2), ("value", "xy"))

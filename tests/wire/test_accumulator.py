@@ -974,3 +974,14 @@ def test_nothing_changes_after_a_loss() -> None:
     (delta,) = accumulator.feed(input_delta(0, 'y"}'))
     assert isinstance(delta, InputDelta)
     assert (delta.patch, delta.finished) == ([], [])
+
+
+@pytest.mark.parametrize("raw", ["{}", '{"x": 1]', "[1]", ""])
+def test_the_patch_of_a_whole_input(raw: str) -> None:
+    """It brings whoever missed the beginning up to date, also after the end."""
+    accumulator = InputAccumulator()
+    for event in (tool_start(0), input_delta(0, raw), block_stop(0)):
+        accumulator.feed(event)
+    input = accumulator.inputs[0]
+    assert (apply_patch(None, input.whole_patch()) or {}) == input.partial
+    assert bool(input.whole_patch()) == raw.startswith("{")

@@ -739,3 +739,13 @@ def test_a_run_of_values_is_what_its_characters_are(text: str, reports: bool) ->
         pieces = fed(cut_at(text, [place]), reports=reports)
         assert look(pieces) == look(single)
         assert pieces.open_path == single.open_path
+
+
+def test_values_far_down_cost_nothing() -> None:
+    """Who waits near the root pays for no path of what is finished deep inside."""
+    parser = PartialJSON(tracks=True)
+    parser.feed('{"a": 1, "deep": ' + "[" * 100 + "1,2,3," * 100)
+    assert parser.finished_in(2) == [((), "a")]
+    containers = [container for container, _ in parser.finished_in(200) if container]
+    assert len(containers) == 300
+    assert len({id(container) for container in containers}) == 1
