@@ -749,3 +749,14 @@ def test_values_far_down_cost_nothing() -> None:
     containers = [container for container, _ in parser.finished_in(200) if container]
     assert len(containers) == 300
     assert len({id(container) for container in containers}) == 1
+
+
+@given(plain_documents, st.lists(st.integers(0, 200), max_size=12))
+def test_tracking_takes_runs_of_values_whole(document: str, places: list[int]) -> None:
+    """What it finds finished is what a parser finds that reads each character; which takes several times as long."""
+    tracking, reporting = PartialJSON(tracks=True), PartialJSON(reports=True)
+    for fragment in cut_at(document, places):
+        tracking.feed(fragment)
+        reporting.feed(fragment)
+        assert written(tracking.value) == written(reporting.value)
+        assert taken(tracking) == taken(reporting)

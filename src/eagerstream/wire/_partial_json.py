@@ -27,6 +27,7 @@ fragments are found by a regular expression and handed to jiter.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import isinf
 from typing import Any, Final, NamedTuple
 
@@ -153,7 +154,8 @@ class PartialJSON:
     Args:
         limits: `max_depth`, `max_integer_digits` and `max_input_chars` apply; beyond them the text is an `error`.
         reports: Record the changes that each `feed` makes, for `finished` and `patch`. It can be switched on later.
-        tracks: Record the values that each `feed` finishes, for `finished` only, at less cost.
+        tracks: Record the values that each `feed` finishes, for `finished` only, at less cost. Of several values in one
+            fragment under the same key, all but the last may be left out.
     """
 
     __slots__ = (  # more attributes than the 30 whose names the instances of a class would share
@@ -420,7 +422,7 @@ class PartialJSON:
                 at += 1
             elif state in (_KEY, _FIRST_KEY):
                 if character == '"':
-                    if end - at >= _LONG_FRAGMENT and self._takes_runs and self.ended is None:
+                    if end - at >= _LONG_FRAGMENT and self._takes_runs and self._changes is None:
                         after = self._take_run(text, at)
                         if after > at:
                             at = after
@@ -439,7 +441,7 @@ class PartialJSON:
                 if (
                     end - at >= _LONG_FRAGMENT
                     and self._takes_runs
-                    and self.ended is None
+                    and self._changes is None
                     and type(self._container) is list
                 ):
                     after = self._take_run(text, at)
@@ -473,16 +475,40 @@ class PartialJSON:
             return at
         try:
             if type(self._container) is list:
-                self._container += jiter.from_json(f"[{whole}]".encode(), allow_inf_nan=False)
+                items = jiter.from_json(f"[{whole}]".encode(), allow_inf_nan=False)
+                if self.ended is not None:
+                    self._end_run(enumerate(items, len(self._container)))
+                self._container += items
                 self._state = _AFTER if is_last else _VALUE
             else:
-                self._container.update(jiter.from_json(f"{{{whole}}}".encode(), allow_inf_nan=False))
+                members = jiter.from_json(f"{{{whole}}}".encode(), allow_inf_nan=False)
+                if self.ended is not None:
+                    self._end_run(members.items())
+                self._container.update(members)
                 self._state = _AFTER if is_last else _KEY
         except ValueError:
             # It is no JSON: character by character it is found out where. Or it has lone surrogates.
             self._no_run_before = len(text)
             return at
         return end if is_last else end + 1
+
+    def _end_run(self, values: Iterable[tuple[Any, Any]]) -> None:
+        """The values of a run, by their keys, are finished, and so is what is in them."""
+        assert self.ended is not None
+        depth = len(self._stack)
+        for key, value in values:
+            self._end_whole(depth, self._node, key, value)
+
+    def _end_whole(self, depth: int, node: Any, key: Any, value: Any) -> None:
+        """A value came whole; no more than `_RUN_DEPTH` containers are inside one another in it."""
+        if type(value) is dict:
+            for inner, item in value.items():
+                self._end_whole(depth + 1, (node, key), inner, item)
+        elif type(value) is list:
+            for place, item in enumerate(value):
+                self._end_whole(depth + 1, (node, key), place, item)
+        if self.ended is not None:
+            self.ended.append((depth, node, key, value))
 
     def _begin_key(self, text: str, at: int) -> int:
         """Take in a key that the fragment has whole; else what comes is the text of a key."""

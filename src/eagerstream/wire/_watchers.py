@@ -42,7 +42,7 @@ class Watchers:
     def add(self, table: Table, path: Path, callback: Callable[..., object]) -> None:
         """Have a callback wait, in one of the tables."""
         table.setdefault(path, []).append(callback)
-        self.max_depth = max(self.max_depth, len(path) + 1)  # an item is one step below its array
+        self.max_depth = max(self.max_depth, len(path) + (table is self.on_item))  # an item is one step below its array
         self._parents.add(path)
         self._parents.add(path[:-1])
 
