@@ -27,6 +27,7 @@ BENCHMARKS = (
     "executors",
     "many_inputs",
     "watchers",
+    "waiters",
     "thousand_runs",
     "latency_marks",
     "capture",

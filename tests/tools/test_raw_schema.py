@@ -449,12 +449,13 @@ def test_what_no_check_does(schema: dict[str, Any], input: dict[str, Any], monke
     checked = RawSchema(schema)
     assert checked.faults == []
     checked.check(input)
-    monkeypatch.setattr("referencing._core.Registry.crawl", lambda _: pytest.fail("the schema was crawled"))
-    monkeypatch.setattr("referencing._core.Resolver.lookup", lambda *_: pytest.fail("a reference was looked up"))
-    monkeypatch.setattr("re._compiler.compile", lambda *_: pytest.fail("a pattern was compiled"))
-    start = time.thread_time()
-    assert checked.check(input) == input
-    assert time.thread_time() - start < 8  # 0.3 s at most
+    with monkeypatch.context() as patched:  # no longer: pytest compiles patterns, too
+        patched.setattr("referencing._core.Registry.crawl", lambda _: pytest.fail("the schema was crawled"))
+        patched.setattr("referencing._core.Resolver.lookup", lambda *_: pytest.fail("a reference was looked up"))
+        patched.setattr("re._compiler.compile", lambda *_: pytest.fail("a pattern was compiled"))
+        start = time.thread_time()
+        assert checked.check(input) == input
+        assert time.thread_time() - start < 8  # 0.3 s at most
 
 
 @pytest.mark.parametrize(

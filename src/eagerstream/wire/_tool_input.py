@@ -357,22 +357,32 @@ class ToolInput:
             if parser.error is not None or self._fault is not None:
                 self._fail_watchers()
             watchers = self._watchers
-            # Nearly every fragment finishes nothing, and most watchers wait for nothing else.
-            if parser.ended or watchers.on_growth or watchers.on_item or watchers.on_text:
-                if parser.ended:
-                    watchers.finish(parser.finished_in(watchers.max_depth), self._finished_at)
-                if watchers.on_growth or watchers.on_item:
-                    open_path = parser.open_path
-                    if open_path is not None:
-                        # The value of a tolerant parser is dear.
-                        watchers.grow(parser.value if watchers.on_item else None, open_path)
-                if not (watchers.call() or self._reports_all):
-                    parser.tracks = False
-                    self._due_chars = self._blocks_chars + _BLOCK_CHARS
+            # Nearly every fragment finishes nothing that anybody waits for, and most watchers wait for nothing else.
+            finished = parser.finished_in(watchers.max_depth) if parser.ended else ()
+            if finished or watchers.on_growth or watchers.on_item or watchers.on_text or watchers.due:
+                self._call_watchers(finished)
+            elif not (self._reports_all or watchers.on_finish):
+                self._stop_tracking()
         if self.chars - self._blocks_chars >= _BLOCK_CHARS:
             self._compact()
             if self._due_chars:
                 self._due_chars = self._blocks_chars + _BLOCK_CHARS
+
+    def _call_watchers(self, finished: Sequence[tuple[Path, str | int | None]]) -> None:
+        watchers, parser = self._watchers, self._parser
+        watchers.finish(finished, self._finished_at)
+        if watchers.on_growth or watchers.on_item:
+            open_path = parser.open_path
+            if open_path is not None:
+                # The value of a tolerant parser is dear.
+                watchers.grow(parser.value if watchers.on_item else None, open_path)
+        if not (watchers.call() or self._reports_all):
+            self._stop_tracking()
+
+    def _stop_tracking(self) -> None:
+        """Nobody waits any more: fragments are kept, and read when somebody looks."""
+        self._parser.tracks = False
+        self._due_chars = self._blocks_chars + _BLOCK_CHARS
 
     def _fail_watchers(self) -> None:
         """The text is wrong: values that are not finished never will be."""

@@ -24,6 +24,7 @@ class Watchers:
             something else, or ends.
         on_growth: Called when the value at the path begins, grows or ends.
         on_text: Called when there is more of the JSON text, whatever it changes; the path is `()`.
+        due: Those to call now; some are left if one of them raised.
         max_depth: The length of the longest path of a value that anybody waits for.
     """
 
@@ -34,10 +35,10 @@ class Watchers:
         self.on_text: Table = {}
         self.max_depth = 0
         self._parents: set[Path] = set()  # of the values that are waited for: all others are passed over
-        self._due: deque[Callable[..., object]] = deque()
+        self.due: deque[Callable[..., object]] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self.on_finish or self.on_item or self.on_growth or self.on_text or self._due)
+        return bool(self.on_finish or self.on_item or self.on_growth or self.on_text or self.due)
 
     def add(self, table: Table, path: Path, callback: Callable[..., object]) -> None:
         """Have a callback wait, in one of the tables."""
@@ -60,7 +61,7 @@ class Watchers:
             finished: Path of the container and key of each; the key is None for the root.
             value_at: Returns the value at a path, or `MISSING` if a repeated key has started it over.
         """
-        due = self._due
+        due = self.due
         parent: Path | None = None
         is_awaited = False
         for container, key in finished:
@@ -89,9 +90,9 @@ class Watchers:
         """
         for length in range(len(open_path) + 1):
             path = open_path[:length]
-            self._due.extend(self.on_growth.pop(path, ()))
+            self.due.extend(self.on_growth.pop(path, ()))
             if path in self.on_item and type(value) is not list:
-                self._due.extend(self.on_item.pop(path))
+                self.due.extend(self.on_item.pop(path))
             if length < len(open_path):
                 try:
                     value = value[open_path[length]]
@@ -103,7 +104,7 @@ class Watchers:
 
         If a callback raises, the exception is passed on, and the other callbacks are called next time.
         """
-        due = self._due
+        due = self.due
         due.extend(self.on_text.pop((), ()))
         while due:
             due.popleft()()
