@@ -22,6 +22,7 @@ _OPTIONAL: Final = (
     "litellm",
     "matplotlib",
     "numpy",
+    "pglast",
     "ray",
     "scipy",
     "selenium",
