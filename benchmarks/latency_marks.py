@@ -133,12 +133,11 @@ def _nothing(*_: object, **__: object) -> None: ...
 @contextmanager
 def without_marks() -> Iterator[None]:
     """Within the block, marks of replies and runs do nothing."""
-    of_run = dict.fromkeys(("begin", "discard", "settle", "admit", "start", "progress", "end"), _nothing)
-    of_reply = dict.fromkeys(("sending", "opened", "arrive", "take", "catch_up", "end"), _nothing)
+    of_both = ("sending", "opened", "take", "ended", "end")
     with ExitStack() as stack:
-        for marks, names in ((RunMarks, of_run), (ReplyMarks, of_reply)):
-            for name, replacement in names.items():
-                stack.enter_context(patch.object(marks, name, replacement))
+        for marks, names in ((RunMarks, (*of_both, "settle", "admit")), (ReplyMarks, of_both)):
+            for name in names:
+                stack.enter_context(patch.object(marks, name, _nothing))
         yield
 
 

@@ -48,14 +48,11 @@ class Reader:
     def __init__(self) -> None:
         self.clock = Clock()
         self.assembler = MessageAssembler()
-        self.marks = ReplyMarks(self.assembler, self.clock)
+        self.marks = ReplyMarks(self.clock)
 
     def take(self, at_s: float, *events: Any) -> None:
         self.clock.now = at_s
-        for event in events:
-            self.marks.take(event)
-            self.assembler.feed(event)
-        self.marks.catch_up()
+        self.marks.take([told for event in events for told in self.assembler.feed(event)])
 
 
 def test_a_block_from_its_start_to_its_end() -> None:
@@ -135,40 +132,6 @@ def test_a_message_that_begins_anew() -> None:
     assert (reader.marks.message_start_s, block.start_s) == (1.0, 1.0)
     assert block.fields() == [FinishedField(("b",), 1.0)]
     assert reader.marks.first_byte_s == 0.0
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        (7, "{}"),
-        {"type": "content_block_start", "index": [], "content_block": {}},
-        input_delta(7, "{}"),
-        block_stop(7),
-        {"type": "content_block_delta", "index": "0", "delta": {"type": "text_delta", "text": "x"}},
-        {"type": "content_block_delta", "index": 0, "delta": None},
-        {"type": "content_block_start", "index": 0},
-        {"type": "content_block_start", "index": None, "content_block": {}},
-        {"type": "ping"},
-        {},
-        object(),
-    ],
-)
-def test_what_no_peer_should_send(event: Any) -> None:
-    """A delta without its block, a block without its index: no mark, and no failure."""
-    marks = Reader().marks
-    marks.take(event)
-    marks.catch_up()
-    assert not marks.blocks
-    assert marks.first_byte_s == 0.0
-
-
-@pytest.mark.parametrize("delta", [None, {}, {"type": []}, {"type": "text_delta"}, {"type": "text_delta", "text": 1}])
-def test_deltas_that_no_peer_should_send(delta: Any) -> None:
-    """They are no fragments."""
-    marks = Reader().marks
-    marks.take(block_start(0, "text", text=""))
-    marks.take({"type": "content_block_delta", "index": 0, "delta": delta})
-    assert marks.blocks[0].fragments == 0
 
 
 def test_arrivals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
-from ..streaming._marks import Clock, ReplyMarks
+from ..streaming import Clock, FeedEnd, ReplyMarks
 from ..tools._call import ToolCall
 from ..tools._definition import Tool
+from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart
+
+_TAKEN: Final = frozenset({TurnStart, Restarted, ToolStart, ToolProgress, ToolStop})
 
 
 @dataclass(slots=True)
@@ -55,7 +60,7 @@ class RequestMarks:
 
 
 class RunMarks:
-    """When the parts of a run came.
+    """When the parts of a run came: an observer of its events. The run tells it the little that no event says.
 
     Args:
         clock: Tells the time.
@@ -65,19 +70,55 @@ class RunMarks:
         requests: In the order in which they were sent.
     """
 
+    wants_deltas = False
+
     def __init__(self, *, clock: Clock = time.monotonic, max_concurrency: int = 16) -> None:
         self.clock = clock
         self.max_concurrency = max_concurrency
         self.requests: list[RequestMarks] = []
+        self._turn = 0
         self._calls: dict[ToolCall, CallMarks] = {}
 
-    def begin(self, turn: int, reply: ReplyMarks) -> None:
-        """A request is about to be sent."""
-        self.requests.append(RequestMarks(turn, reply))
+    def sending(self, request: Mapping[str, Any]) -> None:
+        """See `RequestObserver`."""
+        self.requests.append(RequestMarks(self._turn, ReplyMarks(self.clock)))
+        self.requests[-1].reply.sending(request)
 
-    def discard(self) -> None:
-        """The last request is sent again."""
-        self.requests[-1].discarded = True
+    def take(self, events: Sequence[RunEvent]) -> None:
+        """See `Observer`."""
+        if self.requests:
+            self.requests[-1].reply.take(events)
+        for event in events:
+            if type(event) in _TAKEN:
+                self._take(event)
+
+    def _take(self, event: RunEvent) -> None:
+        match event:
+            case TurnStart(turn=turn):
+                self._turn = turn
+            case Restarted():
+                self.requests[-1].discarded = True
+            case ToolStart(call=call) if call in self._calls:
+                self._calls[call].start_s = self.clock()
+            case ToolProgress(call=call) if call in self._calls and self._calls[call].progress_s is None:
+                self._calls[call].progress_s = self.clock()
+            case ToolStop(call=call) if call in self._calls:
+                self._calls[call].end_s = self.clock()
+            case _:
+                pass
+
+    def end(self, end: FeedEnd) -> None:
+        """See `Observer`: nothing is left to do."""
+
+    # --- what no event says -------------------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """The response to the last request has begun."""
+        self.requests[-1].reply.opened()
+
+    def ended(self) -> None:
+        """Nothing more of the response is read."""
+        self.requests[-1].reply.ended()
 
     def settle(self, *, runs_held: bool) -> None:
         """Every call of the last request has its result."""
@@ -91,19 +132,3 @@ class RunMarks:
             marks.group = tool.group.name if tool.group else None
             marks.approved = tool.approve is not None
         self._calls[call] = self.requests[-1].calls[call] = marks
-
-    def start(self, call: ToolCall) -> None:
-        """Its tool is called."""
-        self._calls[call].start_s = self.clock()
-
-    def progress(self, call: ToolCall) -> None:
-        """The tool tells how far it is."""
-        marks = self._calls[call]
-        if marks.progress_s is None:
-            marks.progress_s = self.clock()
-
-    def end(self, call: ToolCall) -> None:
-        """It has its result; nothing for a call that was never admitted."""
-        marks = self._calls.get(call)
-        if marks is not None:
-            marks.end_s = self.clock()

@@ -12,7 +12,7 @@ import anyio.lowlevel
 
 from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
 from ..limits import DEFAULT_LIMITS, Limits
-from ..streaming import BufferMode, Clock, EventFeed, FeedEnd, GrowingInput, ReplyMarks, StreamEvent
+from ..streaming import BufferMode, Clock, EventFeed, FeedEnd, GrowingInput, StreamEvent
 from ..streaming._event_buffer import EventBuffer
 from ..streaming._reading import read_reply
 from ..tools._breaker import CircuitBreaker
@@ -196,13 +196,13 @@ class Run(EventFeed[RunEvent], CallListener):
         self._parser = parser
         self._invalid_key = invalid_key
         self._marks = marks
+        self.observe(marks)  # the first: others may ask it
         self._violations: list[str] = []  # of earlier responses
         self._violation_count = 0
         self._assembler: MessageAssembler[GrowingInput] | None = None  # of the last response
         self._is_reading = False  # that response
         self._has_response = False  # to the last request
         self._request_id: str | None = None  # of that response
-        self._response_marks: ReplyMarks | None = None
         self._scope: anyio.CancelScope | None = None  # of the pause before a request, or of the reading
         self._turn: Turn | None = None
         self._runner: CallRunner | None = None
@@ -319,8 +319,6 @@ class Run(EventFeed[RunEvent], CallListener):
         self._has_response, self._request_id = False, None
         self._needs_deltas = turn.wants_deltas
         self._set_observers(self._observers)
-        marks = self._response_marks = ReplyMarks(assembler, self._marks.clock)
-        self._marks.begin(turn.number, marks)
         scope = self._scope = anyio.CancelScope()
         if self._is_cancelled:  # by an observer of this turn's start
             scope.cancel()
@@ -333,7 +331,6 @@ class Run(EventFeed[RunEvent], CallListener):
                 assembler,
                 self,
                 limits=self._limits,
-                marks=marks,
                 one_message=True,
                 scope=scope,
             )
@@ -383,7 +380,6 @@ class Run(EventFeed[RunEvent], CallListener):
             conversation.end(turn, message, CUT_BY_GUARD if turn.is_cut else None)
         assert self._runner is not None
         if turn.is_discarded:
-            self._marks.discard()
             for call in turn.calls:
                 self._runner.cancel(call)
             self.put(Restarted(turn.number, "interrupted" if error else "max_tokens", error, delay_s))
@@ -435,7 +431,7 @@ class Run(EventFeed[RunEvent], CallListener):
             for call in self._turn.calls if self._turn else ():
                 self._runner.end(call)
         # No cycle is left: whoever keeps the result keeps nothing else.
-        self._runner = self._assembler = self._scope = self._response_marks = None
+        self._runner = self._assembler = self._scope = None
         if self._turn is not None:
             self._turn.listener = None
 
@@ -447,17 +443,14 @@ class Run(EventFeed[RunEvent], CallListener):
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""
-        self._marks.start(call)
         self.put(ToolStart(call))
 
     def call_progressed(self, call: ToolCall, value: Any) -> None:
         """See `CallListener`."""
-        self._marks.progress(call)
         self.put(ToolProgress(call, value))
 
     def call_ended(self, call: ToolCall) -> None:
         """See `CallListener`."""
-        self._marks.end(call)
         self.put(ToolStop(call))
 
     # --- `Sink` -------------------------------------------------------------------------------------------------------
@@ -476,6 +469,7 @@ class Run(EventFeed[RunEvent], CallListener):
 
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""
+        self._marks.opened()
         self._has_response, self._request_id = True, reply.request_id
 
     def take(self, events: list[StreamEvent]) -> bool:
@@ -484,13 +478,9 @@ class Run(EventFeed[RunEvent], CallListener):
         assert turn is not None
         assert runner is not None
         assert assembler is not None
-        if not turn.looks_at_deltas and {*map(type, events)} == _ONLY_DELTAS:  # nearly all events of a stream
+        if not turn.looks_at_deltas and _ONLY_DELTAS.issuperset(map(type, events)):  # nearly all events of a stream
             return self.put_all(events)
-        was_voided = turn.voided is not None
         step = turn.take(events)
-        if turn.voided is not None and not was_voided:
-            assert self._response_marks is not None
-            self._response_marks.return_to(turn.calls[0].input)
         must_wait = self.put_all(step.events)
         if step.follows:
             runner.take(step)
@@ -499,6 +489,10 @@ class Run(EventFeed[RunEvent], CallListener):
         if turn.voided is not None or (turn.is_cut and assembler.state is not MessageState.STOPPED):
             raise _Unwanted
         return must_wait or self._starts_tools
+
+    def ended(self) -> None:
+        """See `Sink.ended`."""
+        self._marks.ended()
 
 
 def _message_of(turn: Turn, assembler: MessageAssembler[GrowingInput]) -> Message:

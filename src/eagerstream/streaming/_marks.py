@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from ..limits import DEFAULT_LIMITS
-from ..wire import PartialJSON, ToolInput
-from ..wire._accumulator import TOOL_BLOCKS, Places
-from ..wire._events import TEXT_FIELDS
+from ..wire import (
+    BlockStart,
+    BlockStop,
+    InputDelta,
+    InputStart,
+    InputStop,
+    MessageStart,
+    MessageStop,
+    PartialJSON,
+    TextDelta,
+    ThinkingDelta,
+    ToolInput,
+)
 from ..wire._values import Path
+from ._observers import FeedEnd
 
 Clock: TypeAlias = Callable[[], float]
 """Seconds since some moment, never falling: `time.monotonic`, or a clock of a test."""
@@ -24,25 +34,8 @@ Clock: TypeAlias = Callable[[], float]
 MAX_ARRIVALS: Final = 100_000
 """Arrivals of a block that are kept apart, 16 bytes each; further ones only move the last."""
 
-_TEXT_FIELDS: Final = {kind: name for kind, name in TEXT_FIELDS.items() if kind != "input_json_delta"}
-
 MAX_FIELDS: Final = 10_000
 """Finished fields of an input that are told of."""
-
-
-class HasInputs(Protocol):
-    """What knows the inputs of a message: its assembler."""
-
-    @property
-    def inputs(self) -> Mapping[int, ToolInput]:
-        """Block index to tool input."""
-        ...
-
-
-class _Kept(NamedTuple):
-    """The input that a block had when its message ended, or began anew."""
-
-    inputs: Mapping[int, ToolInput]
 
 
 class Arrival(NamedTuple):
@@ -79,22 +72,23 @@ class BlockMarks:
 
     Attributes:
         index: Place in the message.
-        kind, id, name: As its `content_block_start` has them; empty where it has none.
-        start_s, stop_s: Its `content_block_start`, its `content_block_stop`.
+        kind, id, name: As its `content_block_start` has them; empty if it has none.
+        input: The input of a call; None for any other block.
+        start_s: Its `content_block_start`.
+        stop_s: Its `content_block_stop`. For an input without text: the event that proved it complete.
         fragments, chars: How much has come.
     """
 
-    def __init__(self, index: int, block: Mapping[str, Any], message: HasInputs) -> None:
+    def __init__(self, index: int, block: Mapping[str, Any], start_s: float, input: ToolInput | None = None) -> None:
         self.index = index
         self.kind = str(block.get("type", ""))
         self.id = str(block.get("id", ""))
         self.name = str(block.get("name", ""))
-        self.start_s: float | None = None
+        self.input = input
+        self.start_s = start_s
         self.stop_s: float | None = None
         self.fragments = 0
         self.chars = 0
-        self._message = message
-        self._has_input = self.kind in TOOL_BLOCKS
         self._at_s = array("d")
         self._counts = array("L")
         self._chars = array("L")
@@ -108,11 +102,6 @@ class BlockMarks:
     def last_fragment_s(self) -> float | None:
         """When its last fragment came."""
         return self._at_s[-1] if self._at_s else None
-
-    @property
-    def input(self) -> ToolInput | None:
-        """The input of a call; None where it is none."""
-        return self._message.inputs.get(self.index) if self._has_input else None
 
     def arrivals(self) -> Iterator[Arrival]:
         """Its fragments as they came."""
@@ -145,46 +134,29 @@ class BlockMarks:
                 return found[:maximum]
         return found
 
-    def arrived(self, at_s: float, fragments: int, chars: int) -> None:
-        """So much of it came."""
-        self.fragments += fragments
-        self.chars += chars
+    def reached(self, at_s: float, fragments: int, chars: int) -> None:
+        """So much of it has come by now, in all."""
+        if chars == self.chars:
+            return
+        new_fragments, new_chars = fragments - self.fragments, chars - self.chars
+        self.fragments, self.chars = fragments, chars
         if len(self._at_s) < MAX_ARRIVALS:
             self._at_s.append(at_s)
-            self._counts.append(fragments)
-            self._chars.append(chars)
+            self._counts.append(new_fragments)
+            self._chars.append(new_chars)
         else:
             self._at_s[-1] = at_s
-            self._counts[-1] += fragments
-            self._chars[-1] += chars
-
-    def keep_input(self) -> None:
-        """Its message begins anew, and will have other inputs; or has ended, and need not be kept for this one."""
-        input = self.input
-        self._message = _Kept({} if input is None else {self.index: input})
-
-    def catch_up(self, at_s: float) -> None:
-        """What came of its input since the last time came now."""
-        input = self.input
-        if input is not None and input.chars > self.chars:
-            self.arrived(at_s, input.fragments - self.fragments, input.chars - self.chars)
-
-    def take_delta(self, at_s: float, delta: object) -> None:
-        """Text or thinking came; in a call it is none of it. Fragments of an input count once the reader has them."""
-        if self._has_input or not isinstance(delta, dict):
-            return
-        kind = delta.get("type")
-        if isinstance(kind, str) and kind in _TEXT_FIELDS:
-            text = delta.get(_TEXT_FIELDS[kind])
-            if isinstance(text, str) and text:
-                self.arrived(at_s, 1, len(text))
+            self._counts[-1] += new_fragments
+            self._chars[-1] += new_chars
 
 
 class ReplyMarks:
     """When the parts of one reply came; None: has not happened.
 
+    It is an observer of the events of the reply. It does without `InputDelta`s: how much has come of an input, the
+    input itself knows, so that a run which nobody watches makes no deltas for the sake of its marks.
+
     Args:
-        message: Whose inputs they are.
         clock: Tells the time.
 
     Attributes:
@@ -196,7 +168,9 @@ class ReplyMarks:
         blocks: By their index in the message, as `MessageStream.inputs` counts it, in the order in which they began.
     """
 
-    def __init__(self, message: HasInputs, clock: Clock = time.monotonic) -> None:
+    wants_deltas = False
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         self.clock = clock
         self.sent_s: float | None = None
         self.headers_s: float | None = None
@@ -205,13 +179,9 @@ class ReplyMarks:
         self.message_stop_s: float | None = None
         self.end_s: float | None = None
         self.blocks: dict[int, BlockMarks] = {}
-        self._message = message
-        self._open: dict[int, BlockMarks] = {}  # by the index of the peer; their input may go on
-        self._places = Places()
-        self._before: list[tuple[dict[int, BlockMarks], float | None]] = []  # messages begun anew in this chunk
-        self._now: Any = None  # when the chunk came that is being taken in
+        self._growing: dict[ToolInput, BlockMarks] = {}  # inputs that are not settled
 
-    def sending(self) -> None:
+    def sending(self, _: Mapping[str, Any], /) -> None:
         """The request is about to be sent."""
         self.sent_s = self.clock()
 
@@ -219,84 +189,50 @@ class ReplyMarks:
         """The headers are there."""
         self.headers_s = self.clock()
 
-    def end(self) -> None:
-        """Nothing more is read."""
-        self.end_s = self.clock()
-        for block in self.blocks.values():
-            block.keep_input()
-        self._message = _Kept({})  # the marks of a run stay longer than the assembler of each of its replies
-        self._before = []
+    def ended(self) -> None:
+        """Nothing more is read. Events that follow only settle what was cut off."""
+        if self.end_s is None:
+            self.end_s = self.clock()
 
-    def take(self, event: Mapping[str, Any] | object) -> None:
-        """The reader is about to take in this event.
-
-        Fragments of inputs need not be told of: they are found in the input, by `catch_up`.
-        """
-        if type(event) is not dict:
+    def take(self, events: Sequence[object]) -> None:
+        """These events came with one chunk of the body."""
+        if self.end_s is not None:
             return
-        if self._now is None:  # the first of its chunk
-            self._now = self.clock()
-            self._before = []
-        now = self._now
-        kind = event.get("type")
-        index = event.get("index")
-        if type(index) is int:
-            if kind == "content_block_delta":
-                block = self._open.get(index)
-                if block is not None:
-                    block.take_delta(now, event.get("delta"))
-            elif kind == "content_block_start":
-                content = event.get("content_block")
-                if isinstance(content, dict):
-                    place = self._places.take(index)
-                    block = self.blocks[place] = BlockMarks(place, content, self._message)
-                    block.start_s = now
-                    self._open[index] = block
-            elif kind == "content_block_stop" and index in self._open:
-                block = self._open.pop(index)
-                block.catch_up(now)
-                block.stop_s = now
-        elif kind == "message_start":
-            self._begin(event.get("message"), now)
-        elif kind == "message_stop":
-            self.message_stop_s = now
-
-    def _begin(self, message: object, now: float) -> None:
-        """A message begins, maybe with blocks that are whole: calls made by code that the API runs."""
-        for block in self._open.values():
-            block.catch_up(now)
-        for block in self.blocks.values():
-            block.keep_input()
-        self._before.append((self.blocks, self.message_start_s))
-        self.message_start_s = now
-        self.message_stop_s = None
-        content = message.get("content") if isinstance(message, dict) else None
-        whole = content[: DEFAULT_LIMITS.max_blocks] if isinstance(content, list) else ()
-        self.blocks = {
-            n: BlockMarks(n, block, self._message) for n, block in enumerate(whole) if isinstance(block, dict)
-        }
-        self._places = Places()
-        for index in self.blocks:
-            self._places.take(index)
-        for made in self.blocks.values():
-            made.start_s = made.stop_s = now
-        self._open = {}
-
-    def return_to(self, input: ToolInput) -> None:
-        """The message that was begun anew in this chunk stays after all, which is the one with this input."""
-        for blocks, start_s in self._before:
-            if any(block.input is input for block in blocks.values()):
-                self.blocks, self.message_start_s, self.message_stop_s = blocks, start_s, None
-                self._open = {}
-
-    def catch_up(self) -> None:
-        """The reader has taken in all of a chunk: what is new in the open inputs came with it."""
-        now = self.clock() if self._now is None else self._now
+        now = self.clock()
         if self.first_byte_s is None:
             self.first_byte_s = now
-        inputs = self._message.inputs
-        for block in self._open.values():
-            input = inputs.get(block.index)
-            if input is not None and input.chars > block.chars:
-                block.arrived(now, input.fragments - block.fragments, input.chars - block.chars)
-        self._now = None
+        for event in events:
+            if type(event) is not InputDelta:  # nearly all are
+                self._take(event, now)
+        for input, block in self._growing.items():
+            block.reached(now, input.fragments, input.chars)
+
+    def _take(self, event: object, now: float) -> None:
+        match event:
+            case TextDelta(index=index, text=text) | ThinkingDelta(index=index, thinking=text):
+                if index in self.blocks:
+                    marks = self.blocks[index]
+                    marks.reached(now, marks.fragments + 1, marks.chars + len(text))
+            case BlockStart(index=index, block=block):
+                self.blocks[index] = BlockMarks(index, block, now)
+            case BlockStop(index=index, block=block):
+                if index not in self.blocks:  # a result that came whole, in the start of the message
+                    self.blocks[index] = BlockMarks(index, block, now)
+                self.blocks[index].stop_s = now
+            case InputStart(input=input):
+                marks = self.blocks[input.index] = BlockMarks(input.index, input.block, now, input)
+                self._growing[input] = marks
+            case InputStop(input=input) if input in self._growing:
+                marks = self._growing.pop(input)
+                marks.reached(now, input.fragments, input.chars)
+                marks.stop_s = now
+            case MessageStart():
+                self.blocks, self._growing = {}, {}
+                self.message_start_s, self.message_stop_s = now, None
+            case MessageStop():
+                self.message_stop_s = now
+            case _:
+                pass
+
+    def end(self, end: FeedEnd) -> None:
+        """See `Observer`: nothing is left to do."""

@@ -219,8 +219,9 @@ class MessageStream(EventFeed[StreamEvent]):
             invalid_key=invalid_key,
             messages=request["messages"],
         )
-        self.marks = ReplyMarks(self._assembler, clock)
+        self.marks = ReplyMarks(clock)
         """What of the reply came when."""
+        self.observe(self.marks)
 
     @property
     def client(self) -> object:
@@ -274,7 +275,7 @@ class MessageStream(EventFeed[StreamEvent]):
         return self._assembler.violations
 
     async def _read(self) -> None:
-        await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits, marks=self.marks)
+        await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits)
 
     def _how_it_ended(self) -> FeedEnd:
         usage = self.message.get("usage") or {}
@@ -290,8 +291,13 @@ class MessageStream(EventFeed[StreamEvent]):
 
     def opened(self, reply: Reply) -> None:
         """See `Sink.opened`."""
+        self.marks.opened()
         self.request_id = reply.request_id
 
     def take(self, events: list[StreamEvent]) -> bool:
         """See `Sink.take`."""
         return self.put_all(events)
+
+    def ended(self) -> None:
+        """See `Sink.ended`."""
+        self.marks.ended()

@@ -42,7 +42,10 @@ class Observer(Protocol[E_contra]):
     """
 
     def take(self, events: Sequence[E_contra], /) -> object:
-        """These events came, in this order; `InputDelta`s are not merged here."""
+        """These events came, in this order; `InputDelta`s are not merged here.
+
+        There are none if a chunk of a response brought only deltas that nobody wants.
+        """
         ...
 
     def end(self, end: FeedEnd, /) -> object:

@@ -16,7 +16,6 @@ from ..transports._failures import event_error
 from ..wire import InputFragment, MessageAssembler, MessageEvent, MessageState, WireEvent
 from ._deadline import ReplyDeadline
 from ._growing_input import GrowingInput
-from ._marks import ReplyMarks
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +41,14 @@ class Sink(Protocol):
         ...
 
     def take(self, events: list[MessageEvent[GrowingInput]]) -> bool:
-        """Take events in. True if the reader must wait for `room` before it continues."""
+        """Take in what came with one chunk: nothing, if all of it were deltas that nobody wants.
+
+        True if the reader must wait for `room` before it continues.
+        """
+        ...
+
+    def ended(self) -> None:
+        """Nothing more is read. The events that still come settle what was cut off."""
         ...
 
 
@@ -53,7 +59,6 @@ async def read_reply(
     sink: Sink,
     *,
     limits: Limits,
-    marks: ReplyMarks,
     one_message: bool = False,
     scope: anyio.CancelScope | None = None,
 ) -> None:
@@ -67,7 +72,6 @@ async def read_reply(
         assembler: Puts the message together.
         sink: Takes the events.
         limits: Bounds on what is taken in, and on the time.
-        marks: Told what comes when.
         one_message: Stop after the first message.
         scope: Not entered yet; who cancels it ends the reading, which counts as an interruption.
 
@@ -78,11 +82,9 @@ async def read_reply(
     request_id: str | None = None
     is_read = False
     sink.sending(request)
-    marks.sending()
     try:
         with deadline.scope:
             async with transport.open(request, limits) as reply:
-                marks.opened()
                 request_id = reply.request_id
                 sink.opened(reply)
                 deadline.begin()
@@ -90,7 +92,7 @@ async def read_reply(
                 while (batch := await reply.receive()) is not None:
                     if sink.wants_changes is not reports:
                         reports = assembler.reports = sink.wants_changes
-                    must_wait = _take_batch(batch, assembler, sink, reply, marks, one_message=one_message)
+                    must_wait = _take_batch(batch, assembler, sink, reply, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
                         deadline.end_soon()
                         if one_message:
@@ -104,14 +106,14 @@ async def read_reply(
                             await sink.room()
                 is_read = True
         cut = deadline.scope.cancelled_caught
-        sink.take(assembler.close(cleanly=not cut))
+        _settle(sink, assembler, cleanly=not cut)
         if assembler.state is not MessageState.STOPPED:
             deadline.raise_if_too_long()
             reason = deadline.reason if cut else "the reply ended before its message did"
             raise StreamInterrupted(reason, request_id=request_id)
     except anyio.get_cancelled_exc_class() as cancelled:
         await raise_if_cancelled(cancelled)
-        sink.take(assembler.close(cleanly=False))
+        _settle(sink, assembler, cleanly=False)
         raise StreamInterrupted(
             "the connection was given up", request_id=request_id, message=assembler.message
         ) from cancelled
@@ -119,16 +121,21 @@ async def read_reply(
         if assembler.state is MessageState.STOPPED and (is_read or isinstance(error, StreamInterrupted)):
             return  # the message is whole: what happens to the connection then loses nothing
         has_begun = assembler.state is not MessageState.WAITING
-        sink.take(assembler.close(cleanly=False))
+        _settle(sink, assembler, cleanly=False)
         if has_begun and isinstance(error, APIError):
             error.message = assembler.message
         raise
     finally:
-        marks.end()
+        sink.ended()
         assembler.close(cleanly=False)
         if assembler.violations:
             what = "a response broke the protocol (request %s, violations: %d): %s"
             _log.warning(what, request_id, assembler.violation_count, assembler.violations[0])
+
+
+def _settle(sink: Sink, assembler: MessageAssembler[GrowingInput], *, cleanly: bool) -> None:
+    sink.ended()
+    sink.take(assembler.close(cleanly=cleanly))
 
 
 def _take_batch(
@@ -136,7 +143,6 @@ def _take_batch(
     assembler: MessageAssembler[GrowingInput],
     sink: Sink,
     reply: Reply,
-    marks: ReplyMarks,
     *,
     one_message: bool,
 ) -> bool:
@@ -148,14 +154,11 @@ def _take_batch(
         while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:
             if type(wire_event) is dict and wire_event["type"] == "error":
                 raise event_error(wire_event, reply.request_id)
-            marks.take(wire_event)
             events += assembler.feed(wire_event)
             if one_message and assembler.state is MessageState.STOPPED:
                 break
     finally:
-        marks.catch_up()
-        # Also what came before an event that raised.
-        must_wait = bool(events) and sink.take(events)
+        must_wait = sink.take(events)  # also what came before an event that raised
     return must_wait
 
 

@@ -115,11 +115,12 @@ class StreamedReply:
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
         """See `Reply.receive`; a long chunk comes in pieces, and others get their turn between them."""
         piece = next(self._pieces, None)
+        if piece is not None or self._chunks_in_a_row == _CHUNKS_IN_ONE_GO:
+            self._chunks_in_a_row = 0
+            # Shielded: what has come is taken in before a cancellation is seen.
+            await anyio.lowlevel.cancel_shielded_checkpoint()
         if piece is not None:
-            await self._pause()
             return self._decoder.feed(piece)
-        if self._chunks_in_a_row == _CHUNKS_IN_ONE_GO:
-            await self._pause()
         self._chunks_in_a_row += 1
         chunk = None
         try:
@@ -165,11 +166,6 @@ class StreamedReply:
 
     def _too_long(self) -> LimitError:
         return LimitError("max_reply_bytes", self._max_bytes, "the reply")
-
-    async def _pause(self) -> None:
-        """Give others their turn. Shielded: what has come is taken in before a cancellation is seen."""
-        self._chunks_in_a_row = 0
-        await anyio.lowlevel.cancel_shielded_checkpoint()
 
 
 async def unwind(chunks: AsyncIterator[object]) -> None:
