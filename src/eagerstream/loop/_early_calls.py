@@ -10,6 +10,7 @@ from typing import Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from .._support.cancellation import leave
 from ..errors import ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
@@ -109,16 +110,12 @@ class EarlyCalls(CallListener):
             if not self._has_ended:
                 self._end_reply(broken=True)
         finally:  # whatever it raises: no tool is left behind
-            self._tasks.cancel_scope.cancel()
-            is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-            # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
-            seen = (kind, error, traceback) if is_cancelled else (None, None, None)
             try:
-                swallows = await self._tasks.__aexit__(*seen)
+                swallows = await leave(self._tasks, error)
             finally:
                 assert self._runner is not None
                 self._runner.close()
-        return swallows if is_cancelled else False
+        return swallows
 
     @property
     def calls(self) -> list[ToolCall]:

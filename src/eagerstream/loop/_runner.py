@@ -80,10 +80,8 @@ class CallRunner:
     def end(self, call: ToolCall) -> None:
         """Report the end of a call that has its result, unless it was reported."""
         self._open.pop(call, None)
-        listener, call.listener = (
-            call.listener,
-            CallListener(),
-        )  # a call may be kept for long, and must not keep the run
+        listener = call.listener
+        call.listener = CallListener()  # a call may be kept for long, and must not keep the run
         if not call.is_reported:
             call.is_reported = True
             listener.call_ended(call)

@@ -273,10 +273,6 @@ class Turn:
         assert self._maker is not None
         return self._maker.make_call(self, input)
 
-    def call_of(self, input: GrowingInput) -> ToolCall | None:
-        """Return the call of an input, if there is one already."""
-        return self._by_input.get(input)
-
     def add(self, input: GrowingInput) -> ToolCall:
         """Add a call. If an earlier call of the response has its id, it is refused: it may be the same call."""
         call = ToolCall(input, self.number, self._limits, failed_groups=self._failed_groups)

@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 import anyio
 import anyio.abc
 
+from .._support.cancellation import leave
 from ..errors import UsageError
 from ..wire import InputStart
 from ._event_buffer import EventBuffer
@@ -151,17 +152,12 @@ class EventFeed(ABC, Generic[E]):
         return self
 
     async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         assert self._tasks is not None
         self._discard()
         try:
-            if exc is not None and isinstance(exc, anyio.get_cancelled_exc_class()):
-                return await self._tasks.__aexit__(exc_type, exc, traceback)
-            # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
-            self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
-            return False
+            return await leave(self._tasks, error)
         finally:
             self._close()
             self._tell_end()
