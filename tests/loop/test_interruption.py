@@ -281,7 +281,7 @@ async def test_step_by_step() -> None:
 def _delays(error: APIError, **options: Any) -> list[float]:
     conversation = Conversation(**{**REQUEST, "max_restarts": 20, **options})
     delays = []
-    for _ in range(conversation._max_restarts):
+    for _ in range(conversation._options["max_restarts"]):
         conversation.request()
         turn = conversation.begin()
         delays.append(conversation.interrupt(turn, {"role": "assistant", "content": []}, error))

@@ -91,8 +91,9 @@ async def test_an_exception_that_nobody_knows() -> None:
 async def test_parameters_that_a_client_does_not_know() -> None:
     """They travel in its `extra_body`, beside what the caller put there."""
     client = Taking(KeyError())
+    unknown: dict[str, Any] = {"thinking": {"type": "x"}}
     with pytest.raises(KeyError):
-        async with eagerstream.stream(client, **REQUEST, thinking={"type": "x"}, extra_body={"a": 1}) as stream:
+        async with eagerstream.stream(client, **REQUEST, **unknown, extra_body={"a": 1}) as stream:
             await stream.finish()
     sent = {"extra_body": {"a": 1, "thinking": {"type": "x"}}, "extra_headers": {"accept-encoding": "gzip"}}
     assert client.arguments == {**REQUEST, "stream": True, **sent}
@@ -118,11 +119,12 @@ async def test_what_a_client_cannot_send() -> None:
     """A request without a JSON form, and a client that was closed: for its user to mend, and nothing is hidden in it."""
     api = LocalAPI([WEATHER])
     client = api.anthropic()
-    for metadata in ({"user_id": object()}, {}):
+    wrong: dict[str, Any] = {"user_id": object()}
+    for metadata in (wrong, {}):
         if not metadata:
             await client.close()
         with pytest.raises(UsageError, match="the client cannot send this request"):
-            async with eagerstream.stream(client, **REQUEST, metadata=metadata) as stream:
+            async with eagerstream.stream(client, **{**REQUEST, "metadata": metadata}) as stream:
                 await stream.finish()
     assert not api.exchanges
 

@@ -979,5 +979,6 @@ async def test_a_run_without_a_fallback() -> None:
 
 def test_the_option_is_none_of_a_conversation() -> None:
     """Who drives the steps by hand gives it to `stream`; here it would go to the API."""
+    options: dict[str, Any] = {**REQUEST, "eager_fallback": "auto"}
     with pytest.raises(UsageError, match="eager_fallback"):
-        Conversation(**REQUEST, eager_fallback="auto")
+        Conversation(**options)

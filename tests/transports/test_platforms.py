@@ -72,8 +72,9 @@ async def add(a: int, b: int) -> int:
 @pytest.mark.anyio
 async def test_the_request(platform_client: PlatformClient) -> None:
     """Where it goes, and what is in it: each platform has its own place for the model and the version."""
+    unknown: dict[str, Any] = {"thinking": {"type": "x"}, "made_up": 1}
     async with ReplayServer(WEATHER) as server, platform_client.client(server) as client:
-        async with eagerstream.stream(client, **REQUEST, tools=[get_weather], thinking={"type": "x"}, made_up=1) as s:
+        async with eagerstream.stream(client, **REQUEST, tools=[get_weather], **unknown) as s:
             await s.finish()
         (request,) = server.requests
     platform = platform_client.platform

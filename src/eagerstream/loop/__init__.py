@@ -9,6 +9,7 @@ from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, Tur
 from ._latency import CallLatency, Gaps, RequestLatency, RunLatency
 from ._latency_data import BlockData, CallData, LatencyData, RequestData
 from ._marks import RequestMarks, RunMarks
+from ._options import BeforeRequest, CallOptions, ConversationOptions, LoopOptions, RunOptions
 from ._policy import OnInterrupt, OnTruncated
 from ._result import RunResult, RunStatus
 from ._run import Run, run
@@ -16,13 +17,17 @@ from ._settle import add_content, drop_last_thinking
 from ._turn import Turn
 
 __all__ = [
+    "BeforeRequest",
     "BlockData",
     "CallData",
     "CallLatency",
+    "CallOptions",
     "Conversation",
+    "ConversationOptions",
     "EarlyCalls",
     "Gaps",
     "LatencyData",
+    "LoopOptions",
     "OnInterrupt",
     "OnTruncated",
     "RequestData",
@@ -33,6 +38,7 @@ __all__ = [
     "RunEvent",
     "RunLatency",
     "RunMarks",
+    "RunOptions",
     "RunResult",
     "RunStatus",
     "ToolProgress",

@@ -18,52 +18,32 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from random import uniform
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final, Unpack
 
 from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import MessageStream, checked_messages, request_parameters
-from ..tools._breaker import CircuitBreaker
+from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, taken
 from ..tools._call import ToolCall
-from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..tools._history import count_breakpoints, validate_history
-from ..wire import check_choice, check_count, check_seconds, encodable
+from ..wire import check_count, encodable
 from ..wire._echo import stand_in_id
 from ..wire._events import Message
 from ..wire._server_tools import server_calls
 from ._cache_breakpoints import with_breakpoints
 from ._callable_tools import callable_tools, toolbox_of
-from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, OnInterrupt, OnTruncated, Then, ending_of
+from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, check_loop_options
+from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, Then, ending_of
 from ._result import RunResult, RunStatus, add_usage
 from ._turn import Turn
 
 _log = logging.getLogger(__name__)
 
 LOST_START: Final = "a call of the reply came without its beginning"
-MAX_CONTINUATIONS: Final = 5
-MAX_RESTARTS: Final = 2
-RESTART_DELAY_S: Final = 0.5
 _MAX_RESTART_DELAY_S: Final = 30.0
 _MAX_DOUBLINGS: Final = 64
-
-
-class BeforeRequest(Protocol):
-    """Changes a request of a run before it is sent."""
-
-    def __call__(self, request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
-        """Return the parameters to change for this request, `{"tool_choice": {"type": "any"}}` for example, or None.
-
-        Each request starts from the parameters of the run. `tools` may contain tools, or definitions from `request`. If
-        a definition has the name of a tool of the run, that tool runs its calls. `messages` and `stream` cannot be
-        changed. An exception ends the run with that exception.
-
-        Args:
-            request: The body that would be sent, `messages` included. Do not change it.
-            turn: The number of the turn, from 1.
-        """
-        ...
 
 
 class Conversation:
@@ -74,22 +54,8 @@ class Conversation:
         messages: As in the API, or the result of an earlier run, to go on from.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`), and
             definitions of tools that the API itself runs.
-        eager: As for `stream`.
-        executor: What runs the calls; the tools in this process where it is None. Bare definitions of tools whose
-            schema the API brings need one.
-        before_request: Called before each request, see `BeforeRequest`.
-        max_turns: Replies at most. The calls of the last one still run and are answered in the history; status `LIMIT`.
-        max_continuations: How often in a row a reply that was paused, or cut and reported, is gone on from.
-        max_consecutive_tool_errors: Turns in a row in which every call failed; after so many the run ends, status
-            `LIMIT`.
-        on_truncated: What a reply cut by `max_tokens` leads to; see `OnTruncated`.
-        max_tokens_cap: The most that `on_truncated="retry"` asks for; twice `max_tokens` where it is None.
-        on_interrupt: What a reply that breaks off leads to; see `OnInterrupt`.
-        max_restarts: How often in a row; after one more, the error is raised.
-        restart_delay_s: The pause before the first of them, in seconds; each further one is twice as long, up to 30 s.
-        cache: `"auto"` places cache breakpoints that move along with the history, as far as the API's four reach.
-        limits, max_concurrency, circuit_breaker: For the executor in this process.
-        parameters: Everything else that the API takes. A `tool_choice` that forces a call holds for the first request.
+        options: See `ConversationOptions`, and there `LoopOptions`, `CallOptions`, `RequestParameters`. A `tool_choice`
+            that forces a call holds for the first request.
 
     Raises:
         UsageError: A setting is out of range, a tool cannot be run, or two share a name.
@@ -97,6 +63,9 @@ class Conversation:
 
     Attributes:
         result: As of now.
+        tools: By their names.
+        executor: Runs the calls.
+        limits: Bounds on what is taken in.
     """
 
     def __init__(
@@ -106,45 +75,21 @@ class Conversation:
         max_tokens: int,
         messages: Sequence[Mapping[str, Any]] | RunResult,
         tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
-        eager: bool = True,
-        executor: Executor | None = None,
-        before_request: BeforeRequest | None = None,
-        max_turns: int | None = None,
-        max_continuations: int = MAX_CONTINUATIONS,
-        max_consecutive_tool_errors: int | None = None,
-        on_truncated: OnTruncated = "stop",
-        max_tokens_cap: int | None = None,
-        on_interrupt: OnInterrupt = "resume",
-        max_restarts: int = MAX_RESTARTS,
-        restart_delay_s: float = RESTART_DELAY_S,
-        cache: Literal["auto"] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        max_concurrency: int = 16,
-        circuit_breaker: CircuitBreaker | None = None,
-        **parameters: Any,
+        **options: Unpack[ConversationOptions],
     ) -> None:
-        if misplaced := sorted(_OPTIONS_OF_STREAM & set(parameters)):
+        given: dict[str, Any] = dict(options)
+        if misplaced := sorted(given.keys() & _OPTIONS_OF_READING):
             raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
-        if not isinstance(limits, Limits):
-            raise UsageError(f"limits must be a Limits, not {type(limits).__name__}")
-        for name, count in (
-            ("max_turns", max_turns),
-            ("max_consecutive_tool_errors", max_consecutive_tool_errors),
-            ("max_tokens_cap", max_tokens_cap),
-        ):
-            if count is not None:
-                check_count(name, count)
+        self.limits: Limits = given.pop("limits", DEFAULT_LIMITS)
+        if not isinstance(self.limits, Limits):
+            raise UsageError(f"limits must be a Limits, not {type(self.limits).__name__}")
         check_count("max_tokens", max_tokens, least=0)
-        check_count("max_continuations", max_continuations, least=0)
-        check_choice("on_truncated", on_truncated, get_args(OnTruncated))
-        check_choice("on_interrupt", on_interrupt, get_args(OnInterrupt))
-        check_count("max_restarts", max_restarts, least=0)
-        check_seconds("restart_delay_s", restart_delay_s)
-        if cache not in (None, "auto"):
-            raise UsageError(f'cache must be "auto" or None, not {cache!r}')
-        self.tools, self.executor = callable_tools(
-            tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
-        )
+        self._options = taken(given, LOOP_DEFAULTS)
+        check_loop_options(self._options)
+        calls = taken(given, CALL_DEFAULTS)
+        self._given_executor = calls["executor"]
+        self._eager: bool = given.pop("eager", True)
+        self.tools, self.executor = callable_tools(tools, limits=self.limits, **calls)
         self.result = RunResult(RunStatus.RUNNING, None, [])
         if isinstance(messages, RunResult):
             self.result.container = messages.container
@@ -153,23 +98,10 @@ class Conversation:
         self._awaits_reply = False
         self.failure: LimitError | None = None
         """What the run is to raise once its last turn is closed."""
-        self._eager = eager
         self._tools = tools
-        self._given_executor = executor
-        self._before_request = before_request
-        self._parameters = request_parameters(model, max_tokens, tools, parameters, eager=eager)
+        self._parameters = request_parameters(model, max_tokens, tools, given, eager=self._eager)
         self._request = self._parameters  # of the turn under way
         self._prepared = 0  # the number of that turn
-        self._max_turns = max_turns
-        self._max_continuations = max_continuations
-        self._max_consecutive_tool_errors = max_consecutive_tool_errors
-        self._on_truncated: OnTruncated = on_truncated
-        self._max_tokens_cap = max_tokens_cap
-        self._on_interrupt: OnInterrupt = on_interrupt
-        self._max_restarts = max_restarts
-        self._restart_delay_s = restart_delay_s
-        self._caches = cache == "auto"
-        self._limits = limits
         self._turn: Turn | None = None
         self._turns = 0
         self._continuations = 0
@@ -219,7 +151,7 @@ class Conversation:
             request["max_tokens"] = self._retry_max_tokens
         if self.result.container is not None:
             request["container"] = _with_container(request.get("container"), self.result.container)
-        return with_breakpoints(request) if self._caches else request
+        return with_breakpoints(request) if self._options["cache"] == "auto" else request
 
     def _prepare(self, turn: int) -> None:
         """Find the parameters of the request of a turn; one that is sent again keeps them."""
@@ -232,8 +164,8 @@ class Conversation:
             request["tool_choice"] = {name: value for name, value in choice.items() if name != "name"} | {
                 "type": "auto"
             }
-        if self._before_request is not None:
-            asked = self._before_request({**request, "messages": list(self.result.messages)}, turn)
+        if self._options["before_request"] is not None:
+            asked = self._options["before_request"]({**request, "messages": list(self.result.messages)}, turn)
             request = self._changed(request, asked or {})
         self._request = request
         self._prepared = turn
@@ -242,7 +174,7 @@ class Conversation:
         """The parameters of a request with what its hook changes, and its tools ready to be called."""
         if not isinstance(changes, Mapping):
             raise UsageError(f"before_request must return the parameters to change, not {type(changes).__name__}")
-        if wrong := sorted({"messages", "stream", "eager", *_OPTIONS_OF_STREAM} & set(changes)):
+        if wrong := sorted({"messages", "stream", "eager", *_OPTIONS_OF_READING} & set(changes)):
             raise UsageError(f"before_request cannot change {', '.join(wrong)}")
         tools = changes.get("tools", self._tools)
         self.tools.replace(toolbox_of(self._runnable(tools), self._given_executor))
@@ -295,7 +227,7 @@ class Conversation:
             self._turns,
             self,
             executor=self.executor,
-            limits=self._limits,
+            limits=self.limits,
             server_calls=server_calls(self.result.messages).keys(),
         )
         return self._turn
@@ -363,19 +295,19 @@ class Conversation:
         if isinstance(error, APIError):
             retry_after_s = max(error.retry_after_s or 0.0, 0.0)
             # A time that is no number is over the limit, too.
-            if not error.retryable or error.retried or not retry_after_s <= self._limits.max_retry_after_s:
+            if not error.retryable or error.retried or not retry_after_s <= self.limits.max_retry_after_s:
                 raise error
-        if self._on_interrupt == "raise" or self._restarts == self._max_restarts:
+        if self._options["on_interrupt"] == "raise" or self._restarts == self._options["max_restarts"]:
             raise error
-        longest_s = max(self._restart_delay_s, _MAX_RESTART_DELAY_S)
-        delay_s: float = min(self._restart_delay_s * 2 ** min(self._restarts, _MAX_DOUBLINGS), longest_s)
+        longest_s = max(self._options["restart_delay_s"], _MAX_RESTART_DELAY_S)
+        delay_s: float = min(self._options["restart_delay_s"] * 2 ** min(self._restarts, _MAX_DOUBLINGS), longest_s)
         self._restarts += 1
         self._take_account(message)
         if turn.forbids_retry:
             self.result.message = message
             self._retry_max_tokens = None
             turn.end(message, INTERRUPTED)
-            if turn.number == self._max_turns:
+            if turn.number == self._options["max_turns"]:
                 self.result.status = RunStatus.LIMIT
         else:
             self.void(turn)
@@ -389,7 +321,7 @@ class Conversation:
 
     def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
         """How a reply with this stop reason ends the turn."""
-        return ending_of(stop_reason, on_truncated=self._on_truncated, forbids_retry=turn.forbids_retry)
+        return ending_of(stop_reason, on_truncated=self._options["on_truncated"], forbids_retry=turn.forbids_retry)
 
     def abandon(self, message: Message, status: RunStatus) -> None:
         """The reply under way broke off, or nobody waits for it any more: nothing more is sent.
@@ -423,10 +355,10 @@ class Conversation:
     def _end_truncated(self, turn: Turn) -> None:
         """A reply cut by `max_tokens` that is not reported: it is discarded and sent again, or the end."""
         asked = self._request["max_tokens"]
-        if self._on_truncated == "raise":
+        if self._options["on_truncated"] == "raise":
             self.failure = LimitError("max_tokens", asked, "the reply")
-        elif self._on_truncated == "retry" and self._retry_max_tokens is None:
-            more = min(2 * asked, self._max_tokens_cap or 2 * asked)
+        elif self._options["on_truncated"] == "retry" and self._retry_max_tokens is None:
+            more = min(2 * asked, self._options["max_tokens_cap"] or 2 * asked)
             if more > asked:
                 self._retry_max_tokens = more
                 self.void(turn)
@@ -448,9 +380,9 @@ class Conversation:
             return
         is_continuation = not has_results or ending.status is RunStatus.TRUNCATED
         self._continuations = self._continuations + 1 if is_continuation else 0
-        if self._continuations > self._max_continuations:
+        if self._continuations > self._options["max_continuations"]:
             self.result.status = ending.status
-        elif turn.number == self._max_turns:
+        elif turn.number == self._options["max_turns"]:
             self.result.status = RunStatus.LIMIT
 
     def settled(self, turn: Turn) -> None:
@@ -462,7 +394,7 @@ class Conversation:
                 self.void(turn)  # nothing of it ran after all: whatever ran stays
         elif results:
             self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
-            if self._failed_turns == self._max_consecutive_tool_errors and not self._has_ended:
+            if self._failed_turns == self._options["max_consecutive_tool_errors"] and not self._has_ended:
                 self.result.status = RunStatus.LIMIT
 
     def _check_history(self) -> None:
@@ -472,9 +404,7 @@ class Conversation:
             raise HistoryError(faults)
 
 
-_OPTIONS_OF_STREAM: Final = frozenset(
-    {"buffer", "clock", "eager_fallback", "invalid_key", "parser", "min_interval_s", "min_chars"}
-)
+_OPTIONS_OF_READING: Final = frozenset(INPUT_DEFAULTS) | frozenset(FEED_DEFAULTS)
 
 
 def _key(definition: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 import anyio
 import anyio.lowlevel
 
 from ..errors import APIError, EagerStreamError, ProtocolError, StreamInterrupted
-from ..limits import DEFAULT_LIMITS, Limits
-from ..streaming import BufferMode, Clock, EventFeed, FeedEnd, GrowingInput, StreamEvent
+from ..streaming import EventFeed, FeedEnd, GrowingInput, InputOptions, StreamEvent
 from ..streaming._event_buffer import EventBuffer
+from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, buffer_for, taken
 from ..streaming._reading import read_reply
-from ..tools._breaker import CircuitBreaker
 from ..tools._call import CallListener, ToolCall
-from ..tools._executor import Executor
 from ..tools._foreign import ForeignTool
 from ..transports import Reply, RequestBody, as_transport
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import INVALID_JSON, InputDelta, MessageAssembler, MessageState, Outcome, ParserFactory, PartialJSON
+from ..wire import InputDelta, MessageAssembler, MessageState, Outcome
 from ..wire._accumulator import check_invalid_key
 from ..wire._events import Message
-from ._conversation import LOST_START, MAX_CONTINUATIONS, MAX_RESTARTS, RESTART_DELAY_S, BeforeRequest, Conversation
+from ._conversation import LOST_START, Conversation
 from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 from ._latency import RunLatency
 from ._marks import RunMarks
-from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins, OnInterrupt, OnTruncated
+from ._options import CALL_DEFAULTS, RunOptions
+from ._policy import BROKEN_OFF, CANCELLED, CUT_BY_GUARD, Begins
 from ._result import RunResult, RunStatus
 from ._runner import CallRunner
 from ._settle import answer
@@ -42,29 +40,7 @@ def run(
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]] | RunResult,
     tools: Sequence[ForeignTool | Mapping[str, Any]] = (),
-    eager: bool = True,
-    eager_fallback: Literal["auto"] | None = "auto",
-    executor: Executor | None = None,
-    before_request: BeforeRequest | None = None,
-    max_turns: int | None = None,
-    max_continuations: int = MAX_CONTINUATIONS,
-    max_consecutive_tool_errors: int | None = None,
-    on_truncated: OnTruncated = "stop",
-    max_tokens_cap: int | None = None,
-    on_interrupt: OnInterrupt = "resume",
-    max_restarts: int = MAX_RESTARTS,
-    restart_delay_s: float = RESTART_DELAY_S,
-    cache: Literal["auto"] | None = None,
-    max_concurrency: int = 16,
-    circuit_breaker: CircuitBreaker | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    parser: ParserFactory = PartialJSON,
-    invalid_key: str = INVALID_JSON,
-    buffer: BufferMode = "merge",
-    min_interval_s: float = 0.0,
-    min_chars: int = 0,
-    clock: Clock = time.monotonic,
-    **parameters: Any,
+    **options: Unpack[RunOptions],
 ) -> Run:
     """Run a conversation until the model stops asking for tools.
 
@@ -84,75 +60,23 @@ def run(
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`: those
             of the anthropic package, its helpers for MCP servers), and definitions of tools that the API runs, see
             `eagerstream.builtin.server_tools`.
-        eager: As for `stream`.
-        eager_fallback: As for `stream`, for each request; `Run.eager` tells.
-        before_request: Called before each request, see `BeforeRequest`. It may change the model, the tools,
-            `max_tokens`, `system`, `tool_choice` and other parameters of that request. A request that is sent again
-            because the response broke off keeps the changes.
-        executor: What runs the calls; the tools in this process where it is None. With one, tools whose schema the API
-            brings (`bash_20250124`) may be bare definitions: it is to know them.
-        max_turns: Replies at most. The calls of the last turn still run and are answered in the history; status
-            `LIMIT`. None for no bound.
-        max_continuations: How often in a row a reply is gone on from that was paused (status `PAUSED` beyond it), or
-            cut and reported (`TRUNCATED`).
-        max_consecutive_tool_errors: Turns in a row in which every call failed, at most; status `LIMIT`. The model
-            usually mends a call in two or three tries. None for no bound.
-        on_truncated: What a reply cut by `max_tokens` leads to. `"stop"`: the run ends. `"retry"`: where nothing of it
-            has begun to run, it is sent for once more with twice the tokens; else as `"report"`. `"report"`: the model
-            is told which call was cut, gets the results of the others, and goes on; without a call the run ends.
-            `"raise"`: it ends with a `LimitError`.
-        max_tokens_cap: The most tokens that a retry asks for.
-        on_interrupt: What a reply leads to that breaks off: a lost connection, silence, an `error` event, nonsense, no
-            end; and a request refused for the time being (429, 529, ...), unless the client retries these itself.
-            `"resume"`: where nothing of it has begun to run, the same request is sent again (`Restarted`); where
-            something has, running tools finish, the calls that were whole become the turn, and the run goes on with
-            their results (`TurnStop` with the `error`). No call runs twice. `"raise"`: the run ends with the error.
-        max_restarts: How often in a row it may be interrupted; then the error is raised.
-        restart_delay_s: The pause before the first restart, in seconds; doubled each time up to 30 s, less up to half
-            of it by chance, and added to what the peer asks for (`retry-after`, up to `Limits.max_retry_after_s`).
-        cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four.
-        max_concurrency: Tools that run at once.
-        circuit_breaker: Leaves tools alone for a while that fail again and again; it can be asked how each tool is. A
-            call of such a tool is answered with an error at once. None for none.
-        clock: Tells the time to `Run.latency`, in seconds; never falling.
-        limits, parser, invalid_key, buffer, min_interval_s, min_chars: As for `stream`.
-        parameters: As for `stream`. A `tool_choice` that forces a call (`any`, `tool`) holds for the first request;
-            after that it is `auto`, or the model could never end its turn.
+        options: See `RunOptions`: those of the loop (`LoopOptions`), of its calls (`CallOptions`), of inputs and events
+            (`InputOptions`, `FeedOptions`), and everything else that the API takes (`RequestParameters`). A
+            `tool_choice` that forces a call (`any`, `tool`) holds for the first request; after that it is `auto`, or
+            the model could never end its turn.
 
     Raises:
         UsageError: The client is of the wrong kind, a tool cannot be run, two share a name, or a setting is out of
             range.
         HistoryError: The API would refuse the messages or the tools; see `validate_history`.
     """
-    check_invalid_key(invalid_key)
-    conversation = Conversation(
-        model=model,
-        max_tokens=max_tokens,
-        messages=messages,
-        tools=tools,
-        eager=eager,
-        executor=executor,
-        before_request=before_request,
-        max_turns=max_turns,
-        max_continuations=max_continuations,
-        max_consecutive_tool_errors=max_consecutive_tool_errors,
-        on_truncated=on_truncated,
-        max_tokens_cap=max_tokens_cap,
-        on_interrupt=on_interrupt,
-        max_restarts=max_restarts,
-        restart_delay_s=restart_delay_s,
-        cache=cache,
-        limits=limits,
-        max_concurrency=max_concurrency,
-        circuit_breaker=circuit_breaker,
-        **parameters,
-    )
-    events: EventBuffer[RunEvent] = EventBuffer(
-        mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
-    )
-    transport = EagerFallback(as_transport(client), client, eager_fallback)
-    marks = RunMarks(clock=clock, max_concurrency=max_concurrency)
-    return Run(transport, conversation, events, limits=limits, parser=parser, invalid_key=invalid_key, marks=marks)
+    rest: dict[str, Any] = dict(options)
+    inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
+    check_invalid_key(inputs["invalid_key"])
+    conversation = Conversation(model=model, max_tokens=max_tokens, messages=messages, tools=tools, **rest)
+    transport = EagerFallback(as_transport(client), client, feed["eager_fallback"])
+    marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
+    return Run(transport, conversation, inputs, buffer_for(feed, conversation.limits), marks)
 
 
 _MAX_VIOLATIONS: Final = 1_000
@@ -182,19 +106,14 @@ class Run(EventFeed[RunEvent], CallListener):
         self,
         transport: EagerFallback,
         conversation: Conversation,
+        inputs: InputOptions,
         events: EventBuffer[RunEvent],
-        *,
-        limits: Limits,
-        parser: ParserFactory,
-        invalid_key: str,
         marks: RunMarks,
     ) -> None:
         super().__init__(events)
         self._transport = transport
         self._conversation = conversation
-        self._limits = limits
-        self._parser = parser
-        self._invalid_key = invalid_key
+        self._inputs = inputs
         self._marks = marks
         self.observe(marks)  # the first: others may ask it
         self._violations: list[str] = []  # of earlier responses
@@ -309,11 +228,10 @@ class Run(EventFeed[RunEvent], CallListener):
         if not is_retry:
             self.put(TurnStart(turn.number))
         assembler = MessageAssembler(
-            parser=self._parser,
-            limits=self._limits,
+            limits=conversation.limits,
             input_type=GrowingInput,
-            invalid_key=self._invalid_key,
             messages=conversation.result.messages,
+            **self._inputs,
         )
         self._assembler, self._is_reading, self._starts_tools = assembler, True, False
         self._has_response, self._request_id = False, None
@@ -330,7 +248,7 @@ class Run(EventFeed[RunEvent], CallListener):
                 request,
                 assembler,
                 self,
-                limits=self._limits,
+                limits=conversation.limits,
                 one_message=True,
                 scope=scope,
             )

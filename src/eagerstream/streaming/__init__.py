@@ -8,6 +8,7 @@ from ._growing_input import GrowingInput, TextPlace
 from ._marks import BlockMarks, Clock, ReplyMarks
 from ._message_stream import MessageStream, StreamEvent, stream
 from ._observers import FeedEnd, Observer, RequestObserver, on_every_feed, on_feed
+from ._options import FeedOptions, InputOptions, RequestParameters, StreamOptions
 
 __all__ = [
     "BlockMarks",
@@ -15,12 +16,16 @@ __all__ = [
     "Clock",
     "EventFeed",
     "FeedEnd",
+    "FeedOptions",
     "GrowingInput",
+    "InputOptions",
     "MessageStream",
     "Observer",
     "ReplyMarks",
     "RequestObserver",
+    "RequestParameters",
     "StreamEvent",
+    "StreamOptions",
     "TextPlace",
     "on_every_feed",
     "on_feed",

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, Unpack
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..transports import Reply, RequestBody, as_transport
 from ..transports._base import betas_of, check_legacy_beta
 from ..transports._eager_fallback import EagerFallback, EagerForm
-from ..wire import (
-    INVALID_JSON,
-    MessageAssembler,
-    MessageEvent,
-    MessageState,
-    ParserFactory,
-    PartialJSON,
-)
+from ..wire import MessageAssembler, MessageEvent, MessageState
 from ..wire._accumulator import check_invalid_key
 from ..wire._events import Message
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_kind
-from ._event_buffer import BufferMode, EventBuffer
+from ._event_buffer import EventBuffer
 from ._event_feed import EventFeed
 from ._growing_input import GrowingInput
 from ._marks import Clock, ReplyMarks
 from ._observers import FeedEnd
+from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, buffer_for, taken
 from ._reading import read_reply
 
 _log = logging.getLogger(__name__)
@@ -50,16 +43,7 @@ def stream(
     max_tokens: int,
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Definition | Mapping[str, Any]] = (),
-    eager: bool = True,
-    eager_fallback: Literal["auto"] | None = "auto",
-    invalid_key: str = INVALID_JSON,
-    limits: Limits = DEFAULT_LIMITS,
-    parser: ParserFactory = PartialJSON,
-    buffer: BufferMode = "merge",
-    min_interval_s: float = 0.0,
-    min_chars: int = 0,
-    clock: Clock = time.monotonic,
-    **parameters: Any,
+    **options: Unpack[StreamOptions],
 ) -> MessageStream:
     """One streaming request to the Messages API, its events while they come, and the message at the end.
 
@@ -77,38 +61,22 @@ def stream(
         model, max_tokens, messages: As in the API.
         tools: Functions decorated with `@tool`, tools of other libraries with `to_dict()`, or definitions as the API
             takes them. Betas that they need are added to the request.
-        eager: Add `eager_input_streaming: true` to each user-defined tool whose definition does not have the field. An
-            explicit `false` wins. If False, definitions are sent unchanged.
-        eager_fallback: What a refusal of `eager_input_streaming` leads to, a field that some platforms do not take for
-            some models. `"auto"`: the request is sent once more with the beta that came before the field
-            (`fine-grained-tool-streaming-2025-05-14`), which holds for all its tools. Where that is refused, too, or
-            some tool has `eager_input_streaming: false`, which cannot be said any more, it goes without either, and
-            its inputs arrive buffered. A warning is logged, the client's next requests to that model begin with what
-            was accepted, and `MessageStream.eager` tells. Where you send that beta yourself, it stays. None: the
-            refusal is raised.
-        invalid_key: The key under which an input that is not usable is echoed, `{"INVALID_JSON": raw}` by default.
-        limits: Bounds on what is taken in.
-        parser: Makes the parser of each tool input.
-        buffer: What happens when more than 256 events wait for the consumer: `"merge"` merges deltas of the same
-            block, `"wait"` stops the reading until there is room.
-        min_interval_s: At most one `InputDelta` of an input in so many seconds; no text is lost, and the last one comes
-            before the `InputStop`.
-        min_chars: No `InputDelta` of fewer characters, except the last.
-        clock: Tells the time to `MessageStream.marks`.
-        parameters: Everything else that the API takes: `system`, `tool_choice`, `thinking`, `betas`, ...
+        options: See `StreamOptions`: those of inputs and events (`InputOptions`, `FeedOptions`), and everything else
+            that the API takes (`system`, `tool_choice`, `thinking`, `betas`, ...: `RequestParameters`).
 
     Raises:
         UsageError: The client is of the wrong kind, a setting is out of range, or the definition of a tool that is not
             user-defined carries `eager_input_streaming`. At once, before anything is sent.
     """
-    check_invalid_key(invalid_key)
-    request = request_parameters(model, max_tokens, tools, parameters, eager=eager)
+    rest: dict[str, Any] = dict(options)
+    inputs, feed = taken(rest, INPUT_DEFAULTS), taken(rest, FEED_DEFAULTS)
+    check_invalid_key(inputs["invalid_key"])
+    limits: Limits = rest.pop("limits", DEFAULT_LIMITS)
+    eager: bool = rest.pop("eager", True)
+    request = request_parameters(model, max_tokens, tools, rest, eager=eager)
     request = {"messages": checked_messages(messages), **request}
-    events: EventBuffer[StreamEvent] = EventBuffer(
-        mode=buffer, min_interval_s=min_interval_s, min_chars=min_chars, maximum=limits.max_waiting_events
-    )
-    transport = EagerFallback(as_transport(client), client, eager_fallback)
-    return MessageStream(transport, request, events, limits=limits, parser=parser, invalid_key=invalid_key, clock=clock)
+    transport = EagerFallback(as_transport(client), client, feed["eager_fallback"])
+    return MessageStream(transport, request, inputs, buffer_for(feed, limits), limits=limits, clock=feed["clock"])
 
 
 def checked_messages(messages: object) -> list[Mapping[str, Any]]:
@@ -199,11 +167,10 @@ class MessageStream(EventFeed[StreamEvent]):
         self,
         transport: EagerFallback,
         request: RequestBody,
+        inputs: InputOptions,
         events: EventBuffer[StreamEvent],
         *,
         limits: Limits,
-        parser: ParserFactory,
-        invalid_key: str,
         clock: Clock,
     ) -> None:
         super().__init__(events)
@@ -213,11 +180,7 @@ class MessageStream(EventFeed[StreamEvent]):
         self._request = request
         self._limits = limits
         self._assembler = MessageAssembler(
-            parser=parser,
-            limits=limits,
-            input_type=GrowingInput,
-            invalid_key=invalid_key,
-            messages=request["messages"],
+            limits=limits, input_type=GrowingInput, messages=request["messages"], **inputs
         )
         self.marks = ReplyMarks(clock)
         """What of the reply came when."""

@@ -1,0 +1,141 @@
+"""The options of a run: each has its type, its meaning, its default and its check here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Protocol, TypedDict, get_args
+
+from ..errors import UsageError
+from ..limits import Limits
+from ..streaming import FeedOptions, InputOptions, RequestParameters
+from ..tools._breaker import CircuitBreaker
+from ..tools._executor import Executor
+from ..wire import check_choice, check_count, check_seconds
+from ._policy import OnInterrupt, OnTruncated
+
+
+class BeforeRequest(Protocol):
+    """Changes a request of a run before it is sent."""
+
+    def __call__(self, request: Mapping[str, Any], turn: int) -> Mapping[str, Any] | None:
+        """Return the parameters to change for this request, `{"tool_choice": {"type": "any"}}` for example, or None.
+
+        Each request starts from the parameters of the run. `tools` may contain tools, or definitions from `request`. If
+        a definition has the name of a tool of the run, that tool runs its calls. `messages` and `stream` cannot be
+        changed. An exception ends the run with that exception.
+
+        Args:
+            request: The body that would be sent, `messages` included. Do not change it.
+            turn: The number of the turn, from 1.
+        """
+        ...
+
+
+class LoopOptions(TypedDict, total=False):
+    """When a run goes on, and how.
+
+    Attributes:
+        before_request: Called before each request, see `BeforeRequest`. It may change the model, the tools,
+            `max_tokens`, `system`, `tool_choice` and other parameters of that request. A request that is sent again
+            because the response broke off keeps the changes.
+        max_turns: Responses at most. The calls of the last turn still run and are answered in the history; status
+            `LIMIT`. None (default) for no bound.
+        max_continuations: How often in a row the run continues after a response that was paused (status `PAUSED` beyond
+            it), or cut and reported (`TRUNCATED`); 5 by default.
+        max_consecutive_tool_errors: Turns in a row in which every call failed, at most; status `LIMIT`. The model
+            usually mends a call in two or three tries. None (default) for no bound.
+        on_truncated: The reaction to a response cut by `max_tokens`. `"stop"` (default): the run ends. `"retry"`: if
+            nothing of it has begun to run, it is requested once more with twice the tokens; else as `"report"`.
+            `"report"`: the model is told which call was cut, gets the results of the others, and goes on; without a
+            call the run ends. `"raise"`: the run ends with a `LimitError`.
+        max_tokens_cap: The most tokens that a retry asks for; None (default) for twice `max_tokens`.
+        on_interrupt: The reaction to a response that breaks off: a lost connection, silence, an `error` event,
+            nonsense, no end; and to a request refused for the time being (429, 529, ...), unless the client retries
+            these itself. `"resume"` (default): if nothing of it has begun to run, the same request is sent again
+            (`Restarted`). Otherwise running tools finish, the calls that were whole become the turn, and the run goes
+            on with their results (`TurnStop` with the `error`). No call runs twice. `"raise"`: the run ends with the
+            error.
+        max_restarts: How often in a row the run may be interrupted; then the error is raised. 2 by default.
+        restart_delay_s: The pause before the first restart, in seconds, 0.5 by default. It is doubled each time up to
+            30 s, less up to half of it by chance, and added to what the peer asks for (`retry-after`, up to
+            `Limits.max_retry_after_s`).
+        cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four. None
+            (default): the cache breakpoints are yours.
+    """
+
+    before_request: BeforeRequest | None
+    max_turns: int | None
+    max_continuations: int
+    max_consecutive_tool_errors: int | None
+    on_truncated: OnTruncated
+    max_tokens_cap: int | None
+    on_interrupt: OnInterrupt
+    max_restarts: int
+    restart_delay_s: float
+    cache: Literal["auto"] | None
+
+
+class CallOptions(TypedDict, total=False):
+    """How calls are run.
+
+    Attributes:
+        executor: Runs the calls. None (default): the tools run in this process. With an executor of your own, tools
+            whose schema the API brings (`bash_20250124`) may be bare definitions: it should know them.
+        max_concurrency: Tools that run at once; 16 by default.
+        circuit_breaker: Leaves tools alone for a while that fail again and again; it can be asked how each tool is. A
+            call of such a tool is answered with an error at once. None (default) for none.
+    """
+
+    executor: Executor | None
+    max_concurrency: int
+    circuit_breaker: CircuitBreaker | None
+
+
+class ConversationOptions(RequestParameters, LoopOptions, CallOptions, total=False):
+    """The options of `Conversation`.
+
+    Attributes:
+        eager: As for `stream`.
+        limits: Bounds on what is taken in.
+    """
+
+    eager: bool
+    limits: Limits
+
+
+class RunOptions(ConversationOptions, InputOptions, FeedOptions, total=False):
+    """The options of `run`."""
+
+
+LOOP_DEFAULTS: Final[LoopOptions] = {
+    "before_request": None,
+    "max_turns": None,
+    "max_continuations": 5,
+    "max_consecutive_tool_errors": None,
+    "on_truncated": "stop",
+    "max_tokens_cap": None,
+    "on_interrupt": "resume",
+    "max_restarts": 2,
+    "restart_delay_s": 0.5,
+    "cache": None,
+}
+CALL_DEFAULTS: Final[CallOptions] = {"executor": None, "max_concurrency": 16, "circuit_breaker": None}
+
+
+def check_loop_options(options: LoopOptions) -> None:
+    """Raise an error if a setting is out of range.
+
+    Raises:
+        UsageError: It names the setting.
+    """
+    values: Mapping[str, Any] = options
+    for name in ("max_turns", "max_consecutive_tool_errors", "max_tokens_cap"):
+        if values[name] is not None:
+            check_count(name, values[name])
+    for name in ("max_continuations", "max_restarts"):
+        check_count(name, values[name], least=0)
+    check_choice("on_truncated", options["on_truncated"], get_args(OnTruncated))
+    check_choice("on_interrupt", options["on_interrupt"], get_args(OnInterrupt))
+    check_seconds("restart_delay_s", options["restart_delay_s"])
+    if options["cache"] not in (None, "auto"):
+        raise UsageError(f'cache must be "auto" or None, not {options["cache"]!r}')

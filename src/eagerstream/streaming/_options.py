@@ -1,0 +1,154 @@
+"""The options of a request and of reading its response: each has its type, its meaning and its default here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, cast
+
+from ..limits import Limits
+from ..wire import INVALID_JSON, ParserFactory, PartialJSON
+from ._event_buffer import BufferMode, EventBuffer
+from ._marks import Clock
+
+if TYPE_CHECKING:  # importing anthropic takes seconds
+    from anthropic.types.anthropic_beta_param import AnthropicBetaParam
+    from anthropic.types.beta import (
+        BetaBillingPolicyParam,
+        BetaCacheControlEphemeralParam,
+        BetaCompactionConfigParam,
+        BetaContextManagementConfigParam,
+        BetaDiagnosticsParam,
+        BetaFallbacksParam,
+        BetaMessageThreadParam,
+        BetaMetadataParam,
+        BetaOutputConfigParam,
+        BetaRequestMCPServerURLDefinitionParam,
+        BetaTextBlockParam,
+        BetaThinkingConfigParam,
+        BetaToolChoiceParam,
+    )
+    from anthropic.types.beta.message_create_params import Container, FallbackCreditToken
+
+T = TypeVar("T")
+
+
+class RequestParameters(TypedDict, total=False):
+    """The parameters of the Messages API beside the model, `max_tokens`, the messages and the tools.
+
+    They are sent as they are. A parameter that the API knows and this list does not goes into `extra_body`.
+
+    Attributes:
+        extra_body, extra_headers, extra_query, timeout: As for a request of the anthropic package.
+    """
+
+    betas: Iterable[AnthropicBetaParam]
+    billing_policy: BetaBillingPolicyParam | None
+    cache_control: BetaCacheControlEphemeralParam | None
+    compaction: BetaCompactionConfigParam | None
+    container: Container | str | None
+    context_management: BetaContextManagementConfigParam | None
+    diagnostics: BetaDiagnosticsParam | None
+    fallback_credit_token: FallbackCreditToken | None
+    fallbacks: BetaFallbacksParam | None
+    inference_geo: str | None
+    mcp_servers: Iterable[BetaRequestMCPServerURLDefinitionParam]
+    metadata: BetaMetadataParam
+    output_config: BetaOutputConfigParam
+    service_tier: Literal["auto", "standard_only"]
+    speed: Literal["standard", "fast"] | None
+    stop_sequences: Iterable[str]
+    system: str | Iterable[BetaTextBlockParam]
+    temperature: float
+    thinking: BetaThinkingConfigParam
+    thread: BetaMessageThreadParam | None
+    tool_choice: BetaToolChoiceParam
+    top_k: int
+    top_p: float
+    user_profile_id: str
+    workspace_id: str
+    extra_body: Mapping[str, Any]
+    extra_headers: Mapping[str, str]
+    extra_query: Mapping[str, Any]
+    timeout: object
+
+
+class InputOptions(TypedDict, total=False):
+    """How tool inputs are parsed and echoed.
+
+    Attributes:
+        parser: Makes the parser of each tool input; `PartialJSON` by default.
+        invalid_key: The key under which an input that is not usable is echoed: `{"INVALID_JSON": raw}` by default.
+    """
+
+    parser: ParserFactory
+    invalid_key: str
+
+
+class FeedOptions(TypedDict, total=False):
+    """How events get to their consumer.
+
+    Attributes:
+        buffer: What happens when more than 256 events wait for the consumer: `"merge"` (default) merges deltas of the
+            same block, `"wait"` stops the reading until there is room.
+        min_interval_s: At most one `InputDelta` of an input in so many seconds, 0 by default. No text is lost, and the
+            last one comes before the `InputStop`.
+        min_chars: No `InputDelta` of fewer characters, except the last; 0 by default.
+        clock: Tells the time to the marks, in seconds; never falling. `time.monotonic` by default.
+        eager_fallback: How to react if the API refuses `eager_input_streaming`, a field that some platforms do not take
+            for some models. `"auto"` (default): the request is sent once more with the beta that came before the field
+            (`fine-grained-tool-streaming-2025-05-14`), which holds for all its tools. If that is refused, too, or some
+            tool has `eager_input_streaming: false`, which cannot be said any more, the request goes without either, and
+            its inputs arrive buffered. A warning is logged, the client's next requests to that model begin with what
+            was accepted, and `eager` of the stream or the run tells. If you send that beta yourself, it stays. None:
+            the refusal is raised.
+    """
+
+    buffer: BufferMode
+    min_interval_s: float
+    min_chars: int
+    clock: Clock
+    eager_fallback: Literal["auto"] | None
+
+
+class StreamOptions(RequestParameters, InputOptions, FeedOptions, total=False):
+    """The options of `stream`.
+
+    Attributes:
+        eager: Add `eager_input_streaming: true` to each user-defined tool whose definition does not have the field;
+            True by default. An explicit `false` wins. If False, definitions are sent unchanged.
+        limits: Bounds on what is taken in.
+    """
+
+    eager: bool
+    limits: Limits
+
+
+INPUT_DEFAULTS: Final[InputOptions] = {"parser": PartialJSON, "invalid_key": INVALID_JSON}
+FEED_DEFAULTS: Final[FeedOptions] = {
+    "buffer": "merge",
+    "min_interval_s": 0.0,
+    "min_chars": 0,
+    "clock": time.monotonic,
+    "eager_fallback": "auto",
+}
+
+
+def taken(options: dict[str, Any], defaults: T) -> T:
+    """Take the options of one group out of those of all. Any that is not given has its default."""
+    names = cast("Mapping[str, Any]", defaults)
+    return cast("T", {name: options.pop(name, default) for name, default in names.items()})
+
+
+def buffer_for(options: FeedOptions, limits: Limits) -> EventBuffer[Any]:
+    """Return the buffer between the reader and the consumer.
+
+    Raises:
+        UsageError: An option is out of range.
+    """
+    return EventBuffer(
+        mode=options["buffer"],
+        min_interval_s=options["min_interval_s"],
+        min_chars=options["min_chars"],
+        maximum=limits.max_waiting_events,
+    )
