@@ -30,13 +30,16 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/.python
 	@$(install) --editable '.[cli]'
 	@touch $@
 
+# LOCKED=1 installs the versions of uv.lock instead of the newest ones. It needs uv.
+install_locked = VIRTUAL_ENV=$(VENV) uv sync --active --frozen --inexact --no-default-groups
+
 # The dependency groups of pyproject.toml, and what else is there once one of them is: `all` takes 1.6 GB, `test` 290 MB.
 with_test := demo
 with_all := demo test
 with_fuzz := demo test
 $(VENV)/.test $(VENV)/.all $(VENV)/.fuzz: $(VENV)/.%: pyproject.toml | $(VENV)/.python
 	@echo '==> Installing eagerstream and its dependency group "$*" into $(VENV)'
-	@$(install_groups) --editable . --group $*
+	@$(if $(LOCKED),$(install_locked),$(install_groups) --editable .) --group $*
 	@touch $@ $(addprefix $(VENV)/.,$(with_$*))
 
 demo: $(VENV)/.demo  ## the main job, on the embedded server

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from ._support.lazy import lazy_exports
 
+__version__ = "0.1.0"
+
 __all__: list[str]
 
 if TYPE_CHECKING:

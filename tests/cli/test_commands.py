@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,13 +15,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from eagerstream import __version__
 from eagerstream.cli import main
 from eagerstream.errors import APIError
 from eagerstream.recordings import Recording
 from eagerstream.testing import FaultKind, Faults, Platform
 
 DATA = Path(__file__).parent.parent / "data"
-COMMAND = [sys.executable, "-c", "from eagerstream.cli import main; main()"]
+COMMAND = [sys.executable, "-m", "eagerstream"]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
 
 
@@ -54,6 +57,15 @@ def assert_one_line(done: subprocess.CompletedProcess[str], code: int, *words: s
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+def test_the_version() -> None:
+    """The command tells which version is installed; the changelog and the package's metadata know the same one."""
+    done = eagerstream("--version")
+    assert (done.returncode, done.stdout) == (0, f"eagerstream {__version__}\n")
+    assert importlib.metadata.version("eagerstream") == __version__
+    changelog = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## \[(.+)\]", changelog, re.MULTILINE)[0] == __version__
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 import os
 import re
@@ -26,12 +27,26 @@ if TYPE_CHECKING:
 _PAUSE_S: Final = 5.0  # between two runs of a demo that goes on until Ctrl-C
 
 app = typer.Typer(
-    help="Watch a tool's input grow, then run the tool.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench_app, name="bench")
+
+
+def _show_version(asked: object) -> None:
+    if asked:
+        typer.echo(f"eagerstream {importlib.metadata.version('eagerstream')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Watch a tool's input grow, then run the tool."""
 
 
 @app.command()
