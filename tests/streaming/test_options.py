@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from anthropic.types.beta import message_create_params
 
+from eagerstream import Conversation, UsageError
 from eagerstream.loop import CallOptions, ConversationOptions, LoopOptions, RunOptions
 from eagerstream.loop._options import CALL_DEFAULTS, LOOP_DEFAULTS
-from eagerstream.streaming import FeedOptions, InputOptions, RequestParameters, StreamOptions
+from eagerstream.streaming import FeedOptions, InputOptions, RequestParameters, StreamOptions, stream
 from eagerstream.streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
+from tests.support import REQUEST
 
 _IN_SIGNATURES = {"model", "max_tokens", "messages", "tools", "stream"}
 _OF_OLDER_VERSIONS = {"output_format"}  # became `output_config.format`
@@ -39,3 +43,28 @@ def test_a_run_takes_the_options_of_a_stream() -> None:
     """And those of a conversation."""
     of_run = RunOptions.__annotations__.keys()
     assert of_run == StreamOptions.__annotations__.keys() | ConversationOptions.__annotations__.keys()
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"), [("sytem", "system"), ("stop_sequence", "stop_sequences"), ("tool_choise", "tool_choice")]
+)
+def test_a_misspelt_parameter(misspelt: str, meant: str) -> None:
+    """Nothing is sent: the API would answer with an error that does not know what was meant, or ignore it."""
+    parameters: dict[str, Any] = {**REQUEST, misspelt: "x"}
+    with pytest.raises(UsageError, match=f"{misspelt} is unknown: did you mean {meant}"):
+        stream(None, **parameters)
+    with pytest.raises(UsageError, match=f"did you mean {meant}"):
+        Conversation(**parameters)
+
+
+def test_a_misspelt_option_of_a_run() -> None:
+    """It would otherwise be sent as a parameter of the API."""
+    parameters: dict[str, Any] = {**REQUEST, "max_turn": 3}
+    with pytest.raises(UsageError, match="did you mean max_turns"):
+        Conversation(**parameters)
+
+
+def test_a_parameter_that_nobody_knows_is_sent() -> None:
+    """The API may have got it since."""
+    parameters: dict[str, Any] = {**REQUEST, "brand_new": 3}
+    assert Conversation(**parameters).request()["brand_new"] == 3

@@ -24,7 +24,7 @@ from ..errors import APIError, HistoryError, LimitError, ProtocolError, UsageErr
 from ..limits import DEFAULT_LIMITS, Limits
 from ..streaming._growing_input import GrowingInput
 from ..streaming._message_stream import MessageStream, checked_messages, request_parameters
-from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, taken
+from ..streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS, check_names, taken
 from ..tools._call import ToolCall
 from ..tools._foreign import ForeignTool
 from ..tools._history import count_breakpoints, validate_history
@@ -34,7 +34,7 @@ from ..wire._events import Message
 from ..wire._server_tools import server_calls
 from ._cache_breakpoints import with_breakpoints
 from ._callable_tools import callable_tools, toolbox_of
-from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, check_loop_options
+from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
 from ._policy import BROKEN_OFF, CANCELLED, INTERRUPTED, Ending, Then, ending_of
 from ._result import RunResult, RunStatus, add_usage
 from ._turn import Turn
@@ -98,6 +98,7 @@ class Conversation:
         self._awaits_reply = False
         self.failure: LimitError | None = None
         """What the run is to raise once its last turn is closed."""
+        check_names(given, RunOptions)
         self._tools = tools
         self._parameters = request_parameters(model, max_tokens, tools, given, eager=self._eager)
         self._request = self._parameters  # of the turn under way

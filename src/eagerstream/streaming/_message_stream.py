@@ -20,7 +20,7 @@ from ._event_feed import EventFeed
 from ._growing_input import GrowingInput
 from ._marks import Clock, ReplyMarks
 from ._observers import FeedEnd
-from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, buffer_for, taken
+from ._options import FEED_DEFAULTS, INPUT_DEFAULTS, InputOptions, StreamOptions, buffer_for, check_names, taken
 from ._reading import read_reply
 
 _log = logging.getLogger(__name__)
@@ -73,6 +73,7 @@ def stream(
     check_invalid_key(inputs["invalid_key"])
     limits: Limits = rest.pop("limits", DEFAULT_LIMITS)
     eager: bool = rest.pop("eager", True)
+    check_names(rest, StreamOptions)
     request = request_parameters(model, max_tokens, tools, rest, eager=eager)
     request = {"messages": checked_messages(messages), **request}
     transport = EagerFallback(as_transport(client), client, feed["eager_fallback"])

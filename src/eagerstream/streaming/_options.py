@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, cast
 
+from ..errors import UsageError
 from ..limits import Limits
 from ..wire import INVALID_JSON, ParserFactory, PartialJSON
 from ._event_buffer import BufferMode, EventBuffer
@@ -138,6 +140,24 @@ def taken(options: dict[str, Any], defaults: T) -> T:
     """Take the options of one group out of those of all. Any that is not given has its default."""
     names = cast("Mapping[str, Any]", defaults)
     return cast("T", {name: options.pop(name, default) for name, default in names.items()})
+
+
+def check_names(parameters: Iterable[str], options: type) -> None:
+    """Raise an error for a parameter whose name looks like a misspelt one.
+
+    Any other unknown name is sent: the API may know it.
+
+    Args:
+        parameters: Names that are about to be sent.
+        options: The TypedDict of all names that the caller could have meant.
+
+    Raises:
+        UsageError: It says which name was probably meant.
+    """
+    known = options.__annotations__.keys() | {"model", "max_tokens", "messages", "tools"}
+    for name in parameters:
+        if name not in known and (meant := get_close_matches(name, known, n=1, cutoff=0.75)):
+            raise UsageError(f"{name} is unknown: did you mean {meant[0]}? If the API knows {name}, use extra_body")
 
 
 def buffer_for(options: FeedOptions, limits: Limits) -> EventBuffer[Any]:
