@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, NoReturn
 from .._departed import departed
 from .._deprecation import deprecated
 from ._base_tool import BaseTool
-from ._history import from_history, to_history
+from ._history import check_messages, from_history, to_history
 from ._manual import ahandle_manual_claude_res, handle_manual_claude_res
-from ._messages import check_messages
-from ._search.backend import BackendSearchTool, SearchBackend
-from ._search.base import BaseSearchTool
-from ._search.documents import Document, aembed_and_upload, chunk_document, embed_and_upload
-from ._search.results import BaseSearchResult
-from ._search.vectors import (
+from ._search import BackendSearchTool, BaseSearchResult, BaseSearchTool, SearchBackend
+from ._sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
+from ._tool_user import ToolUser
+from ._vectors import (
     BaseEmbedder,
     BaseVectorStore,
+    Document,
     Embedder,
     Embedding,
     InMemoryVectorStore,
     VectorSearchTool,
     VectorStore,
+    aembed_and_upload,
+    chunk_document,
+    embed_and_upload,
 )
-from ._search.web import BraveSearchTool, WikipediaSearchTool
-from ._sql_tool import SQLTool, construct_format_sql_tool_for_claude_prompt
-from ._tool_user import ToolUser
+from ._web_search import BraveSearchTool, WikipediaSearchTool
 
 __all__ = [
     "BackendSearchTool",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Unpack
 
 from ...tools import Tool, ToolCall, ToolOptions, tool
 from .._answering import answering
-from .._sync import run_plain
+from ._calling import call_async
 
 _JSON_TYPES: Final = {
     "str": "string",
@@ -53,16 +52,12 @@ class BaseTool(ABC):
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
         """Call `use_tool`: an `async def` here; a `def` in a thread, in `ToolUser.use_tools` in that of its caller.
 
-        Cancelling it cancels an `async def`; a `def` runs on in its thread, and what it returns is dropped.
+        Cancelling it cancels an `async def`. A `def` continues in its thread, and its result is dropped.
 
         Raises:
             Exception: Whatever `use_tool` raises.
         """
-        if inspect.iscoroutinefunction(self.use_tool):
-            return await self.use_tool(**arguments)
-        # Wrapped: trio takes no awaitable from a thread.
-        (returned,) = await run_plain(lambda: (self.use_tool(**arguments),))
-        return await returned if inspect.isawaitable(returned) else returned
+        return await call_async(self.use_tool, **arguments)
 
     def to_anthropic(self) -> dict[str, Any]:
         """The definition as the Messages API takes it.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...errors import UsageError
 from ...tools import error_text
 from ...wire import copy_json
 from .._sync import in_event_loop
-from ._arguments import no_such_tool
 from ._base_tool import BaseTool
-from ._steps import Steps, run_steps
+from ._batches import no_such_tool
+from ._calling import Call, run_here
 from ._tool_user import ToolUser
 
 
@@ -41,17 +40,11 @@ def handle_manual_claude_res(
     """
     if in_event_loop() and any(inspect.iscoroutinefunction(tool.use_tool) for tool in tool_user.tools):
         raise UsageError("a tool is an async def, and an event loop runs: use await ahandle_manual_claude_res(...)")
-    done = _begin(messages, claude_res, tool_user)
-    if done is not None:
-        return done
-    outputs: list[dict[str, Any]] = []
-    for name, tool, arguments in _calls_of(claude_res, tool_user):
-        try:
-            result = run_steps("handle_manual_claude_res", "ahandle_manual_claude_res", _use(tool, arguments))
-        except Exception as error:
-            return _failed(messages, error, tool_user)
-        outputs.append({"tool_name": name, "tool_result": result})
-    return _respond(messages, outputs)
+
+    async def handle(call: Call) -> dict[str, Any]:
+        return await _handle(messages, claude_res, tool_user, lambda tool, given: call(tool.use_tool, **given))
+
+    return run_here("handle_manual_claude_res", "ahandle_manual_claude_res", handle)
 
 
 async def ahandle_manual_claude_res(
@@ -61,21 +54,15 @@ async def ahandle_manual_claude_res(
 
     Cancelled, it leaves `messages` with the calls at their end, and without results.
     """
-    done = _begin(messages, claude_res, tool_user)
-    if done is not None:
-        return done
-    outputs: list[dict[str, Any]] = []
-    for name, tool, arguments in _calls_of(claude_res, tool_user):
-        try:
-            result = await tool.ause_tool(arguments)
-        except Exception as error:
-            return _failed(messages, error, tool_user)
-        outputs.append({"tool_name": name, "tool_result": result})
-    return _respond(messages, outputs)
+    return await _handle(messages, claude_res, tool_user, lambda tool, given: tool.ause_tool(given))
 
 
-def _begin(messages: list[dict[str, Any]], reply: dict[str, Any], tool_user: ToolUser) -> dict[str, Any] | None:
-    """Take a reply in; what is to be done next, or None where its calls are to run."""
+async def _handle(
+    messages: list[dict[str, Any]],
+    reply: dict[str, Any],
+    tool_user: ToolUser,
+    use: Callable[[BaseTool, dict[str, Any]], Awaitable[Any]],
+) -> dict[str, Any]:
     role = reply.get("role")
     if role not in ("assistant", "tool_inputs"):
         raise ValueError(f"Provided role should be assistant or tool_inputs, got {role!s:.80}")
@@ -84,27 +71,23 @@ def _begin(messages: list[dict[str, Any]], reply: dict[str, Any], tool_user: Too
         return {"next_action": "user_input", "messages": messages}
     if reply.get("status") == "ERROR":
         return _respond(messages, error=reply["error_message"])
-    known = {tool.name for tool in tool_user.tools}
-    unknown = next((call["tool_name"] for call in reply["tool_inputs"] if call["tool_name"] not in known), None)
-    return None if unknown is None else _respond(messages, error=no_such_tool(unknown))
-
-
-def _calls_of(reply: Mapping[str, Any], tool_user: ToolUser) -> Iterator[tuple[str, BaseTool, dict[str, Any]]]:
     tools = {tool.name: tool for tool in tool_user.tools}
-    for call in reply["tool_inputs"]:
-        # A copy: what a tool does with it is nothing that the model said.
-        arguments = {name: copy_json(value) for name, value in call["tool_arguments"].items()}
-        yield call["tool_name"], tools[call["tool_name"]], arguments
-
-
-def _use(tool: BaseTool, arguments: dict[str, Any]) -> Steps[Any]:
-    return (yield partial(tool.use_tool, **arguments))
-
-
-def _failed(messages: list[dict[str, Any]], error: Exception, tool_user: ToolUser) -> dict[str, Any]:
-    if tool_user.raise_tool_exceptions or isinstance(error, UsageError):  # which the program can mend, and no model
-        raise error
-    return _respond(messages, error=error_text(error))
+    calls = [(call["tool_name"], call["tool_arguments"]) for call in reply["tool_inputs"]]
+    unknown = next((name for name, _ in calls if name not in tools), None)
+    if unknown is not None:
+        return _respond(messages, error=no_such_tool(unknown))
+    outputs: list[dict[str, Any]] = []
+    for name, arguments in calls:
+        try:
+            # A copy: what a tool does with it is nothing that the model said.
+            result = await use(tools[name], {each: copy_json(value) for each, value in arguments.items()})
+        except Exception as error:
+            # The program can correct a UsageError, and the model cannot.
+            if tool_user.raise_tool_exceptions or isinstance(error, UsageError):
+                raise
+            return _respond(messages, error=error_text(error))
+        outputs.append({"tool_name": name, "tool_result": result})
+    return _respond(messages, outputs)
 
 
 def _respond(

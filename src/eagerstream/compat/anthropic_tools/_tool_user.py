@@ -12,17 +12,19 @@ from ..._support.redaction import without_middle
 from ...loop import Run, RunStatus, ToolStop, TurnStop, run
 from ...streaming import GrowingInput, stream
 from ...wire import InputStop, Message, MessageStart, MessageStop, ToolInput
-from .._clients import KeptClient
+from .._clients import DEFAULT_MODEL, KeptClient, default_model
+from .._deprecation import deprecated
 from .._sync import SyncLoop, run_plain, run_sync
-from ._arguments import CallCheck, Validate
 from ._base_tool import BaseTool
-from ._batches import BatchExecutor
-from ._clients import make_client, model_named
+from ._batches import BatchExecutor, CallCheck, Validate
 from ._history import from_history, inputs_message, is_block, to_history
 
 _log = logging.getLogger("eagerstream.compat.anthropic_tools")
 
 ExecutionMode: TypeAlias = Literal["manual", "automatic"]
+
+_RETIRED: Final = ("claude-2", "claude-instant", "claude-3-opus", "claude-3-sonnet", "anthropic.claude-v2")
+"""How the ids begin that programs for anthropic-tools had."""
 
 _USUAL_ENDS: Final = ("end_turn", "stop_sequence", "tool_use")
 _CALLS_COUNT: Final = (*_USUAL_ENDS, "pause_turn", "max_tokens")
@@ -83,7 +85,7 @@ class ToolUser:
         self.temperature = temperature
         self.max_retries = max_retries
         self.first_party = first_party
-        self.model = model_named(model, first_party=first_party, stacklevel=3)
+        self.model = _model_named(model, first_party=first_party)
         self.client = client
         self.validate = validate
         self.on_message = on_message
@@ -171,7 +173,7 @@ class ToolUser:
             _log.debug("tools: %s", _shown([tool.to_dict() for tool in request["tools"]]))
         if verbose > 0:
             _log.info("messages: %s", _shown(from_history(request["messages"])))
-        async with self._kept.opened(self.client, partial(make_client, first_party=self.first_party)) as client:
+        async with self._kept.opened(self.client, partial(_made_client, first_party=self.first_party)) as client:
             if mode == "manual":
                 return await self._ask(client, request, check, verbose)
             return await self._converse(client, request, check, verbose)
@@ -246,6 +248,26 @@ class ToolUser:
                 _log.info("message: %s", _shown(message))
             if self.on_message is not None:
                 await _in_place(partial(self.on_message, message))
+
+
+def _model_named(model: str, *, first_party: bool) -> str:
+    """Return the id of the model. `"default"` is the one that `ANTHROPIC_MODEL` names, or else a current one."""
+    if model == "default":
+        if not first_party:
+            raise ValueError("With first_party=False a model is required: the id of a model of Bedrock.")
+        return default_model()
+    if model.startswith(_RETIRED):
+        current = f"{DEFAULT_MODEL}, for example" if first_party else "one that Bedrock has"
+        instead = f"it was retired, and requests for it fail; name one of today: {current}"
+        deprecated(f"The model {model}", instead, stacklevel=3)  # the line that makes the `ToolUser`
+    return model
+
+
+def _made_client(*, first_party: bool) -> Any:
+    """Make a client of the environment's credentials, for the API or for Bedrock."""
+    import anthropic
+
+    return anthropic.AsyncAnthropic() if first_party else anthropic.AsyncAnthropicBedrock()
 
 
 def message_of(reply: Message, place: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 import eagerstream
 from eagerstream.compat.anthropic_tools import BackendSearchTool, BaseSearchResult, BaseSearchTool
-from eagerstream.compat.anthropic_tools._search.results import MAX_RESULTS, results_as_xml
+from eagerstream.compat.anthropic_tools._search import MAX_RESULTS, results_as_xml
 from eagerstream.errors import UsageError
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from tests.builtin.support import conversation, results
@@ -290,6 +290,8 @@ def test_a_backend_in_sync_code(backend: Any) -> None:
     tool = BackendSearchTool("search", "Search.", PARAMETERS, backend, truncate_to_n_tokens=None)
     assert tool.raw_search("a", 1) == [BaseSearchResult("0123456789", "a/0", title="T")]
     assert tool.truncate_page_content(" all of it ") == "all of it"
+    tool.truncate_to_n_tokens = 2  # of four characters each
+    assert tool.truncate_page_content("  abcdefgh  ") == "abcdef"
 
 
 @pytest.mark.anyio

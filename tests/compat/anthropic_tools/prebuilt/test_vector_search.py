@@ -27,7 +27,7 @@ from eagerstream.compat.anthropic_tools import (
     chunk_document,
     embed_and_upload,
 )
-from eagerstream.compat.anthropic_tools._tokens import pieces, truncate
+from eagerstream.compat.anthropic_tools._vectors import pieces
 from tests.builtin.support import conversation, results
 from tests.compat.anthropic_tools.prebuilt.support import PARAMETERS
 
@@ -246,12 +246,6 @@ def test_tokens_of_languages_without_blanks() -> None:
     """A sentence of them is no single word."""
     assert list(pieces("日本語 test")) == ["日", "本", "語", " test"]
     assert list(pieces("internationalisation")) == ["internat", "ionalisa", "tion"]
-
-
-def test_truncating() -> None:
-    """Four characters are a token."""
-    assert truncate("  abcdefgh  ", 2) == "abcdef"
-    assert truncate("  abcdefgh  ", None) == "abcdefgh"
 
 
 @pytest.mark.parametrize("wrong", [(0, None), (-1, None), (3, 0), (3, -2), (True, None)])

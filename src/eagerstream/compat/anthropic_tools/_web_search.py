@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ....builtin import BraveSearch, WikipediaSearch
-from .._steps import Steps
-from .backend import BackendSearchTool
-from .results import BaseSearchResult
+from ...builtin import BraveSearch, WikipediaSearch
+from ._calling import Call
+from ._search import BackendSearchTool, BaseSearchResult
 
 if TYPE_CHECKING:
     import httpx
@@ -34,10 +33,10 @@ _WIKIPEDIA_PARAMETERS: Final = tuple(_parameters("in Wikipedia", "an article"))
 
 
 class _WebSearchTool(BackendSearchTool):
-    def _search(self, query: str, count: int) -> Steps[list[BaseSearchResult]]:
+    async def _search(self, query: str, count: int, call: Call) -> list[BaseSearchResult]:
         if not 0 < len(query.strip()) <= len(query) <= _MAX_QUERY_CHARS:
             raise ValueError(f"query must be a text of 1 to {_MAX_QUERY_CHARS} characters")
-        return (yield from super()._search(query, min(count, _MAX_RESULTS)))
+        return await super()._search(query, min(count, _MAX_RESULTS), call)
 
 
 class BraveSearchTool(_WebSearchTool):

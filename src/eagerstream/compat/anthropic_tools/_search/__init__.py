@@ -1,1 +1,0 @@
-"""The search tools of anthropic-tools, with search services, embedders and vector stores of one's own."""
