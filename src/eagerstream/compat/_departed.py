@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_SEVERAL_RUNS: Final = "call a SimpleAgent several times, with other instructions each time, or eagerstream.run"
-_CLIENT: Final = (
-    "give eagerstream.run a client of the anthropic package, anthropic.AsyncAnthropic(), or an HTTPTransport"
-)
-_RESPONSE: Final = "agent.result or run.result has the message, the calls, the usage and the status"
 _LATENCY: Final = "run.result.usage has the tokens, and run.latency the times"
 _HISTORY: Final = "an agent keeps its own history: add_message, get_history and clear_history"
 _SESSION: Final = (
@@ -18,43 +13,41 @@ _SESSION: Final = (
 _SUBAGENT: Final = (
     "call eagerstream.run inside a tool, with other messages and tools=registry.to_tools(filter=ReadOnlyFilter())"
 )
-_CONTEXT: Final = "the request's own arguments are the context: system=... and messages=[...] of eagerstream.run"
-_OWN_TOOL: Final = "write it as a tool of your own, a class that derives from eagerstream.compat.helloagents.Tool"
 _SKILL: Final = "return the text of the file from a tool of your own, or name it in system_prompt"
-_ERRORS: Final = "exceptions derive from eagerstream.EagerStreamError, and those of a tool become its ToolResponse"
 _TOKENS: Final = "run.result.usage has the tokens that the API counted"
-_VERSION: Final = 'importlib.metadata describes this library: version("eagerstream")'
 
 _OF_HELLOAGENTS: Final = {
     "FunctionCallAgent": "use ReActAgent or SimpleAgent: both call tools",
-    **dict.fromkeys(("PlanAndSolveAgent", "PlanSolveAgent", "Planner", "Executor"), _SEVERAL_RUNS),
-    **dict.fromkeys(("Memory", "ReflectionAgent"), _SEVERAL_RUNS),
-    "DEFAULT_REACT_SYSTEM_PROMPT": "ReActAgent needs no instructions; give it yours as system_prompt",
-    **dict.fromkeys(
-        ("AnthropicAdapter", "BaseLLMAdapter", "GeminiAdapter", "OpenAIAdapter", "create_adapter"), _CLIENT
+    "PlanAndSolveAgent PlanSolveAgent Planner Executor Memory ReflectionAgent": (
+        "call a SimpleAgent several times, with other instructions each time, or eagerstream.run"
     ),
-    **dict.fromkeys(("LLMResponse", "LLMToolResponse"), _RESPONSE),
+    "DEFAULT_REACT_SYSTEM_PROMPT": "ReActAgent needs no instructions; give it yours as system_prompt",
+    "AnthropicAdapter BaseLLMAdapter GeminiAdapter OpenAIAdapter create_adapter": (
+        "give eagerstream.run a client of the anthropic package, anthropic.AsyncAnthropic(), or an HTTPTransport"
+    ),
+    "LLMResponse LLMToolResponse": "agent.result or run.result has the message, the calls, the usage and the status",
     "ToolCall": "eagerstream.ToolCall is a call of a run, with its input and its result",
     "StreamStats": _LATENCY,
     "HistoryManager": _HISTORY,
     "MessageRole": 'the role of a Message is "user" or "assistant"',
     "SessionStore": _SESSION,
     "ExecutionContext": "the data of an AgentEvent has the step, and run.result the usage",
-    **dict.fromkeys(("TaskTool", "create_agent", "default_subagent_factory"), _SUBAGENT),
-    **dict.fromkeys(
-        ("CATEGORIES", "DevLogEntry", "DevLogStore", "DevLogTool", "TodoItem", "TodoList", "TodoWriteTool"), _OWN_TOOL
+    "TaskTool create_agent default_subagent_factory": _SUBAGENT,
+    "CATEGORIES DevLogEntry DevLogStore DevLogTool TodoItem TodoList TodoWriteTool": (
+        "write it as a tool of your own, a class that derives from eagerstream.compat.helloagents.Tool"
     ),
-    **dict.fromkeys(("Skill", "SkillLoader", "SkillTool"), _SKILL),
-    **dict.fromkeys(("ContextBuilder", "ContextConfig", "ContextPacket"), _CONTEXT),
-    **dict.fromkeys(("TokenCounter", "count_tokens"), _TOKENS),
-    **dict.fromkeys(
-        ("AgentException", "ConfigException", "HelloAgentsException", "LLMException", "ToolException"), _ERRORS
+    "Skill SkillLoader SkillTool": _SKILL,
+    "ContextBuilder ContextConfig ContextPacket": (
+        "the request's own arguments are the context: system=... and messages=[...] of eagerstream.run"
     ),
-    **dict.fromkeys(("__author__", "__description__", "__email__", "__version__"), _VERSION),
+    "TokenCounter count_tokens": _TOKENS,
+    "AgentException ConfigException HelloAgentsException LLMException ToolException": (
+        "exceptions derive from eagerstream.EagerStreamError, and those of a tool become its ToolResponse"
+    ),
+    "__author__ __description__ __email__ __version__": (
+        'importlib.metadata describes this library: version("eagerstream")'
+    ),
 }
-
-_PROMPTS: Final = "the API takes tools and calls as data: eagerstream.run builds the requests"
-_CONVERTERS: Final = "responses need no conversion: from_history and to_history convert whole conversations"
 
 _OF_ANTHROPIC_TOOLS: Final = {
     "ElasticsearchSearchTool": (
@@ -62,53 +55,51 @@ _OF_ANTHROPIC_TOOLS: Final = {
     ),
     "BraveAPI": "BraveSearchTool sends the requests itself",
     "HuggingFaceEmbedder": "write a class with embed(text) and embed_batch(texts), see BaseEmbedder",
-    **dict.fromkeys(
-        ("DEFAULT_EMBEDDER", "DEFAULT_SPARSE_EMBEDDER"), "there is no default: give VectorSearchTool an embedder"
-    ),
+    "DEFAULT_EMBEDDER DEFAULT_SPARSE_EMBEDDER": "there is no default: give VectorSearchTool an embedder",
     "DATA_FILE": "no sample data is shipped: give embed_and_upload a file of your own",
     "PineconeVectorStore": (
         "write a class with upsert(embeddings) and query(query_embedding, n_search_results_to_use) around the client "
         "of Pinecone, see BaseVectorStore; InMemoryVectorStore does for tests and small programs"
     ),
     "construct_format_tool_for_claude_prompt": "a tool's own format_tool_for_claude() gives that text",
-    **dict.fromkeys(
-        (
-            *("construct_error_function_run_injection_prompt", "construct_format_parameters_prompt"),
-            *("construct_prompt_from_messages", "construct_successful_function_run_injection_prompt"),
-            *("construct_tool_use_system_prompt", "construct_use_tools_prompt"),
-        ),
-        _PROMPTS,
-    ),
-    **dict.fromkeys(
-        (
-            *("MiniCompletion", "construct_tool_inputs_message", "construct_tool_outputs_message"),
-            *("convert_completion_to_messages", "convert_messages_completion_object_to_completions_completion_object"),
-        ),
-        _CONVERTERS,
-    ),
+    """
+construct_error_function_run_injection_prompt construct_format_parameters_prompt construct_prompt_from_messages
+construct_successful_function_run_injection_prompt construct_tool_use_system_prompt construct_use_tools_prompt
+""": "the API takes tools and calls as data: eagerstream.run builds the requests",
+    """
+MiniCompletion construct_tool_inputs_message construct_tool_outputs_message convert_completion_to_messages
+convert_messages_completion_object_to_completions_completion_object
+""": "responses need no conversion: from_history and to_history convert whole conversations",
     "upload_to_elasticsearch": "use elasticsearch.helpers.bulk, of the client of Elasticsearch",
     "validate_messages": "check_messages does the same",
 }
 
-INSTEAD: Final[Mapping[str, Mapping[str, str]]] = {
-    "eagerstream.compat.anthropic_tools": _OF_ANTHROPIC_TOOLS,
-    "eagerstream.compat.helloagents": _OF_HELLOAGENTS,
-}
-"""The replacement of each name, by package and name."""
-
-_ASK: Final = "ask with SimpleAgent(name, llm).run(text), or with eagerstream.run(client, **llm.request(), ...)"
-
-INSTEAD_OF_ATTRIBUTES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("ainvoke", "ainvoke_with_tools", "invoke", "invoke_with_tools", "think"), _ASK),
-    **dict.fromkeys(("astream_invoke", "stream_invoke"), _ASK),
+_OF_AGENTS: Final = {
+    "ainvoke ainvoke_with_tools astream_invoke invoke invoke_with_tools stream_invoke think": (
+        "ask with SimpleAgent(name, llm).run(text), or with eagerstream.run(client, **llm.request(), ...)"
+    ),
     "last_call_stats": _LATENCY,
-    **dict.fromkeys(("list_sessions", "load_session", "save_session", "session_store"), _SESSION),
+    "list_sessions load_session save_session session_store": _SESSION,
     "history_manager": _HISTORY,
     "run_as_subagent": _SUBAGENT,
     "skill_loader": _SKILL,
     "token_counter": _TOKENS,
     "truncator": "call ObservationTruncator in the tool whose output is too long",
 }
+
+
+def _by_name(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of each name, from a table whose keys are names between blanks."""
+    return {name: text for names, text in texts.items() for name in names.split()}
+
+
+INSTEAD: Final[Mapping[str, Mapping[str, str]]] = {
+    "eagerstream.compat.anthropic_tools": _by_name(_OF_ANTHROPIC_TOOLS),
+    "eagerstream.compat.helloagents": _by_name(_OF_HELLOAGENTS),
+}
+"""The replacement of each name, by package and name."""
+
+INSTEAD_OF_ATTRIBUTES: Final = _by_name(_OF_AGENTS)
 """The replacement of each attribute of agents and of `HelloAgentsLLM`, by name."""
 
 

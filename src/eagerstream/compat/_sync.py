@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -30,14 +30,31 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from ..errors import UsageError
-from ..tools import Kind, invoke
-from ._answering import answered_call
+from ..tools import Kind, ToolCall, invoke
 
 T = TypeVar("T")
 
 _ENDED: Final = "the event loop of synchronous calls has ended: the program ends"
 _LAST_WORDS_S: Final = 10.0
 """How long a call that was broken off with Ctrl-C, or by the end of the program, may take to clean up."""
+
+
+_answered: ContextVar[ToolCall | None] = ContextVar("answered", default=None)
+
+
+@contextmanager
+def answering(call: ToolCall) -> Iterator[None]:
+    """Answer a call within the block. If it is given up while a thread runs for it, its group waits for the thread."""
+    token = _answered.set(call)
+    try:
+        yield
+    finally:
+        _answered.reset(token)
+
+
+def answered_call() -> ToolCall | None:
+    """Return the call that is being answered. An older tool only gets its arguments. `None` outside of a run."""
+    return _answered.get()
 
 
 class _Caller:

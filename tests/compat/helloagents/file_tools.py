@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eagerstream.compat.helloagents import EditTool, MultiEditTool, ReadTool, WriteTool
-from eagerstream.compat.helloagents._builtin.files import FileTool
+from eagerstream.compat.helloagents._builtin import FileTool
 
 EACH: tuple[type[FileTool], ...] = (ReadTool, WriteTool, EditTool, MultiEditTool)
 

@@ -24,8 +24,7 @@ from eagerstream.compat.helloagents import (
     WriteTool,
     truncate_results,
 )
-from eagerstream.compat.helloagents._builtin import words
-from eagerstream.compat.helloagents._builtin.files import FileTool
+from eagerstream.compat.helloagents._builtin import CALCULATOR_WORDS, FILE_WORDS, FileTool
 from tests.compat.helloagents.file_tools import EACH, each_change, touch
 
 # --- the programs of the document -------------------------------------------------------------------------------------
@@ -266,5 +265,5 @@ def test_every_text_has_the_same_places_as_the_english_one() -> None:
     def places(words: Words) -> dict[str, set[str]]:
         return {name: set(re.findall(r"{(\w+)", text)) for name, text in asdict(words).items()}
 
-    assert places(Words()) | {"read": set()} == places(words.FILES)  # `read` is laid down, and has none
-    assert words.CALCULATOR.keys() == Calculator.words.keys()
+    assert places(Words()) | {"read": set()} == places(FILE_WORDS)  # `read` is laid down, and has none
+    assert CALCULATOR_WORDS.keys() == Calculator.words.keys()

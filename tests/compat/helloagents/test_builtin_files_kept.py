@@ -19,7 +19,7 @@ from eagerstream.compat.helloagents import (
     ToolStatus,
     WriteTool,
 )
-from eagerstream.compat.helloagents._builtin.files import FileTool
+from eagerstream.compat.helloagents._builtin import FileTool
 from tests.builtin.files_calls import SECRET, attacked
 from tests.compat.helloagents.file_tools import CHANGES, EACH, each_change, touch
 

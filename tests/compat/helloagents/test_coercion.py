@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.compat.helloagents._coercion import ALL, SCALARS, coerced, kinds_of
+from eagerstream.compat.helloagents._binding import ALL, SCALARS, coerced, kinds_of
 
 
 @pytest.mark.parametrize(

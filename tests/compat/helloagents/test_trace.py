@@ -21,7 +21,7 @@ import pytest
 
 from eagerstream.compat.helloagents import ToolErrorCode, ToolResponse, TraceLogger, TraceStatistics
 from eagerstream.compat.helloagents._trace import logger as logger_module
-from eagerstream.compat.helloagents._trace.background import Background
+from eagerstream.compat.helloagents._trace.writing import Background
 
 
 def records(logger: TraceLogger) -> list[dict[str, Any]]:

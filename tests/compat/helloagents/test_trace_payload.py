@@ -13,8 +13,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream._support import redaction
 from eagerstream.compat.helloagents._trace import payload as bounds
-from eagerstream.compat.helloagents._trace.payload import dump, plain
-from eagerstream.compat.helloagents._trace.redaction import sanitized, without_homes
+from eagerstream.compat.helloagents._trace.payload import dump, plain, sanitized, without_homes
 
 
 class Colour(Enum):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Unpack
 
 from ...tools import Tool, ToolCall, ToolOptions, tool
-from .._answering import answering
+from .._sync import answering
 from ._calling import call_async
 
 _JSON_TYPES: Final = {

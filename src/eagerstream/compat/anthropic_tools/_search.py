@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, Unpack
 from ...builtin._search.tool import search_block, takes_blocks
 from ...tools import Tool, ToolCall, ToolOptions, ToolResponse, tool
 from ...wire import Block, encodable
-from .._answering import answering
+from .._sync import answering
 from ._base_tool import BaseTool, check_names
 from ._calling import Call, call_async, run_here
 

@@ -2,16 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Final
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import anyio
 
 from ...loop import Restarted, Run, RunEvent, RunStatus, TurnStart, TurnStop
 from ...tools import ToolStatus
 from ...wire import MessageStart, TextDelta, ThinkingDelta
-from ._events import StreamEvent, StreamEventType
-from ._hooks import HOOK_TIMEOUT_S, AgentEvent, EventType, LifecycleHook, call_hook
+from ._events import Happening, StreamEvent, StreamEventType
 from ._tool_calls import CallPairs, call_data, question_of, response_of_call, text_of, total_tokens
 from ._trace import TraceLogger
+
+_log = logging.getLogger(__name__)
+
+HOOK_TIMEOUT_S: Final = 5.0
+
+
+class EventType(StrEnum):
+    """The kind of an `AgentEvent`. Prints and compares as its text.
+
+    Programs may name all of these kinds. `agent_events` reports six of them.
+    """
+
+    AGENT_START = "agent_start"
+    AGENT_FINISH = "agent_finish"
+    AGENT_ERROR = "agent_error"
+    STEP_START = "step_start"
+    STEP_FINISH = "step_finish"
+    LLM_START = "llm_start"
+    LLM_CHUNK = "llm_chunk"
+    LLM_FINISH = "llm_finish"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    TOOL_ERROR = "tool_error"
+    THINKING = "thinking"
+    REFLECTION = "reflection"
+    PLAN = "plan"
+
+
+class AgentEvent(Happening[EventType]):
+    """What a hook gets of a happening."""
+
+    def __str__(self) -> str:
+        return f"[{self.type.value}] {self.agent_name} @ {self.timestamp:.2f}: {self.data}"
+
+
+LifecycleHook: TypeAlias = Callable[[AgentEvent], Awaitable[object]] | None
+
+
+async def call_hook(
+    hook: LifecycleHook, event: AgentEvent, *, timeout_s: float = HOOK_TIMEOUT_S, trace: TraceLogger | None = None
+) -> None:
+    """Tell a hook of an event, and wait for it; what it raises stays here.
+
+    A hook that fails or takes too long is told of in the log, by its class of error only, and in the trace: as
+    `hook_error{event_type, error}` or `hook_timeout{event_type, timeout}`. Cancelling this cancels the hook.
+
+    Args:
+        hook: None is told nothing. It should be an `async def`: one that blocks cannot be stopped.
+        event: What happened.
+        timeout_s: After this the hook is cancelled.
+        trace: Where it is told, too.
+    """
+    if hook is None:
+        return
+    what = event.type.value
+    try:
+        with anyio.move_on_after(timeout_s) as scope:
+            told = hook(event)
+            if inspect.isawaitable(told):  # some are plain functions
+                await told
+    except Exception as error:
+        _log.warning("the hook for %s failed (%s)", what, type(error).__name__)
+        if trace is not None:
+            trace.log_soon("hook_error", {"event_type": what, "error": error})
+        return
+    if scope.cancelled_caught:
+        _log.warning("the hook for %s took longer than %g s: it was cancelled", what, timeout_s)
+        if trace is not None:
+            trace.log_soon("hook_timeout", {"event_type": what, "timeout": timeout_s})
 
 
 async def agent_events(
@@ -55,20 +128,20 @@ async def agent_events(
         EagerStreamError: What the iteration over the run raises, after an `error`.
     """
     teller = _Teller(agent_name)
-    hooks = {
-        EventType.AGENT_START: on_start,
-        EventType.STEP_START: on_step,
-        EventType.STEP_FINISH: on_step,
-        EventType.TOOL_CALL: on_tool_call,
-        EventType.AGENT_FINISH: on_finish,
-        EventType.AGENT_ERROR: on_error,
+    hooks: Mapping[StreamEventType, tuple[EventType, LifecycleHook]] = {
+        StreamEventType.AGENT_START: (EventType.AGENT_START, on_start),
+        StreamEventType.STEP_START: (EventType.STEP_START, on_step),
+        StreamEventType.STEP_FINISH: (EventType.STEP_FINISH, on_step),
+        StreamEventType.TOOL_CALL_START: (EventType.TOOL_CALL, on_tool_call),
+        StreamEventType.AGENT_FINISH: (EventType.AGENT_FINISH, on_finish),
+        StreamEventType.ERROR: (EventType.AGENT_ERROR, on_error),
     }
 
     async def hooked(event: StreamEvent) -> StreamEvent:
-        kind = _HOOKED.get(event.type)
-        if kind is not None and not event.data.get("restarted"):
+        if event.type in hooks and not event.data.get("restarted"):
+            kind, hook = hooks[event.type]
             told = AgentEvent(kind, event.timestamp, agent_name, {**event.data})
-            await call_hook(hooks[kind], told, timeout_s=hook_timeout_s, trace=trace)
+            await call_hook(hook, told, timeout_s=hook_timeout_s, trace=trace)
         return event
 
     # Each yield stands outside of all cancel scopes: whoever iterates may be another task than the one that began.
@@ -81,16 +154,6 @@ async def agent_events(
         yield await hooked(teller.error(error))
         raise
     yield await hooked(teller.finish(run))
-
-
-_HOOKED: Final[Mapping[StreamEventType, EventType]] = {
-    StreamEventType.AGENT_START: EventType.AGENT_START,
-    StreamEventType.STEP_START: EventType.STEP_START,
-    StreamEventType.STEP_FINISH: EventType.STEP_FINISH,
-    StreamEventType.TOOL_CALL_START: EventType.TOOL_CALL,
-    StreamEventType.AGENT_FINISH: EventType.AGENT_FINISH,
-    StreamEventType.ERROR: EventType.AGENT_ERROR,
-}
 
 
 class _Teller:

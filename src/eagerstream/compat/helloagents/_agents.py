@@ -1,19 +1,238 @@
-"""`ReActAgent` and `SimpleAgent`: agents with the constructors of HelloAgents."""
+"""`Agent`, `ReActAgent` and `SimpleAgent`: a name, a model, tools and a history, run by `eagerstream.run`."""
 
 from __future__ import annotations
 
+import logging
 import queue
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, ClassVar
 
-from .._sync import SyncLoop, refuse_in_event_loop
-from ._agent import Agent
-from ._config import Config
+import anyio
+import anyio.to_thread
+
+from ...loop import Run, RunResult, RunStatus, run
+from .._departed import departed_attribute
+from .._sync import SyncLoop, refuse_in_event_loop, run_sync
+from ._agent_events import LifecycleHook, agent_events
+from ._breaker import CircuitBreaker
 from ._events import StreamEvent, StreamEventType
-from ._llm import HelloAgentsLLM
 from ._registry import ToolRegistry
+from ._settings import Config, HelloAgentsLLM, Message
 from ._tool import Tool
+from ._tool_calls import text_of
+from ._trace import TraceLogger
+
+_log = logging.getLogger(__name__)
+
+
+class Agent:
+    """An agent of HelloAgents: `run`, `arun` and `arun_stream` each run one conversation with `eagerstream.run`.
+
+    Args:
+        name: Appears in events and traces.
+        llm: The model.
+        system_prompt: Instructions. There are no default ones.
+        config: The settings.
+        tool_registry: The tools.
+
+    Attributes:
+        name, llm, system_prompt, config, tool_registry: As given. Changes hold for the next run.
+        result: What remains of the last run: status, calls, usage, the complete messages. `None` before the first.
+    """
+
+    sends_history: ClassVar[bool] = True
+    """Each run continues the conversation of the runs before it."""
+
+    def __init__(
+        self,
+        name: str,
+        llm: HelloAgentsLLM,
+        system_prompt: str | None = None,
+        config: Config | None = None,
+        tool_registry: ToolRegistry | None = None,
+    ) -> None:
+        self.name = name
+        self.llm = llm
+        self.system_prompt = system_prompt
+        self.config = config or Config()
+        self.tool_registry = tool_registry
+        self.result: RunResult | None = None
+        self._history: list[Message] = []
+        self._trace: TraceLogger | None = None
+        self._has_used_trace = False
+
+    def __getattr__(self, name: str) -> Any:
+        raise departed_attribute(self, name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r}, model={self.llm.model!r})"
+
+    # --- history ------------------------------------------------------------------------------------------------------
+
+    def add_message(self, message: Message) -> None:
+        """Add a message to the history."""
+        self._history.append(message)
+
+    def get_history(self) -> list[Message]:
+        """Return a copy of the history: the questions and the final answers, without tool calls."""
+        return list(self._history)
+
+    def clear_history(self) -> None:
+        """Remove all messages."""
+        self._history.clear()
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    def add_tool(self, tool: Tool, auto_expand: bool = True) -> None:
+        """Register a tool. If the agent has no registry, it makes one."""
+        if self.tool_registry is None:
+            self.tool_registry = self._made_registry()
+        self.tool_registry.register_tool(tool, auto_expand)
+
+    def _made_registry(self) -> ToolRegistry:
+        config = self.config
+        threshold, timeout = config.circuit_failure_threshold, config.circuit_recovery_timeout
+        return ToolRegistry(CircuitBreaker(threshold, timeout, config.circuit_enabled))
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def max_turns(self) -> int | None:
+        """Maximum number of responses in a run."""
+        return None
+
+    def run(self, input_text: str, **kwargs: Any) -> str:
+        """Run the agent, and wait for its final answer. See `arun`.
+
+        Raises:
+            UsageError: An event loop runs in this thread: use `await arun(...)`.
+        """
+        return run_sync("run", "arun", partial(self.arun, input_text, **kwargs))
+
+    async def arun(
+        self,
+        input_text: str,
+        on_start: LifecycleHook = None,
+        on_step: LifecycleHook = None,
+        on_tool_call: LifecycleHook = None,
+        on_finish: LifecycleHook = None,
+        on_error: LifecycleHook = None,
+        **kwargs: Any,
+    ) -> str:
+        """Run the agent.
+
+        Cancelling it closes the connection and cancels the tools. The history of the agent stays as it was.
+
+        Args:
+            input_text: The question.
+            on_start, on_step, on_tool_call, on_finish, on_error: Hooks, see `agent_events`.
+            **kwargs: Further arguments of `eagerstream.run`: `temperature`, `max_tokens`, `thinking`, ...
+
+        Returns:
+            The text of the last response. If `max_turns` was reached first, a sentence that says so.
+
+        Raises:
+            EagerStreamError: See `eagerstream.run`.
+            OSError: The files of the trace cannot be made. See `Config.trace_enabled`.
+        """
+        hooks = {"on_start": on_start, "on_step": on_step, "on_tool_call": on_tool_call}
+        hooks |= {"on_finish": on_finish, "on_error": on_error}
+        async with self._begun(input_text, hooks, kwargs) as (running, events):
+            async for _ in events:
+                pass
+        return self._end(input_text, running.result)
+
+    async def arun_stream(
+        self,
+        input_text: str,
+        on_start: LifecycleHook = None,
+        on_step: LifecycleHook = None,
+        on_tool_call: LifecycleHook = None,
+        on_finish: LifecycleHook = None,
+        on_error: LifecycleHook = None,
+        **kwargs: Any,
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """Run the agent, and yield its events as they happen. See `agent_events` for the events, and `arun`.
+
+        The run lives inside this generator. Iterate over it in one task. If you leave the loop early, close the
+        generator there, for example with `contextlib.aclosing`.
+        """
+        hooks = {"on_start": on_start, "on_step": on_step, "on_tool_call": on_tool_call}
+        hooks |= {"on_finish": on_finish, "on_error": on_error}
+        async with self._begun(input_text, hooks, kwargs) as (running, events):
+            async for event in events:
+                yield event
+        self._end(input_text, running.result)
+
+    @asynccontextmanager
+    async def _begun(
+        self, input_text: str, hooks: Mapping[str, LifecycleHook], parameters: dict[str, Any]
+    ) -> AsyncIterator[tuple[Run, AsyncGenerator[StreamEvent, None]]]:
+        """Open a run with its client and its trace, and its events."""
+        history = self._history if self.sends_history else []
+        said = [{"role": message.role, "content": message.content} for message in history]
+        request = {
+            "messages": [*said, {"role": "user", "content": input_text}],
+            "tools": self._tools(),
+            "max_turns": self.max_turns,
+            **({"system": self.system_prompt} if self.system_prompt else {}),
+            **self.llm.request(**parameters),
+        }
+        trace = self._next_trace()
+        try:
+            async with self.llm.opened() as client:
+                running = run(client, **request)
+                if trace is not None:
+                    kind = type(self).__name__
+                    trace.watch(running, agent_name=self.name, agent_type=kind, config=self.config.to_dict())
+                timeout_s = self.config.hook_timeout_seconds
+                events = agent_events(running, self.name, hook_timeout_s=timeout_s, trace=trace, **hooks)
+                async with running, aclosing(events):
+                    yield running, events
+        finally:
+            if trace is not None:
+                with anyio.CancelScope(shield=True):  # a disk that does not answer delays this by seconds
+                    await anyio.to_thread.run_sync(trace.finalize)
+
+    def _tools(self) -> list[Any]:
+        if self.tool_registry is None:
+            return []
+        return list(self.tool_registry.to_tools(max_concurrent_tools=self.config.max_concurrent_tools))
+
+    def _end(self, input_text: str, result: RunResult) -> str:
+        """Keep the question and its answer."""
+        self.result = result
+        answer = text_of((result.message or {}).get("content", ""))
+        if result.status is RunStatus.LIMIT:
+            answer = f"未能在 {self.max_turns} 步内得出最终答案。"
+        if result.status not in (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE):
+            _log.warning("a run of the agent %s ended with status %s", self.name, result.status.value)
+        self.add_message(Message(input_text, "user"))
+        if answer.strip():  # the API takes no text without a word
+            self.add_message(Message(answer, "assistant"))
+        return answer
+
+    # --- traces -------------------------------------------------------------------------------------------------------
+
+    @property
+    def trace_logger(self) -> TraceLogger | None:
+        """The trace of the last run; before the first run, that of the first. `None` without traces.
+
+        Its files are made when it is first needed: an agent that never runs leaves none behind.
+        """
+        config = self.config
+        if self._trace is None and config.trace_enabled:
+            self._trace = TraceLogger(config.trace_dir, config.trace_sanitize, config.trace_html_include_raw_response)
+        return self._trace
+
+    def _next_trace(self) -> TraceLogger | None:
+        """Return the trace of a run: runs of an agent may overlap, and each has its own."""
+        if self._has_used_trace:
+            self._trace = None
+        self._has_used_trace = True
+        return self.trace_logger
 
 
 class ReActAgent(Agent):

@@ -1,4 +1,4 @@
-"""What a call came to: whatever a tool returned or raised becomes a `ToolResponse`, with its time and its context."""
+"""What a call came to: a `ToolResponse` with its time and its context, and the line that people read of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from copy import copy
 from functools import partial
 from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Literal, assert_never
 
 from ...errors import ToolError, UsageError
-from ...tools import InputError, Kind, ToolErrorCode, ToolResponse, error_response, invoke
+from ...tools import InputError, Kind, ToolErrorCode, ToolResponse, ToolStatus, error_response, invoke
+from ...wire import check_choice
 from .._sync import SyncLoop, in_event_loop
 
 
@@ -43,26 +44,20 @@ def failure(error: BaseException, said: str, code: str) -> ToolResponse:
     return ToolResponse.error(found or code, f"{said}: {response.text.removeprefix(f'{own}: ')}")
 
 
-class Stopwatch:
-    """Takes the time of a call, from when it is made."""
+def stamped(response: ToolResponse, started_s: float, context: Mapping[str, Any]) -> ToolResponse:
+    """Return a response with the time since `started_s` (of `perf_counter`), in milliseconds, and its context.
 
-    def __init__(self) -> None:
-        self._started_s: Final = perf_counter()
-
-    def stamped(self, response: ToolResponse, context: Mapping[str, Any]) -> ToolResponse:
-        """The response with the time that the call took, in milliseconds, and its context.
-
-        The time is `stats["time_ms"]`, or `stats["wall_ms"]` where the tool has taken a time itself.
-        """
-        stats = dict(response.stats or {})
-        stats["wall_ms" if "time_ms" in stats else "time_ms"] = int((perf_counter() - self._started_s) * 1000)
-        stamped = copy(response)  # of a subclass, too, whatever its constructor takes
-        text: object = response.text  # a number or nothing, of programs without types
-        stamped.text = "" if text is None else str(text)
-        stamped.stats = stats
-        stamped.context = {**(response.context or {}), **context}
-        ToolResponse.__post_init__(stamped)  # what was set afterwards is checked, too
-        return stamped
+    The time is `stats["time_ms"]`, or `stats["wall_ms"]` if the tool has taken a time itself.
+    """
+    stats = dict(response.stats or {})
+    stats["wall_ms" if "time_ms" in stats else "time_ms"] = int((perf_counter() - started_s) * 1000)
+    copied = copy(response)  # of a subclass, too, whatever its constructor takes
+    text: object = response.text  # a number or nothing, of programs without types
+    copied.text = "" if text is None else str(text)
+    copied.stats = stats
+    copied.context = {**(response.context or {}), **context}
+    ToolResponse.__post_init__(copied)  # what was set afterwards is checked, too
+    return copied
 
 
 class AsyncToolInLoopError(UsageError):
@@ -98,3 +93,26 @@ async def _result_of(returned: Any) -> object:
     if isasyncgen(returned):
         return await invoke(lambda: returned, None, kind=Kind.GENERATOR)
     return await returned
+
+
+def render(response: ToolResponse, style: Literal["doc", "agent"] = "doc") -> str:
+    """A response as text, its status first.
+
+    Args:
+        response: What a tool answered.
+        style: `"doc"` as in the document of the protocol, `"agent"` as agents of HelloAgents hand it to their model: a
+            success is its text alone there, and a partial one says what it is.
+
+    Raises:
+        UsageError: There is no such style.
+    """
+    check_choice("style", style, ("doc", "agent"))
+    match response.status:
+        case ToolStatus.SUCCESS:
+            return response.text if style == "agent" else f"✅ {response.text}"
+        case ToolStatus.PARTIAL:
+            return f"⚠️ 部分成功: {response.text}" if style == "agent" else f"⚠️ {response.text}"
+        case ToolStatus.ERROR:
+            return f"❌ 错误 [{response.code}]: {response.text}"
+        case _:
+            assert_never(response.status)

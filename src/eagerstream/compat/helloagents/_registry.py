@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final, Unpack, overload
 
 from ... import tools
+from ...builtin._tool_options import with_defaults
 from ...errors import UsageError
-from ...tools import ToolErrorCode, ToolOptions, ToolResponse
+from ...tools import Slots, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
+from ...wire import check_count
 from .._deprecation import deprecated
+from .._sync import answered_call, answering
 from ._answers import AsyncToolInLoopError, as_tool_response, failure
+from ._binding import convert_parameters
 from ._breaker import CircuitBreaker, CountedResponse
-from ._bridge import bridged
-from ._coercion import convert_parameters
 from ._filters import ToolFilter
 from ._functions import FunctionTool
-from ._places import Places
 from ._tool import Tool
+
+_log = logging.getLogger(__name__)
+
 
 MAX_CONCURRENT_TOOLS: Final = 3
 """Number of tools that HelloAgents runs at once."""
-
-_log = logging.getLogger(__name__)
 
 
 class ToolRegistry:
@@ -157,10 +161,27 @@ class ToolRegistry:
             UsageError: The API takes no tool of this name, options do not fit, or `max_concurrent_tools` is less than
                 1.
         """
-        places = None if max_concurrent_tools is None else Places(max_concurrent_tools)
+        places = None if max_concurrent_tools is None else _Places(max_concurrent_tools)
         every = self._all()
         names = filter.filter(list(every)) if filter else every
-        return [bridged(name, every[name], self._counted, places, options) for name in names]
+        return [self._bridged(name, every[name], places, options) for name in names]
+
+    def _bridged(self, name: str, tool: Tool, places: _Places | None, options: ToolOptions) -> tools.Tool:
+        """Make a tool for the loop. Each of its calls takes one of the places.
+
+        A call that a tool makes while it answers another one takes none: the outer calls could hold all places, and
+        would wait for it forever.
+        """
+
+        async def answer(parameters: dict[str, Any], call: ToolCall) -> ToolResponse:
+            is_outermost = answered_call() is None
+            async with places.taken() if places is not None and is_outermost else nullcontext():
+                with answering(call):
+                    return CountedResponse.of(await self.aexecute_tool(name, parameters), self.circuit_breaker)
+
+        settings = with_defaults(options, group=tool.group)
+        settings["definition"] = {key: value for key, value in {**tool.to_anthropic(), "name": name}.items() if value}
+        return tools.Tool(answer, **settings)
 
     def _all(self) -> dict[str, Tool]:
         # Tools come first, and in front of functions of their names. Other threads may register some meanwhile.
@@ -218,9 +239,6 @@ class ToolRegistry:
         self.circuit_breaker.record(name, response)
         return response
 
-    async def _counted(self, name: str, parameters: dict[str, Any]) -> ToolResponse:
-        return CountedResponse.of(await self.aexecute_tool(name, parameters), self.circuit_breaker)
-
     def _admitted(self, name: str) -> Tool | ToolResponse:
         """The tool to call, or the answer in its place, which does not count."""
         tool = self._tools.get(name) or self._functions.get(name)
@@ -270,6 +288,30 @@ def _broken(name: str, given: object, error: Exception) -> ToolResponse:
     response = failure(error, f"执行工具 '{name}' 时发生异常", ToolErrorCode.EXECUTION_ERROR)
     response.context = {"tool_name": name, "input": given}
     return response
+
+
+class _Places(threading.local):
+    """A number of places for calls, first come, first served.
+
+    Each thread has its own places, because no event loop can wake up a task of another one.
+
+    Raises:
+        UsageError: `count` is less than 1.
+    """
+
+    def __init__(self, count: int) -> None:
+        check_count("max_concurrent_tools", count)
+        self._slots = Slots(count)
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        """Wait for a place, and give it back at the end of the block. Cancelling the wait leaves the queue."""
+        ticket = self._slots.reserve()
+        try:
+            await ticket.wait()
+            yield
+        finally:
+            self._slots.give_back(ticket)
 
 
 global_registry: Final = ToolRegistry()

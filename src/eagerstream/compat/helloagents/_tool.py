@@ -9,18 +9,19 @@ from collections.abc import Awaitable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any, Final, TypeAlias
 
 from ...tools import Group, ToolErrorCode, ToolResponse, invoke
-from .._answering import answered_call
 from .._deprecation import deprecated
-from ._answers import AsyncToolInLoopError, Stopwatch, as_tool_response, failure, finished
+from .._sync import answered_call
+from ._answers import AsyncToolInLoopError, as_tool_response, failure, finished, stamped
 
 Answer: TypeAlias = ToolResponse | str
 """What `run` gives: a response; a text is the older protocol."""
 
 ACTION: Final = "_tool_action"
-"""The attribute of a method that `@tool_action` has marked: what makes a tool of it."""
+"""The attribute of a method that `@tool_action` has marked. It makes a tool of the object and its method."""
 
 _FAILED: Final = "工具执行时发生未处理的异常"
 
@@ -134,23 +135,23 @@ class Tool(ABC):
         Raises:
             UsageError: `run` is asynchronous, and this is inside an event loop: await `arun_with_timing`.
         """
-        watch = Stopwatch()
+        started_s = perf_counter()
         try:
             response = self._response_of(finished(self.run(parameters), self.name))
         except AsyncToolInLoopError:
             raise
         except Exception as error:
             response = failure(error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
-        return watch.stamped(response, self._context(parameters))
+        return stamped(response, started_s, self._context(parameters))
 
     async def arun_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
         """`run_with_timing` by way of `arun`; cancelling it does what that says."""
-        watch = Stopwatch()
+        started_s = perf_counter()
         try:
             response = self._response_of(await self.arun(parameters))
         except Exception as error:
             response = failure(error, _FAILED, ToolErrorCode.INTERNAL_ERROR)
-        return watch.stamped(response, self._context(parameters))
+        return stamped(response, started_s, self._context(parameters))
 
     def get_expanded_tools(self) -> list[Tool] | None:
         """The tools that its marked methods are, by name; None where it is not expandable, or none is marked."""
@@ -158,7 +159,7 @@ class Tool(ABC):
             return None
         kind = type(self)
         marks = {name: getattr(inspect.getattr_static(kind, name), ACTION, None) for name in sorted(dir(kind))}
-        tools: list[Tool] = [mark.tool_of(self, getattr(self, name)) for name, mark in marks.items() if mark]
+        tools: list[Tool] = [make(self, getattr(self, name)) for name, make in marks.items() if make]
         return tools or None
 
     def validate_parameters(self, parameters: Mapping[str, Any]) -> bool:

@@ -17,8 +17,8 @@ from ...builtin import truncate_output
 from ...builtin._truncation import Direction, TruncationStats
 from ...tools import ToolResponse, ToolStatus
 from ...wire import encodable
-from ._trace.file import new_file
 from ._trace.payload import plain
+from ._trace.writing import new_file
 
 _MAX_NAME_CHARS: Final = 64
 _OMITTED: Final = "...(中间省略)..."

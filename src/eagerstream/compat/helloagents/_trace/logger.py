@@ -18,12 +18,10 @@ from typing import Any, Final, Self
 
 from ....loop import Run
 from . import page
-from .background import Background
-from .file import GrowingLog
-from .payload import dump, plain
-from .redaction import sanitized
+from .payload import dump, plain, sanitized
 from .statistics import TraceStatistics, TraceStats
 from .watching import RunWatcher
+from .writing import Background, GrowingLog
 
 _MAX_NAME_CHARS: Final = 200
 _MAX_STEP: Final = 2**53
@@ -134,8 +132,9 @@ class TraceLogger:
         Returns:
             `run` itself.
         """
-        watcher = RunWatcher(run, self.log_soon, agent_name=agent_name, agent_type=agent_type, config=config, cost=cost)
-        run.observe(watcher)
+        known = {"model": run.model} if config is None else config
+        session = {"agent_name": agent_name, "agent_type": agent_type, "config": known}
+        run.observe(RunWatcher(run, self.log_soon, session, cost))
         return run
 
     def stats(self) -> TraceStats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ....loop import Restarted, Run, RunEvent, TurnStart, TurnStop
 from ....streaming import FeedEnd, GrowingInput
@@ -17,16 +17,8 @@ _FIRST_SAMPLE_CHARS: Final = 64
 _logger = logging.getLogger(__name__)
 
 
-class Log(Protocol):
-    """Takes an event, and returns at once."""
-
-    def __call__(self, event: str, payload: Mapping[str, Any], step: int | None = None) -> object:
-        """See `TraceLogger.log_soon`."""
-        ...
-
-
 class RunWatcher:
-    """An observer that logs what it sees. A step is a turn.
+    """An observer that logs what it sees, by a `log` that returns at once (`log_soon`). A step is a turn.
 
     - `session_start{agent_name, agent_type, config}`, `message_written{role, content}`: the question.
     - `model_output{content, tool_calls, usage{total_tokens, cost, ...}, stop_reason}`: a reply, whole or not.
@@ -45,11 +37,8 @@ class RunWatcher:
     def __init__(
         self,
         run: Run,
-        log: Log,
-        *,
-        agent_name: str,
-        agent_type: str,
-        config: Mapping[str, Any] | None,
+        log: Callable[..., object],
+        session: Mapping[str, Any],
         cost: Callable[[Mapping[str, Any]], float] | None,
     ) -> None:
         self._run = run
@@ -58,10 +47,9 @@ class RunWatcher:
         self._start_s = time.monotonic()
         self._step: int | None = run.turn or None
         self._pairs = CallPairs()
-        self._samples: dict[GrowingInput, _Sample] = {}
+        self._next_chars: dict[GrowingInput, int] = {}  # of open inputs: the size at which a delta is logged next
         self._has_reply = False  # of this turn, in the log
-        known = {"model": run.model} if config is None else config
-        log("session_start", {"agent_name": agent_name, "agent_type": agent_type, "config": known})
+        log("session_start", session)
         content = question_of(run.result.messages)
         if content:
             log("message_written", {"role": "user", "content": content})
@@ -89,8 +77,8 @@ class RunWatcher:
 
     def _take(self, event: RunEvent) -> None:
         match event:
-            case InputDelta(input=input, fragment=fragment):
-                self._grow(input, len(fragment))
+            case InputDelta(input=input):
+                self._grow(input)
             case TurnStart(turn=turn):
                 self._step = turn
                 self._has_reply = False
@@ -108,12 +96,12 @@ class RunWatcher:
             case MessageStart(restarted=True):
                 self._void("message", 0.0)
             case InputStart(input=input):
-                self._started(input)
+                self._start(input)
             case InputStop(input=input):
-                sample = self._samples.pop(input, None) or self._started(input)
+                if self._next_chars.pop(input, None) is None:
+                    self._log("tool_input_start", _names(input), self._step)
                 outcome = input.outcome.value if input.outcome else None
-                self._log("tool_input_stop", {**_names(input), "chars": sample.chars, "outcome": outcome}, self._step)
-                self._samples.pop(input, None)
+                self._log("tool_input_stop", {**_names(input), "chars": input.chars, "outcome": outcome}, self._step)
             case _:
                 pass
         for what, call in self._pairs.take(event):
@@ -152,31 +140,20 @@ class RunWatcher:
             return 0.0
 
     def _void(self, reason: str, delay_s: float) -> None:
-        self._samples.clear()
+        self._next_chars.clear()
         self._has_reply = False
         self._log("restarted", {"reason": reason, "delay_s": delay_s}, self._step)
 
-    def _started(self, input: GrowingInput) -> _Sample:
-        sample = self._samples[input] = _Sample()
+    def _start(self, input: GrowingInput) -> None:
+        self._next_chars[input] = _FIRST_SAMPLE_CHARS
         self._log("tool_input_start", _names(input), self._step)
-        return sample
 
-    def _grow(self, input: GrowingInput, chars: int) -> None:
-        sample = self._samples.get(input) or self._started(input)
-        sample.chars += chars
-        if sample.chars >= sample.next_chars:
-            sample.next_chars = 2 * sample.chars
-            self._log("tool_input_delta", {**_names(input), "chars": sample.chars}, self._step)
-
-
-class _Sample:
-    """How far an input has come, and when to tell of it next."""
-
-    __slots__ = ("chars", "next_chars")
-
-    def __init__(self) -> None:
-        self.chars = 0
-        self.next_chars = _FIRST_SAMPLE_CHARS
+    def _grow(self, input: GrowingInput) -> None:
+        if input not in self._next_chars:
+            self._start(input)
+        if input.chars >= self._next_chars[input]:
+            self._next_chars[input] = 2 * input.chars
+            self._log("tool_input_delta", {**_names(input), "chars": input.chars}, self._step)
 
 
 def _names(input: GrowingInput) -> dict[str, str]:

@@ -1,8 +1,4 @@
-"""`ReadTool`, `WriteTool`, `EditTool`, `MultiEditTool`: the text files of a folder, changed only where they are known.
-
-Which version of a file the model knows is kept by the registry, where there is one: what `ReadTool` has read is what
-the other tools then expect to find. Where somebody else has changed the file since, nothing is written (`CONFLICT`).
-"""
+"""The tools that come with HelloAgents, over those of `eagerstream.builtin`, and their texts."""
 
 from __future__ import annotations
 
@@ -12,12 +8,148 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Protocol
 
-from ....builtin import Files
-from ....errors import ToolError
-from ....tools import ToolResponse, error_response
-from .._tool import openai_form
-from .adapted import AdaptedTool
-from .words import FILES
+from anyio.from_thread import start_blocking_portal
+
+from ...builtin import Calculator, Files
+from ...builtin._files.words import Words
+from ...errors import ToolError
+from ...tools import InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, error_response
+from ._tool import Tool, ToolParameter, openai_form
+
+FILE_WORDS: Final = Words(
+    read="文件读取成功",
+    listed="目录 '{path}': {count} 项, 从第 {offset} 项开始",
+    more="内容未完: 请用 offset={next} 继续读取",
+    long_line="第 {line} 行超过 {max} 字节, 其余部分已省略",
+    past_end="offset={offset} 超出文件 '{path}' 的末尾",
+    not_found="文件 '{path}' 不存在",
+    not_a_folder="路径 '{path}' 无效: 其中一部分是文件而不是目录",
+    is_folder="'{path}' 是目录",
+    denied="没有 '{path}' 的访问权限",
+    not_text="文件 '{path}' 不是 UTF-8 文本",
+    failed="无法处理 '{path}': {why}",
+    wrote="已写入 '{path}', {size} 字节",
+    edited="已编辑 '{path}', 变化 {change:+d} 字节",
+    edited_often="已对 '{path}' 执行 {count} 处编辑, 变化 {change:+d} 字节",
+    no_single_match="old_string 必须唯一匹配文件内容。找到 {count} 处匹配。",
+    which_edit="edits[{index}]: {what}未作任何修改。",
+    changed="文件 '{path}' 在读取之后被修改: 当前 file_mtime_ms={current}, 已知 {known}。未写入, 请重新读取。",
+    changed_alike="文件 '{path}' 在读取之后被修改, 但 file_mtime_ms 未变。未写入, 请重新读取。",
+    deleted="文件 '{path}' 在读取之后被删除。未写入, 请重新读取。",
+    unread="文件 '{path}' 已存在但尚未读取。未写入, 请先读取。",
+    not_whole="未写入 '{path}'。",
+)
+
+CALCULATOR_WORDS: Final = {
+    "result": "计算结果: {result}",
+    "empty": "计算表达式不能为空",
+    "syntax": "表达式语法错误: {why}",
+    "failed": "计算失败: {why}",
+    "unreadable": "不是算术表达式",
+    "too_long": "长度超过 {detail} 个字符",
+    "too_deep": "嵌套过深",
+    "too_large": "数值过大",
+    "not_real": "结果不是实数",
+    "division": "除数为零",
+    "domain": "{detail} 对该值没有定义",
+    "arguments": "{detail} 的参数不正确",
+    "unknown": "未知的函数或常量 {detail}",
+    "unsupported": "包含不支持的内容",
+}
+
+
+class AdaptedTool(Tool):
+    """A tool whose work another one does.
+
+    Args:
+        tool: The other one. Its name, description and parameters are this one's, too.
+    """
+
+    def __init__(self, tool: CoreTool) -> None:
+        super().__init__(tool.name, tool.description)
+        self._tool = tool
+
+    def run(self, parameters: dict[str, Any]) -> ToolResponse:
+        """As `arun`, in an event loop of its own in another thread: it may be called anywhere, and blocks."""
+        # Not the loop of all synchronous calls: a tool that runs there may call this, and would wait for itself.
+        with start_blocking_portal() as portal:
+            response: ToolResponse = portal.call(self.arun, parameters)
+        return response
+
+    async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
+        """What the tool answers; every failure is an `ERROR`.
+
+        Parameters that the tool does not have, and those that are None, count as not given.
+        """
+        schema: Mapping[str, Any] = self._tool.input_schema
+        given = {name: parameters[name] for name in schema["properties"] if parameters.get(name) is not None}
+        missing = next((name for name in schema["required"] if name not in given), None)
+        if missing is not None:
+            return ToolResponse.error(ToolErrorCode.INVALID_PARAM, f"参数 '{missing}' 不能为空")
+        try:
+            response: ToolResponse = await self._tool.call(given)
+        except (ToolError, InputError) as error:
+            return error_response(error)
+        return response
+
+    def get_parameters(self) -> list[ToolParameter]:
+        """What it takes."""
+        schema: Mapping[str, Any] = self._tool.input_schema
+        return [
+            ToolParameter(
+                name=name,
+                type=_type_of(described),
+                description=described["description"],
+                required=name in schema["required"],
+                default=described.get("default"),
+            )
+            for name, described in schema["properties"].items()
+        ]
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    """The one type besides null."""
+    return str(schema["type"] if "type" in schema else schema["anyOf"][0]["type"])
+
+
+class _Calculator(Calculator):
+    words = CALCULATOR_WORDS
+
+
+class CalculatorTool(AdaptedTool):
+    """`eagerstream.builtin.Calculator`, called `python_calculator`. It takes `{"input": str}` or `{"expression": str}`.
+
+    Its data is `{"expression": str, "result": int | float, "result_str": str, "result_type": "int" | "float"}`. Of an
+    error, the code is `INVALID_FORMAT` for an expression that cannot be read, `EXECUTION_ERROR` for one without a
+    result, and `INVALID_PARAM` for none at all.
+
+    Other than in HelloAgents, `2^3` is 8 (there it is 1: the bits that differ), and nothing is printed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_Calculator(name="python_calculator"))
+
+    async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
+        """The value of an expression, or why it has none."""
+        expression = parameters.get("input") or parameters.get("expression") or ""
+        response = await super().arun({"expression": expression})
+        if response.code is not None and isinstance(expression, str) and expression.strip():
+            unreadable = response.code == ToolErrorCode.INVALID_FORMAT
+            code = ToolErrorCode.INVALID_FORMAT if unreadable else ToolErrorCode.EXECUTION_ERROR
+            return ToolResponse.error(code, response.text, context={"expression": expression})
+        return response
+
+    def get_parameters(self) -> list[ToolParameter]:
+        """The expression, as `input`."""
+        (expression,) = super().get_parameters()
+        expression.name = "input"
+        return [expression]
+
+
+def calculate(expression: str) -> ToolResponse:
+    """What `CalculatorTool` answers; `.text` is what the model reads, `.data["result"]` the number."""
+    return CalculatorTool().run({"input": expression})
+
 
 _NO_LIMIT: Final = 1_000_000_000
 
@@ -39,7 +171,7 @@ class ReadCache(Protocol):
 
 
 class _Files(Files):
-    words = FILES
+    words = FILE_WORDS
 
 
 class FileTool(AdaptedTool):
