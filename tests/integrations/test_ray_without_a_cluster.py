@@ -15,7 +15,7 @@ from eagerstream import MissingExtraError, UsageError
 from eagerstream.errors import WorkerLost
 from eagerstream.integrations.ray import RayPool, _worker as worker_module
 from eagerstream.integrations.ray._actor import ToolWorker
-from eagerstream.integrations.ray._references import reference_to
+from eagerstream.integrations.ray._pool import reference_to
 from eagerstream.integrations.ray._worker import Worker
 from eagerstream.limits import DEFAULT_LIMITS
 from eagerstream.workers._crossing import response_from, value_from

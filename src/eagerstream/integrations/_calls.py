@@ -1,20 +1,59 @@
-"""Calls that a framework makes itself, and replies of which no more can begin early."""
+"""What the adapters of frameworks share: options of `EarlyCalls`, single calls, and replies that cannot be read on."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
 
-from ..loop import EarlyCalls
-from ..tools import ToolCall
+from ..limits import DEFAULT_LIMITS, Limits
+from ..loop import EarlyCalls, callable_tools
+from ..tools import CircuitBreaker, Executor, ForeignTool, Tool, ToolCall, as_tool
 from .tool_call_chunks import ToolCallChunks
 
 _log = logging.getLogger(__name__)
 
 
-def tell_nobody(*_: object) -> None:
-    """Ignore the arguments: the default of `on_start`, `on_progress` and `on_stop`."""
+class ExecutorOptions(TypedDict, total=False):
+    """Options of `EarlyCalls` that say what runs the calls, and within which bounds."""
+
+    executor: Executor | None
+    max_concurrency: int
+    circuit_breaker: CircuitBreaker | None
+    limits: Limits
+
+
+class Listeners(TypedDict, total=False):
+    """Options of `EarlyCalls`: functions that are told of calls."""
+
+    on_start: Callable[[ToolCall], object] | None
+    on_progress: Callable[[ToolCall, Any], object] | None
+    on_stop: Callable[[ToolCall], object] | None
+
+
+class CallOptions(ExecutorOptions, Listeners, total=False):
+    """Both."""
+
+
+def sharing_executor(
+    tools: Sequence[ForeignTool | Mapping[str, Any]],
+    *,
+    executor: Executor | None = None,
+    max_concurrency: int = 16,
+    circuit_breaker: CircuitBreaker | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> tuple[list[Tool], ExecutorOptions]:
+    """Return the tools that can be called, and options with one executor for any number of `EarlyCalls`.
+
+    Raises:
+        UsageError: A tool cannot be run, two share a name, or the executor and the rest do not go together.
+    """
+    _, executor = callable_tools(
+        tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
+    )
+    # A definition without a function, of a tool of the server, is for the framework to send.
+    found = [found for tool in tools if (found := as_tool(tool, runs_elsewhere=True)) is not None]
+    return found, {"executor": executor, "limits": limits}
 
 
 def feed_call(feed: Callable[[Mapping[str, Any]], Any], id: str | None, name: str, arguments: object) -> None:

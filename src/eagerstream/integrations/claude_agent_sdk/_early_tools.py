@@ -6,21 +6,20 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Seq
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectSendStream
 from claude_agent_sdk import ClaudeAgentOptions, McpSdkServerConfig, ResultMessage, StreamEvent
 from mcp.server import Server
-from mcp.types import CallToolResult, ListToolsResult, Tool as McpTool
+from mcp.types import CallToolResult, ListToolsResult
 
 from ...errors import LimitError, ProtocolError, UsageError
-from ...limits import DEFAULT_LIMITS, Limits
-from ...loop import EarlyCalls, callable_tools
-from ...tools import CircuitBreaker, Executor, ForeignTool, ToolCall, as_tool
-from .._calls import run_call, tell_nobody, void_reply
-from ._content import result_of
+from ...loop import EarlyCalls
+from ...tools import ForeignTool, ToolCall, dump_json
+from ...wire import Block
+from .._calls import CallOptions, ExecutorOptions, run_call, sharing_executor, void_reply
 
 _TOOL_USE_ID: Final = "claudecode/toolUseId"
 """Where Claude Code tells an MCP server which call of the model's it makes."""
@@ -91,8 +90,8 @@ class EarlyTools:
     Args:
         tools: As for `eagerstream.run`; Claude calls them `mcp__{name}__{tool}`.
         name: Of the server.
-        executor, max_concurrency, circuit_breaker, limits: As for `run`.
         on_start, on_progress, on_stop: As for `EarlyCalls`.
+        options: `executor`, `max_concurrency`, `circuit_breaker` and `limits`, as for `run`.
 
     Raises:
         UsageError: As `run`.
@@ -103,21 +102,14 @@ class EarlyTools:
         tools: Sequence[ForeignTool | Mapping[str, Any]],
         *,
         name: str = "eagerstream",
-        executor: Executor | None = None,
-        max_concurrency: int = 16,
-        circuit_breaker: CircuitBreaker | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        on_start: Callable[[ToolCall], object] = tell_nobody,
-        on_progress: Callable[[ToolCall, Any], object] = tell_nobody,
-        on_stop: Callable[[ToolCall], object] = tell_nobody,
+        on_start: Callable[[ToolCall], object] | None = None,
+        on_progress: Callable[[ToolCall, Any], object] | None = None,
+        on_stop: Callable[[ToolCall], object] | None = None,
+        **options: Unpack[ExecutorOptions],
     ) -> None:
         self.name = name
-        _, self._executor = callable_tools(
-            tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
-        )
-        self._tools = [found for tool in tools if (found := as_tool(tool, runs_elsewhere=True)) is not None]
-        self._options: dict[str, Any] = {"limits": limits, "on_start": on_start, "on_progress": on_progress}
-        self._options["on_stop"] = on_stop
+        self._tools, shared = sharing_executor(tools, **options)
+        self._options: CallOptions = {**shared, "on_start": on_start, "on_progress": on_progress, "on_stop": on_stop}
         self._begins: list[Any] | None = None  # the tools that may begin inside their input; None before any options
         self._replies: dict[tuple[int, str, str | None], _Replies] = {}  # by who follows, session and parent
         self._followers = 0
@@ -247,18 +239,16 @@ class EarlyTools:
 
     async def _serve(self, *, task_status: Any) -> None:
         over = anyio.Event()
-        async with EarlyCalls(self._begins or (), executor=self._executor, **self._options) as calls:
+        async with EarlyCalls(self._begins or (), **self._options) as calls:
             task_status.started(_Replies(calls, f"mcp__{self.name}__", over))
             await over.wait()
 
     async def _list(self, _context: Any, _params: Any) -> ListToolsResult:
-        listed = [(tool.name, tool.description, tool.input_schema) for tool in self._tools]
-        return ListToolsResult(
-            tools=[
-                McpTool.model_validate({"name": name, "description": description, "inputSchema": schema})
-                for name, description, schema in listed
-            ]
-        )
+        listed = [
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+            for tool in self._tools
+        ]
+        return ListToolsResult.model_validate({"tools": listed})
 
     async def _call(self, _context: Any, params: Any) -> CallToolResult:
         id: str | None = (params.meta or {}).get(_TOOL_USE_ID)
@@ -271,5 +261,25 @@ class EarlyTools:
             await call.answered.wait()
             if call.input.value == arguments:
                 return result_of(call)
-        calls = EarlyCalls(self._tools, executor=self._executor, **self._options)
+        calls = EarlyCalls(self._tools, **self._options)
         return result_of(await run_call(calls, id, params.name, arguments))
+
+
+def result_of(call: ToolCall) -> CallToolResult:
+    """The result of an answered call: text and images; of other blocks, what they say in JSON."""
+    result = call.result or {}
+    content: str | list[Block] = result.get("content", "")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(map(_content_of, content))
+    return CallToolResult.model_validate({"content": blocks, "isError": bool(result.get("is_error"))})
+
+
+def _content_of(block: Mapping[str, Any]) -> dict[str, Any]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "text", "text": text}
+        case {"type": "image", "source": {"type": "base64", "data": data, "media_type": media_type}}:
+            return {"type": "image", "data": data, "mimeType": media_type}
+        case {"type": "document", "source": {"type": "text", "data": str(data)}}:
+            return {"type": "text", "text": data}
+        case _:
+            return {"type": "text", "text": dump_json(block)}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, Final, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage, message_chunk_to_message
@@ -18,14 +18,13 @@ from langgraph.types import Command, Send
 from ...errors import EagerStreamError, UsageError
 from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls, OnInterrupt
-from ...tools import CircuitBreaker, Executor, ForeignTool, Tool, ToolCall, ToolResponse, as_tool
+from ...tools import Executor, ForeignTool, InProcessExecutor, Tool, ToolCall, ToolResponse, as_tool
 from ...wire import Outcome
+from .._calls import CallOptions, ExecutorOptions, Listeners
 from ._chunks import ChunkReader, stop_reason
 from ._conversion import EagerTool, as_langchain_tool, converted
-from ._executors import SplitExecutor
 from ._messages import cut, handed_over, identified, messages_of, response_of_message, sendable, tool_message
-from ._telling import Telling
-from ._tracing import traced
+from ._telling import Telling, traced
 
 _OUTPUT: Final = "langgraph_output"
 """In the data of a response: what LangGraph's `ToolNode` gave for the call."""
@@ -64,9 +63,9 @@ class EarlyToolsNode:
         later: LangChain's tools whose calls are left to the graph's `ToolNode`: the model sees them, and
             `early_tools_condition` goes there.
         messages_key: Where the state has the messages.
-        executor: Runs the calls of our tools; None for this process, where LangChain's always run.
-        max_concurrency, circuit_breaker, limits: As for `EarlyCalls`.
         on_interrupt: With `"raise"`, a reply that breaks off always raises.
+        options: `executor`, which runs the calls of our tools: those of LangChain always run in this process.
+            `max_concurrency`, `circuit_breaker` and `limits`, as for `EarlyCalls`.
 
     Raises:
         UsageError: A tool cannot be run, two share a name, or one is a toolset.
@@ -79,11 +78,8 @@ class EarlyToolsNode:
         *,
         later: Sequence[BaseTool] = (),
         messages_key: str = "messages",
-        executor: Executor | None = None,
-        max_concurrency: int = 16,
-        circuit_breaker: CircuitBreaker | None = None,
-        limits: Limits = DEFAULT_LIMITS,
         on_interrupt: OnInterrupt = "resume",
+        **options: Unpack[ExecutorOptions],
     ) -> None:
         given = [tool.tool if isinstance(tool, EagerTool) else tool for tool in tools]
         theirs = [tool for tool in given if isinstance(tool, BaseTool)]
@@ -94,30 +90,21 @@ class EarlyToolsNode:
         self._tools += leaving
         self._here |= {tool.name: tool for tool in leaving}
         self._left = frozenset(tool.name for tool in leaving)
-        self._executor = executor
-        self._limits = limits
-        self._max_concurrency = max_concurrency
-        self._circuit_breaker = circuit_breaker
+        self._options = options
         self._messages_key = messages_key
         self._resumes = on_interrupt == "resume"
         self._early_calls()  # what is wrong is told now
         bound = [as_langchain_tool(tool) for tool in self._tools]
         self._model = model.bind_tools(bound) if isinstance(model, BaseChatModel) and bound else model
 
-    def _early_calls(self, **told: Any) -> EarlyCalls:
-        executor = self._executor
-        if executor is not None:
-            executor = SplitExecutor(
-                self._here.values(), executor, limits=self._limits, max_concurrency=self._max_concurrency
+    def _early_calls(self, **listeners: Unpack[Listeners]) -> EarlyCalls:
+        options: CallOptions = {**self._options, **listeners}
+        if (elsewhere := options.get("executor")) is not None:
+            limits, max_concurrency = options.get("limits", DEFAULT_LIMITS), options.get("max_concurrency", 16)
+            options["executor"] = SplitExecutor(
+                self._here.values(), elsewhere, limits=limits, max_concurrency=max_concurrency
             )
-        return EarlyCalls(
-            self._tools,
-            executor=executor,
-            max_concurrency=self._max_concurrency,
-            circuit_breaker=self._circuit_breaker,
-            limits=self._limits,
-            **told,
-        )
+        return EarlyCalls(self._tools, **options)
 
     async def __call__(self, state: Any, config: RunnableConfig) -> Any:
         """What the node adds to the state."""
@@ -213,3 +200,31 @@ def early_tools_condition(
         return [Send(tools, [{**call, "type": "tool_call"}]) for call in left]
     reason = stop_reason(reply.response_metadata)
     return agent if reason == "pause_turn" or (answered and reason not in _ENDS) else END
+
+
+class SplitExecutor:
+    """Has some tools run in this process, and all others by an executor.
+
+    Args:
+        here: The tools that run in this process: they need what only the graph under way has.
+        elsewhere: Runs all others.
+        limits, max_concurrency: For those that run here.
+    """
+
+    def __init__(self, here: Iterable[Tool], elsewhere: Executor, *, limits: Limits, max_concurrency: int) -> None:
+        tools = list(here)
+        self.asks_approval = getattr(elsewhere, "asks_approval", False)
+        self._names = {tool.name for tool in tools}
+        self._here = InProcessExecutor(tools, limits=limits, max_concurrency=max_concurrency)
+        self._elsewhere = elsewhere
+
+    def admit(self, call: ToolCall) -> None:
+        """See `Executor.admit`."""
+        self._of(call).admit(call)
+
+    async def execute(self, call: ToolCall) -> None:
+        """See `Executor.execute`."""
+        await self._of(call).execute(call)
+
+    def _of(self, call: ToolCall) -> Executor:
+        return self._here if call.name in self._names else self._elsewhere

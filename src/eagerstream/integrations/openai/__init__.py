@@ -18,8 +18,7 @@ differently is told of in `eagerstream.integrations.tool_call_chunks`.
 
 from __future__ import annotations
 
-from ._chat import ChatChunks
+from ._deltas import ChatChunks, ResponseEvents
 from ._messages import to_items, to_messages, to_openai
-from ._responses import ResponseEvents
 
 __all__ = ["ChatChunks", "ResponseEvents", "to_items", "to_messages", "to_openai"]

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from ...errors import UsageError
 from ...tools import ForeignTool, ToolCall, as_tool
 from ...wire import Block, Outcome, encodable
-from ._chat import EXTRA
+from ._deltas import EXTRA
 
 _ADDITIONAL: Final = "What tools returned beside text, in order:"
 

@@ -10,8 +10,8 @@ end and not through a secret, so that nothing of one is left by which it is not 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from pydantic_core import to_jsonable_python
 
@@ -37,6 +37,9 @@ _CUT: Final = "..."
 _LEFT_OUT: Final = "[left out]"
 
 
+T = TypeVar("T")
+
+
 class _Room:
     """How many more characters an attribute may have."""
 
@@ -53,17 +56,24 @@ class _Room:
         spans = secret_spans(text[: most + _SECRET_CHARS]) if most else ()
         return text[: min((span.start for span in spans if span.start < most < span.end), default=most)] + _CUT
 
+    def among(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield items for as long as there is room."""
+        for item in items:
+            if self.chars <= 0:
+                break
+            yield item
+
 
 def input_attributes(request: Mapping[str, Any]) -> Attributes:
     """What a request says to the model: the newest messages, and the system prompt."""
     attributes: Attributes = {}
     room = _Room()
-    listed: list[dict[str, Any]] = []
     messages = request.get("messages")
-    for message in reversed(messages if isinstance(messages, list) else []):
-        if room.chars <= 0:
-            break
-        listed.append({"role": str(message.get("role", "")), "parts": _parts(message.get("content"), room)})
+    newest_first = reversed(messages if isinstance(messages, list) else [])
+    listed = [
+        {"role": str(message.get("role", "")), "parts": _parts(message.get("content"), room)}
+        for message in room.among(newest_first)
+    ]
     attributes[names.INPUT_MESSAGES] = _written(listed[::-1])
     if (system := request.get("system")) is not None:
         attributes[names.SYSTEM_INSTRUCTIONS] = _written(_parts(system, _Room()))
@@ -96,8 +106,8 @@ def _parts(content: Any, room: _Room) -> list[dict[str, Any]]:
     """The parts of a message's content, a text or blocks; of what is neither, nothing but its kind."""
     if isinstance(content, str):
         return [{"type": "text", "content": room.text(content)}]
-    blocks = content if isinstance(content, list | tuple) else []
-    return [_part(_plain(block), room) for block in blocks if room.chars > 0]
+    parts: list[dict[str, Any]] = _blocks(content, room)
+    return parts
 
 
 def _part(block: Any, room: _Room) -> dict[str, Any]:
@@ -124,7 +134,7 @@ def _blocks(content: Any, room: _Room) -> Any:
     if isinstance(content, str):
         return room.text(content)
     blocks: Iterable[Any] = content if isinstance(content, list | tuple) else ()
-    return [_part(_plain(block), room) for block in blocks if room.chars > 0]
+    return [_part(_plain(block), room) for block in room.among(blocks)]
 
 
 def _bounded(value: Any, room: _Room, depth: int = 0) -> Any:
@@ -139,18 +149,9 @@ def _bounded(value: Any, room: _Room, depth: int = 0) -> Any:
     if room.chars <= 0 or depth == _MAX_DEPTH:
         return _LEFT_OUT
     if isinstance(value, Mapping):
-        bounded: dict[str, Any] = {}
-        for key, item in value.items():
-            if room.chars <= 0:
-                break
-            bounded[room.text(str(key))] = _bounded(item, room, depth + 1)
-        return bounded
-    items: list[Any] = []
-    for item in value:
-        if room.chars <= 0:
-            break
-        items.append(_bounded(item, room, depth + 1))
-    return items
+        items = room.among(value.items())
+        return {room.text(str(key)): _bounded(item, room, depth + 1) for key, item in items}
+    return [_bounded(item, room, depth + 1) for item in room.among(value)]
 
 
 def _plain(block: Any) -> Any:

@@ -16,11 +16,12 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from ...errors import UsageError
-from ...streaming import EventFeed, on_every_feed, on_feed
+from ...loop import Run
+from ...streaming import EventFeed, MessageStream, on_every_feed, on_feed
 from ._chat import Telemetry
 from ._conventions import SCOPE, Conventions, conventions
 from ._metrics import Metrics
-from ._observer import traced
+from ._observer import FeedTracer
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class Instrumentation:
     def start(self) -> None:
         """Trace each run and each stream that is entered from now on, in this process."""
         if self._stop is None:
-            self._stop = on_every_feed(self._begin_unless_within)
+            self._stop = on_every_feed(lambda feed: self.begin(feed) if _block.get() is None else None)
 
     def uninstrument(self) -> None:
         """Trace no further runs; those that go on are traced to their end. Nothing where it was ended already."""
@@ -80,23 +81,15 @@ class Instrumentation:
             stop()
 
     def begin(self, feed: EventFeed[Any]) -> None:
-        """A feed is entered: trace it, unless nobody would see anything of it."""
-        telemetry = self._current()
-        if telemetry is not None:
-            traced(feed, telemetry)
-
-    def _begin_unless_within(self, feed: EventFeed[Any]) -> None:
-        if _block.get() is None:
-            self.begin(feed)
-
-    def _current(self) -> Telemetry | None:
-        """What to make spans and metrics with now: an SDK may be set up after this was made."""
-        return _telemetry(
+        """Trace a feed that is entered, if it is of a known kind and somebody would see anything of it."""
+        telemetry = _telemetry(  # now, because an SDK may be set up after this was made
             self._tracer_provider or trace.get_tracer_provider(),
             self._meter_provider or metrics.get_meter_provider(),
             self._version,
             captures_content=self._captures,
         )
+        if telemetry is not None and isinstance(feed, Run | MessageStream):
+            feed.observe(FeedTracer(feed, telemetry))
 
 
 _active: list[Instrumentation] = []  # one at most

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -24,7 +25,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from ...loop import RequestMarks, Restarted, Run, RunStatus, ToolStart, ToolStop, TurnStop
-from ...streaming import EventFeed, FeedEnd, MessageStream, ReplyMarks
+from ...streaming import FeedEnd, MessageStream, ReplyMarks
 from ...tools import ToolCall
 from ...wire import MessageStart, MessageStop
 from . import _conventions as names
@@ -265,30 +266,18 @@ class FeedTracer:
     }
 
 
+@dataclass(frozen=True, slots=True)
 class _ToolRun:
     """A tool that runs: its span, the context with it, and when it began."""
 
-    __slots__ = ("context", "span", "start_s")
-
-    def __init__(self, span: Span, context: Context) -> None:
-        self.span = span
-        self.context = context
-        self.start_s = time.perf_counter()
+    span: Span
+    context: Context
+    start_s: float = field(default_factory=time.perf_counter)
 
 
 def _tools_of(request: Mapping[str, Any]) -> dict[str, str]:
     """The names of the tools that a request has, and their descriptions."""
     tools = request.get("tools") or ()
     named = [tool for tool in tools if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)]
-    return {tool["name"]: _bounded_description(tool.get("description")) for tool in named}
-
-
-def _bounded_description(description: object) -> str:
-    """A description as an attribute takes it; empty where there is none."""
-    return description[:MAX_TEXT_CHARS] if isinstance(description, str) else ""
-
-
-def traced(feed: EventFeed[Any], telemetry: Telemetry) -> None:
-    """Observe a feed, where it is one of those that are known here."""
-    if isinstance(feed, Run | MessageStream):
-        feed.observe(FeedTracer(feed, telemetry))
+    described = ((tool["name"], tool.get("description")) for tool in named)
+    return {name: text[:MAX_TEXT_CHARS] if isinstance(text, str) else "" for name, text in described}

@@ -13,9 +13,9 @@ pydantic-ai runs on asyncio, and so does this.
 from __future__ import annotations
 
 try:
+    from ._conversion import as_eager_tool
     from ._early_start import EarlyStart
     from ._parts import StreamedParts
-    from ._tools import as_eager_tool
     from ._toolset import EagerToolset
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("pydantic_ai"):

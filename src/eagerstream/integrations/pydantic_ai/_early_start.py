@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, WrapRunHandler
@@ -15,10 +15,9 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.toolsets import AbstractToolset
 from typing_extensions import override
 
-from ...limits import DEFAULT_LIMITS, Limits
 from ...loop import EarlyCalls
-from ...tools import CircuitBreaker, Executor, ForeignTool, ToolCall
-from .._calls import tell_nobody
+from ...tools import ForeignTool, ToolCall
+from .._calls import CallOptions, ExecutorOptions, Listeners
 from ._started import Joining, StartedCalls
 from ._toolset import EagerToolset
 
@@ -46,8 +45,8 @@ class EarlyStart(AbstractCapability[Any]):
         eager: Ask Anthropic's models to stream inputs as they are written, of all tools (`eager_input_streaming`).
             False leaves it to the model's settings, for models and platforms that refuse it.
         max_retries: Of the tools given here; what the agent says where it is None.
-        executor, max_concurrency, circuit_breaker, limits: As for `EagerToolset`.
         on_start, on_progress, on_stop: As for `EarlyCalls`.
+        options: `executor`, `max_concurrency`, `circuit_breaker` and `limits`, as for `EagerToolset`.
 
     Raises:
         UsageError: As `run`.
@@ -60,33 +59,23 @@ class EarlyStart(AbstractCapability[Any]):
         early: Collection[str] | bool = (),
         eager: bool = True,
         max_retries: int | None = None,
-        executor: Executor | None = None,
-        max_concurrency: int = 16,
-        circuit_breaker: CircuitBreaker | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        on_start: Callable[[ToolCall], object] = tell_nobody,
-        on_progress: Callable[[ToolCall, Any], object] = tell_nobody,
-        on_stop: Callable[[ToolCall], object] = tell_nobody,
+        on_start: Callable[[ToolCall], object] | None = None,
+        on_progress: Callable[[ToolCall, Any], object] | None = None,
+        on_stop: Callable[[ToolCall], object] | None = None,
+        **options: Unpack[ExecutorOptions],
     ) -> None:
-        self._toolset = EagerToolset(
-            tools,
-            max_retries=max_retries,
-            executor=executor,
-            max_concurrency=max_concurrency,
-            circuit_breaker=circuit_breaker,
-            limits=limits,
-        )
+        self._toolset = EagerToolset(tools, max_retries=max_retries, **options)
         self._early = early
         self._eager = eager
-        self._limits = limits
-        self._told: dict[str, Any] = {"on_start": on_start, "on_progress": on_progress, "on_stop": on_stop}
+        self._listeners: Listeners = {"on_start": on_start, "on_progress": on_progress, "on_stop": on_stop}
         self._run: StartedCalls | None = None  # of the copy that belongs to a run
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> EarlyStart:
         """A copy for this run."""
         toolset = self._toolset.bound()
-        calls = EarlyCalls(toolset.tools, executor=toolset.executor, limits=self._limits, **self._told)
+        options: CallOptions = {**toolset.options, **self._listeners}
+        calls = EarlyCalls(toolset.tools, **options)
         mine = copy(self)
         mine.__dict__.update(_toolset=toolset, _run=StartedCalls(calls, toolset, early=self._early))
         return mine

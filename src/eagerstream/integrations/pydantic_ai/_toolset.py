@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from pydantic_ai import RunContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from typing_extensions import override
 
-from ...limits import DEFAULT_LIMITS, Limits
-from ...loop import EarlyCalls, callable_tools
-from ...tools import CircuitBreaker, Executor, ForeignTool, as_tool
+from ...loop import EarlyCalls
+from ...tools import ForeignTool
 from ...wire import InputAccumulator, JSONObject
-from .._calls import feed_call, run_call
-from ._content import returned_by
+from .._calls import ExecutorOptions, feed_call, run_call, sharing_executor
+from ._conversion import returned_by
 
 
 class Unusable(dict[str, Any]):
@@ -58,9 +57,8 @@ class EagerToolset(AbstractToolset[Any]):
         tools: As for `eagerstream.run`.
         id: Of the toolset.
         max_retries: How often the model may correct a call, instead of what the agent says.
-        executor: What runs the calls; one in this process for each run of the agent where it is None.
-        max_concurrency, circuit_breaker: For the executor in this process.
-        limits: As for `run`.
+        options: `executor`, by default one in this process for each run of the agent, with `max_concurrency` and
+            `circuit_breaker`; and `limits`. All as for `run`.
 
     Raises:
         UsageError: As `run`.
@@ -72,22 +70,12 @@ class EagerToolset(AbstractToolset[Any]):
         *,
         id: str | None = None,
         max_retries: int | None = None,
-        executor: Executor | None = None,
-        max_concurrency: int = 16,
-        circuit_breaker: CircuitBreaker | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        **options: Unpack[ExecutorOptions],
     ) -> None:
         self._id = id
         self._max_retries = max_retries
-        self._limits = limits
-        self._max_concurrency = max_concurrency
-        self._circuit_breaker = circuit_breaker
-        self._has_executor = executor is not None
-        _, self.executor = callable_tools(
-            tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
-        )
-        # A definition without a function (of a server's tool) is pydantic-ai's to send.
-        self.tools = [found for tool in tools if (found := as_tool(tool, runs_elsewhere=True)) is not None]
+        self._options = options
+        self.tools, self.options = sharing_executor(tools, **options)
 
     @property
     def id(self) -> str | None:
@@ -101,18 +89,10 @@ class EagerToolset(AbstractToolset[Any]):
 
     def bound(self) -> EagerToolset:
         """The same tools, with an executor of their own unless one was given."""
-        if self._has_executor:
+        if self._options.get("executor") is not None:
             return self
-        _, executor = callable_tools(
-            self.tools,
-            None,
-            limits=self._limits,
-            max_concurrency=self._max_concurrency,
-            circuit_breaker=self._circuit_breaker,
-        )
-        return EagerToolset(
-            self.tools, id=self._id, max_retries=self._max_retries, executor=executor, limits=self._limits
-        )
+        _, options = sharing_executor(self.tools, **self._options)
+        return EagerToolset(self.tools, id=self._id, max_retries=self._max_retries, **options)
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """The definitions, as pydantic-ai has them."""
@@ -139,7 +119,7 @@ class EagerToolset(AbstractToolset[Any]):
             ModelRetry, ToolFailed: See `returned_by`.
         """
         raw = tool_args.raw if isinstance(tool_args, Unusable) else tool_args
-        calls = EarlyCalls(self.tools, executor=self.executor, limits=self._limits)
+        calls = EarlyCalls(self.tools, **self.options)
         return returned_by(await run_call(calls, ctx.tool_call_id, name, raw))
 
 

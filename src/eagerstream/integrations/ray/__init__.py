@@ -25,7 +25,6 @@ Messages are pickled: whoever can reach the cluster can run code here, as Ray it
 
 from __future__ import annotations
 
-from ._executor import RayExecutor
-from ._pool import RayPool
+from ._pool import RayExecutor, RayPool
 
 __all__ = ["RayExecutor", "RayPool"]

@@ -1,0 +1,169 @@
+"""The deltas of replies as wire events: `ChatChunks` of chat completions, `ResponseEvents` of the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic
+
+from ...limits import DEFAULT_LIMITS, Limits
+from ...wire import InputEvent, InputT
+from ..tool_call_chunks import ToolCallChunks
+
+
+def field_of(holder: object, name: str) -> Any:
+    """A field of an object of a client, or of a mapping; None where there is none."""
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+
+EXTRA: Final = "extra_content"
+"""What Gemini says of a call beside its arguments, and wants to have back with it."""
+
+
+class ChatChunks(Generic[InputT]):
+    """Reads the chunks of one chat completion.
+
+    A call that is whole begins with the next one, or with the `finish_reason`; what is left is settled by `close`.
+
+    Args:
+        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
+        choice: Which of several choices is read (`n` of the request).
+        limits: As for `ToolCallChunks`.
+
+    Attributes:
+        finish_reason: Why the model stopped, in the server's word; None until it says so.
+    """
+
+    def __init__(
+        self,
+        feed: Callable[[Mapping[str, Any]], list[InputEvent[InputT]]],
+        *,
+        choice: int = 0,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.finish_reason: str | None = None
+        self._calls = ToolCallChunks(feed, whole_names=False, limits=limits)
+        self._choice = choice
+        self._texts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """What the model has said beside its calls; a refusal too."""
+        return "".join(self._texts)
+
+    def feed(self, chunk: object) -> list[InputEvent[InputT]]:
+        """What a chunk means for the inputs. One without choices, of usage for example, means nothing.
+
+        Args:
+            chunk: An object with the attributes of OpenAI's `ChatCompletionChunk`, or a mapping with its keys.
+
+        Raises:
+            LimitError, ProtocolError: As `ToolCallChunks.piece`.
+        """
+        events: list[InputEvent[InputT]] = []
+        for choice in field_of(chunk, "choices") or ():
+            if (field_of(choice, "index") or 0) != self._choice:
+                continue
+            events += self._feed_delta(field_of(choice, "delta"))
+            reason = field_of(choice, "finish_reason")
+            if reason:
+                self.finish_reason = str(reason)
+                # It is not the end: some servers send calls after it. But what a filter stopped must not begin.
+                events += self._calls.close_whole() if reason != "content_filter" else []
+        return events
+
+    def close(self) -> list[InputEvent[InputT]]:
+        """The stream is over. Where no `finish_reason` came it broke off, and calls that are not whole are cut."""
+        return self._calls.end(self.finish_reason)
+
+    def _feed_delta(self, delta: object) -> list[InputEvent[InputT]]:
+        for name in ("content", "refusal"):
+            said = field_of(delta, name)
+            if isinstance(said, str):
+                self._texts.append(said)
+        events: list[InputEvent[InputT]] = []
+        for call in field_of(delta, "tool_calls") or ():
+            function, index, extra = (field_of(call, name) for name in ("function", "index", EXTRA))
+            events += self._calls.piece(
+                index=field_of(function, "index") if index is None else index,  # Ollama's own protocol has it there
+                id=field_of(call, "id"),
+                name=field_of(function, "name"),
+                arguments=field_of(function, "arguments"),
+                extra={EXTRA: extra} if extra else None,
+            )
+        function = field_of(delta, "function_call")
+        if function is not None:  # of old, and one at the most
+            name, arguments = field_of(function, "name"), field_of(function, "arguments")
+            events += self._calls.piece(index=0, name=name, arguments=arguments)
+        return events
+
+
+_CUT: Final = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+
+
+class ResponseEvents(Generic[InputT]):
+    """Reads the events of replies of the Responses API, one reply after the other.
+
+    Args:
+        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
+    """
+
+    def __init__(self, feed: Callable[[Mapping[str, Any]], list[InputEvent[InputT]]]) -> None:
+        self._feed = feed
+        self._chars: dict[int, int] = {}  # of the arguments so far, by the index of the item, while it is written
+        self._has_calls = False
+
+    def feed(self, event: object) -> list[InputEvent[InputT]]:
+        """What an event means for the inputs. A reply that fails is not told the end of.
+
+        Args:
+            event: An object of OpenAI's client, or a mapping: `{"type": "response.output_item.added", ...}`.
+
+        Raises:
+            LimitError, ProtocolError: As the `feed` that was given.
+        """
+        index = field_of(event, "output_index")
+        item = field_of(event, "item")
+        match field_of(event, "type"):
+            case "response.created":
+                self._chars.clear()
+                self._has_calls = False
+                return self._feed({"type": "message_start", "message": {"role": "assistant", "content": []}})
+            case "response.output_item.added" if field_of(item, "type") == "function_call":
+                return self._begin(index, item)
+            case "response.function_call_arguments.delta" if index in self._chars:
+                return self._write(index, field_of(event, "delta"))
+            case "response.output_item.done" if field_of(item, "type") == "function_call":
+                return self._end_item(index, item)
+            case "response.completed" | "response.incomplete":
+                return self._end(field_of(field_of(event, "response"), "incomplete_details"))
+            case _:
+                return []
+
+    def _begin(self, index: int, item: object) -> list[InputEvent[InputT]]:
+        self._chars[index] = 0
+        self._has_calls = True
+        block = {"type": "tool_use", "id": field_of(item, "call_id"), "name": field_of(item, "name"), "input": {}}
+        events = self._feed({"type": "content_block_start", "index": index, "content_block": block})
+        return events + self._write(index, field_of(item, "arguments"))
+
+    def _write(self, index: int, text: str | None) -> list[InputEvent[InputT]]:
+        if not text:
+            return []
+        self._chars[index] += len(text)
+        delta = {"type": "input_json_delta", "partial_json": text}
+        return self._feed({"type": "content_block_delta", "index": index, "delta": delta})
+
+    def _end_item(self, index: int, item: object) -> list[InputEvent[InputT]]:
+        """The arguments come whole once more; from some servers, here only. One that was cut is left open."""
+        events = self._begin(index, item) if index not in self._chars else []
+        rest = (field_of(item, "arguments") or "")[self._chars[index] :]
+        events += self._write(index, rest)
+        del self._chars[index]
+        if field_of(item, "status") == "incomplete":
+            return events
+        return events + self._feed({"type": "content_block_stop", "index": index})
+
+    def _end(self, details: object) -> list[InputEvent[InputT]]:
+        reason = _CUT.get(str(field_of(details, "reason")), "tool_use" if self._has_calls else "end_turn")
+        events = self._feed({"type": "message_delta", "delta": {"stop_reason": reason}})
+        return events + self._feed({"type": "message_stop"})
