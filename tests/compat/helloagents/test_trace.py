@@ -328,9 +328,10 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         background.submit(lambda: done.append(1))
+        assert background.run(lambda: done.append(0), 20), "who waits for it does it"
     background.submit(lambda: done.append(2))
     assert background.drain(20)
-    assert done == [2]
+    assert done == [0, 2]
     assert "dropped" in caplog.text
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import secrets
-import threading
 import traceback
-import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -35,7 +32,7 @@ class TraceLogger:
     """Writes a session's trace to `output_dir/trace-{session_id}.jsonl`, flushed after each event.
 
     A line is `{"ts", "session_id", "step", "event", "payload"}`, with `ts` in UTC. It may be used from any thread, and
-    from processes that are forked.
+    from processes that are forked: one thread of each process writes.
     Nothing in it raises once it is made: where a file cannot be written any more, the log tells so once, and `stats`
     goes on.
 
@@ -82,20 +79,9 @@ class TraceLogger:
             self._page.write(page.head(self.session_id, datetime.now(UTC)))
         self._statistics = TraceStatistics()
         self._background = Background()
-        self._make_locks()
         self._count = 0
         self._is_final = False
         self._has_told_late = False
-        _loggers.add(self)
-
-    def _make_locks(self) -> None:
-        self._counting = threading.Lock()
-        self._writing = threading.RLock()  # handlers of the log may log events
-
-    def renew(self) -> None:
-        """Go on in a process that was forked, in the same file; what waits to be written there is the other one's."""
-        self._background.renew()
-        self._make_locks()
 
     def log_event(self, event: str, payload: Mapping[str, Any], step: int | None = None) -> None:
         """Write an event; on return its line is in the file, behind all that was logged before.
@@ -105,8 +91,7 @@ class TraceLogger:
             payload: What is to be said of it; see `payload.plain` for what becomes of things without a JSON form.
             step: Of the loop, from 1.
         """
-        self._background.drain(_DRAIN_S)
-        self._write(datetime.now(UTC), event, payload, step)
+        self._background.run(partial(self._write, datetime.now(UTC), event, payload, step), _DRAIN_S)
 
     def log_soon(self, event: str, payload: Mapping[str, Any], step: int | None = None) -> None:
         """As `log_event`, without waiting for the file: for event loops. The payload must stay what it is."""
@@ -140,8 +125,7 @@ class TraceLogger:
     def stats(self) -> TraceStats:
         """What the events so far sum up to."""
         self._background.drain(_DRAIN_S)
-        with self._counting:
-            return self._statistics.stats()
+        return self._statistics.stats()
 
     _compute_stats = stats  # programs for HelloAgents call it, for want of a public name
 
@@ -162,20 +146,16 @@ class TraceLogger:
         It waits for the files at most 5 s, usually not at all. What is logged afterwards is lost, and the log tells so
         once.
         """
-        is_done = self._background.drain(_DRAIN_S)
-        if not self._writing.acquire(timeout=_DRAIN_S if is_done else 0):
+        if not self._background.run(self._finalize, _DRAIN_S):
             _log.warning("%s stays unfinished: it cannot be written", self.jsonl_path.name)
-            return
-        try:
-            if self._is_final:
-                return
+
+    def _finalize(self) -> None:
+        if not self._is_final:
             self._is_final = True
             if self._page is not None:
                 self._page.write(page.foot(self._statistics.stats(), self._count))
                 self._page.close()
             self._lines.close()
-        finally:
-            self._writing.release()
 
     def __enter__(self) -> Self:
         return self
@@ -190,42 +170,24 @@ class TraceLogger:
         self.finalize()
 
     def _write(self, at: datetime, event: str, payload: Mapping[str, Any], step: int | None) -> None:
+        if self._is_final:
+            if not self._has_told_late:
+                self._has_told_late = True
+                _log.warning("%s is final: what is logged now is lost", self.jsonl_path.name)
+            return
         shaped = sanitized if self.sanitize else plain
-        # Before the lock is taken: this runs the code of what is in the payload, and may take a while.
-        name = str(shaped(event))[:_MAX_NAME_CHARS]
         record = {
             "ts": at.isoformat(timespec="microseconds"),
             "session_id": self.session_id,
             "step": int(step) if isinstance(step, int) and abs(step) < _MAX_STEP else None,
-            "event": name,
+            "event": str(shaped(event))[:_MAX_NAME_CHARS],
             "payload": shaped(payload),
         }
-        line = dump(record)
-        shown = "" if self._page is None else page.event(record, include_raw=self.html_include_raw)
-        with self._writing:
-            if self._is_final:
-                if not self._has_told_late:
-                    self._has_told_late = True
-                    _log.warning("%s is final: what is logged now is lost", self.jsonl_path.name)
-                return
-            with self._counting:
-                self._statistics.add(record)
-            self._count += 1
-            self._lines.write(line + "\n")
-            if self._page is not None and self._count <= page.MAX_EVENTS:
-                self._page.write(shown)
-
-
-_loggers: Final[weakref.WeakSet[TraceLogger]] = weakref.WeakSet()
-
-
-def _renew_all() -> None:
-    for logger in list(_loggers):
-        logger.renew()
-
-
-if hasattr(os, "register_at_fork"):  # only where processes are forked
-    os.register_at_fork(after_in_child=_renew_all)
+        self._statistics.add(record)
+        self._count += 1
+        self._lines.write(dump(record) + "\n")
+        if self._page is not None and self._count <= page.MAX_EVENTS:
+            self._page.write(page.event(record, include_raw=self.html_include_raw))
 
 
 def _stack(exc: BaseException | None) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from io import FileIO
@@ -81,6 +83,7 @@ class Background:
         self._max_waiting = max_waiting
         self._dropped = 0
         self.renew()
+        _backgrounds.add(self)
 
     def renew(self) -> None:
         """Begin anew in a process that was forked: the thread did not come along, but locks that it held did."""
@@ -99,6 +102,21 @@ class Background:
             self._dropped += 1
             if self._dropped == 1:
                 _log.warning("a trace is written too slowly: some of its events are dropped")
+
+    def run(self, work: Callable[[], object], timeout_s: float) -> bool:
+        """Have it done after everything that was submitted, and wait for it. Return whether all is done.
+
+        If there can be no thread, as at the very end of a program, or if this is the thread, do it at once.
+        """
+        with self._changed:
+            is_here = threading.current_thread() is self._thread or not self._has_thread()
+            if not is_here:  # beyond the bound, too: each caller waits for its own
+                self._waiting.append(work)
+                self._changed.notify_all()
+        if is_here:
+            _do(work)
+            return True
+        return self.drain(timeout_s)
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until all is done; True if it is, which it never is for the thread itself."""
@@ -130,9 +148,25 @@ class Background:
                     return
                 work = self._waiting.popleft()
                 self._is_busy = True
-            try:
-                work()
-            except BaseException as error:  # what is logged is any code's: nothing of it may end this thread
-                # Its text may quote what a model wrote, which does not belong in a log.
-                _log.warning("an event of a trace is lost (%s)", type(error).__name__)
+            _do(work)
             del work  # it may hold much, and the next may be long in coming
+
+
+def _do(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except BaseException as error:  # what is logged is any code's: nothing of it may end the thread
+        # Its text may quote what a model wrote, which does not belong in a log.
+        _log.warning("an event of a trace is lost (%s)", type(error).__name__)
+
+
+_backgrounds: Final[weakref.WeakSet[Background]] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for background in list(_backgrounds):
+        background.renew()
+
+
+if hasattr(os, "register_at_fork"):  # only where processes are forked
+    os.register_at_fork(after_in_child=_renew_all)
