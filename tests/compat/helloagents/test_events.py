@@ -24,7 +24,7 @@ from eagerstream.compat.helloagents import (
     stream_to_json,
     stream_to_sse,
 )
-from eagerstream.compat.helloagents._agent_events import call_hook
+from eagerstream.compat.helloagents._events import call_hook
 from eagerstream.errors import EagerStreamError
 from eagerstream.testing import Fault, FaultKind, Faults, ReplayServer, Scenario, reply, text, thinking, tool_use
 from eagerstream.wire import SSEDecoder

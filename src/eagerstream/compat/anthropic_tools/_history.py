@@ -69,7 +69,7 @@ def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -
     """
     check_messages(messages)
     history: list[Message] = []
-    ids = _Ids()
+    used: set[str] = set()  # ids of calls: the API takes none a second time
     waiting: list[Block] = []  # calls that are still to be answered
     for place, message in enumerate(messages):
         role, content = message["role"], message.get("content", "")
@@ -81,7 +81,7 @@ def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -
             )
         match role:
             case "tool_inputs":
-                waiting = _calls_of(message, place, ids)
+                waiting = _calls_of(message, place, used)
                 history.append({"role": "assistant", "content": [*_texts(content), *waiting]})
             case "tool_outputs":
                 history.append({"role": "user", "content": _results_of(message, place, waiting, strict=strict)})
@@ -188,25 +188,11 @@ def result_content(result: Any) -> str | list[Block]:
         return str(result)
 
 
-class _Ids:
-    """Ids of calls, each used once: the API takes none a second time."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-
-    def take(self, kept: object, made_up: str) -> str:
-        id = kept if isinstance(kept, str) and kept and kept not in self._used else made_up
-        while id in self._used:
-            id += "_"
-        self._used.add(id)
-        return id
-
-
 def _id_of(place: int, number: int) -> str:
     return f"toolu_compat_{place}_{number}"
 
 
-def _calls_of(message: Mapping[str, Any], place: int, ids: _Ids) -> list[Block]:
+def _calls_of(message: Mapping[str, Any], place: int, used: set[str]) -> list[Block]:
     inputs, kept = message["tool_inputs"], message.get(TOOL_USE_IDS)
     if not isinstance(kept, list) or len(kept) != len(inputs):
         kept = [None] * len(inputs)
@@ -216,7 +202,10 @@ def _calls_of(message: Mapping[str, Any], place: int, ids: _Ids) -> list[Block]:
             arguments = to_json(each["tool_arguments"])
         except TypeError as error:
             raise ValueError(f"messages[{place}]: the arguments of call {number} have no JSON form.") from error
-        id = ids.take(id, _id_of(place, number))
+        id = id if isinstance(id, str) and id and id not in used else _id_of(place, number)
+        while id in used:
+            id += "_"
+        used.add(id)
         calls.append({"type": "tool_use", "id": id, "name": each["tool_name"], "input": arguments})
     return calls
 

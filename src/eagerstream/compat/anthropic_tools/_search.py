@@ -51,8 +51,7 @@ class BaseSearchTool(BaseTool):
     No more than 100 results are shown, of each 100,000 characters, whatever a model asks for and a search gives.
 
     Args:
-        name: The tool's name.
-        description: What the model reads of it.
+        name, description: As of `BaseTool`.
         parameters: `query`, a `str`, and `n_search_results_to_use`, an `int`, in the form that `BaseTool` takes.
 
     Raises:
@@ -194,10 +193,8 @@ class BackendSearchTool(ComposedSearchTool):
         BackendSearchTool("search_products", "Search the products.", parameters, Products())
 
     Args:
-        name: The tool's name.
-        description: What the model reads of it.
-        parameters: As of `BaseSearchTool`.
-        backend: What searches. In async code, and in a run, a `def` of it is called in threads, by several at once.
+        name, description, parameters: As of `BaseSearchTool`.
+        backend: Searches. In async code, and in a run, a `def` of it is called in threads, by several at once.
         truncate_to_n_tokens: Of each result, about: four characters are taken for a token. None cuts nothing, but what
             is cut of all results (see `BaseSearchTool`).
 

@@ -76,9 +76,7 @@ class VectorSearchTool(ComposedSearchTool):
     """Searches a vector store for texts that are near to a query.
 
     Args:
-        name: The tool's name.
-        description: What the model reads of it.
-        parameters: As of `BaseSearchTool`.
+        name, description, parameters: As of `BaseSearchTool`.
         vector_store: Any `VectorStore`, for example an `InMemoryVectorStore`.
         embedder: The `Embedder` that filled the store. Unlike in anthropic-tools, there is no default. In async code,
             and in a run, threads call each `def` of it and of the store, several at once.
@@ -236,8 +234,7 @@ def embed_and_upload(
         input_file: A `.jsonl` file in UTF-8: on each line `{"text": str, "metadata": {...}}`, the metadata optional.
         vectorstore: Any `VectorStore`.
         embedder: Any `Embedder`. Unlike in anthropic-tools, there is no default.
-        tokens_per_chunk: As of `chunk_document`.
-        stride: As of `chunk_document`.
+        tokens_per_chunk, stride: As of `chunk_document`.
         batch_size: Chunks that are embedded and stored at once.
 
     Raises:

@@ -46,9 +46,7 @@ class BraveSearchTool(_WebSearchTool):
     that fails raises `ToolError`, where that one had no results.
 
     Args:
-        name: The tool's name.
-        description: What the model reads of it.
-        parameters: As of `BaseSearchTool`.
+        name, description, parameters: As of `BaseSearchTool`.
         brave_api_key: Of the API; where it is None, the environment's `BRAVE_API_KEY`, as it is when this is called.
         truncate_to_n_tokens: As of `BackendSearchTool`.
         client: Sends the requests, and stays open; it is for synchronous calls, or for one event loop of async code.
@@ -80,9 +78,7 @@ class WikipediaSearchTool(_WebSearchTool):
     raises `ToolError`.
 
     Args:
-        name: The tool's name.
-        description: What the model reads of it.
-        parameters: As of `BaseSearchTool`.
+        name, description, parameters: As of `BaseSearchTool`.
         truncate_to_n_tokens: As of `BackendSearchTool`.
         client: As of `BraveSearchTool`.
         edition: The language of the articles, as in the address of that Wikipedia.

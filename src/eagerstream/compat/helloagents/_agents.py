@@ -15,9 +15,8 @@ import anyio.to_thread
 from ...loop import Run, RunResult, RunStatus, run
 from .._departed import departed_attribute
 from .._sync import SyncLoop, refuse_in_event_loop, run_sync
-from ._agent_events import LifecycleHook, agent_events
 from ._breaker import CircuitBreaker
-from ._events import StreamEvent, StreamEventType
+from ._events import LifecycleHook, StreamEvent, StreamEventType, agent_events
 from ._registry import ToolRegistry
 from ._settings import Config, HelloAgentsLLM, Message
 from ._tool import Tool

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from anyio.from_thread import start_blocking_portal
 
@@ -14,6 +14,7 @@ from ...builtin import Calculator, Files
 from ...builtin._files.words import Words
 from ...errors import ToolError
 from ...tools import InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, error_response
+from ._registry import ToolRegistry
 from ._tool import Tool, ToolParameter, openai_form
 
 FILE_WORDS: Final = Words(
@@ -154,22 +155,6 @@ def calculate(expression: str) -> ToolResponse:
 _NO_LIMIT: Final = 1_000_000_000
 
 
-class ReadCache(Protocol):
-    """What these tools need of a registry. A file's metadata is `{"file_mtime_ms": int, "file_size_bytes": int}`."""
-
-    def cache_read_metadata(self, file_path: str, metadata: dict[str, Any], /) -> object:
-        """Remember which version of a file is known."""
-        ...
-
-    def get_read_metadata(self, file_path: str, /) -> Mapping[str, Any] | None:
-        """The version of a file that is known."""
-        ...
-
-    def clear_read_cache(self, file_path: str, /) -> object:
-        """No version of a file is known any more."""
-        ...
-
-
 class _Files(Files):
     words = FILE_WORDS
 
@@ -200,7 +185,7 @@ class FileTool(AdaptedTool):
         self,
         project_root: str | os.PathLike[str] = ".",
         working_dir: str | os.PathLike[str] | None = None,
-        registry: ReadCache | None = None,
+        registry: ToolRegistry | None = None,
     ) -> None:
         self._files = _Files(working_dir or project_root, require_read=False, backups=True)
         super().__init__(next(tool for tool in self._files if tool.name == self._core_name))

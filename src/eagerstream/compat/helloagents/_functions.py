@@ -10,9 +10,8 @@ from typing import Any, ClassVar, TypeVar
 from ...errors import UsageError
 from ...tools import Kind, ToolErrorCode, ToolResponse, invoke, kind_of
 from .._sync import answered_call
-from ._answers import as_tool_response, failure
 from ._binding import Binding, kinds_of
-from ._tool import ACTION, Answer, Tool, ToolParameter, openai_form
+from ._tool import ACTION, Answer, Tool, ToolParameter, as_tool_response, failure, openai_form
 
 
 class FunctionTool(Tool):

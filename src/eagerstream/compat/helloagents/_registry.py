@@ -16,12 +16,11 @@ from ...tools import Slots, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
 from ...wire import check_count
 from .._deprecation import deprecated
 from .._sync import answered_call, answering
-from ._answers import AsyncToolInLoopError, as_tool_response, failure
 from ._binding import convert_parameters
 from ._breaker import CircuitBreaker, CountedResponse
 from ._filters import ToolFilter
 from ._functions import FunctionTool
-from ._tool import Tool
+from ._tool import AsyncToolInLoopError, Tool, as_tool_response, failure
 
 _log = logging.getLogger(__name__)
 

@@ -125,12 +125,13 @@ class Chat:
                 self._span.set_attributes({**self._attributes, **self._usage})
         finally:
             self._span.end(time.time_ns() - round((now_s - end_s) * 1e9))
-        if self._telemetry.metrics is not None:
-            kinds = {"input": names.USAGE_INPUT_TOKENS, "output": names.USAGE_OUTPUT_TOKENS}
-            self._telemetry.metrics.chat(
-                end_s - self._start_s,
-                self._attributes,
-                self.context,
-                first_chunk_s=self._first_chunk_s,
-                tokens={kind: self._usage[name] for kind, name in kinds.items() if name in self._usage},
-            )
+        metrics = self._telemetry.metrics
+        if metrics is None:
+            return
+        metrics.record(names.OPERATION_DURATION, end_s - self._start_s, self._attributes, self.context)
+        plain = {name: value for name, value in self._attributes.items() if name != names.ERROR_TYPE}
+        if self._first_chunk_s is not None:
+            metrics.record(names.TIME_TO_FIRST_CHUNK, self._first_chunk_s, plain, self.context)
+        for kind, name in (("input", names.USAGE_INPUT_TOKENS), ("output", names.USAGE_OUTPUT_TOKENS)):
+            if name in self._usage:
+                metrics.record(names.USAGE, self._usage[name], {**plain, names.COUNTED_TYPE: kind}, self.context)

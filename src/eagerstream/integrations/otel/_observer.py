@@ -163,7 +163,8 @@ class FeedTracer:
             end_s = reply.end_s if reply.message_stop_s is None else reply.message_stop_s
             for call, marks in request.calls.items():
                 if marks.start_s is not None and end_s is not None:
-                    metrics.lead(end_s - marks.start_s, self._tool_attributes(call.name), self._chat.context)
+                    attributes = self._tool_attributes(call.name)
+                    metrics.record(names.LEAD_TIME, end_s - marks.start_s, attributes, self._chat.context)
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
@@ -222,7 +223,8 @@ class FeedTracer:
             attributes[names.TOOL_TYPE] = names.FUNCTION
             if failed is not None:
                 attributes[names.ERROR_TYPE] = failed
-            self._telemetry.metrics.tool(time.perf_counter() - run.start_s, attributes, run.context)
+            seconds, name = time.perf_counter() - run.start_s, self._telemetry.version.tool_duration
+            self._telemetry.metrics.record(name, seconds, attributes, run.context)
 
     def _tool_name(self, name: str) -> str:
         return bounded(name) if name in self._known else names.OTHER
@@ -252,8 +254,8 @@ class FeedTracer:
                 self._agent.set_attribute(names.RUN_VIOLATIONS, end.violations)
             self._agent.end()
             if self._telemetry.metrics is not None:
-                seconds = time.perf_counter() - self._start_s
-                self._telemetry.metrics.agent(seconds, self._agent_attributes, self._context)
+                seconds, name = time.perf_counter() - self._start_s, self._telemetry.version.agent_duration
+                self._telemetry.metrics.record(name, seconds, self._agent_attributes, self._context)
         self._is_over = True
 
     _TOLD: ClassVar[Mapping[type, Callable[[FeedTracer, Any], None]]] = {
