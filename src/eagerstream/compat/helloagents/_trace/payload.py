@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -28,28 +28,26 @@ MAX_DEPTH: Final = 32
 _MAX_KEY_CHARS: Final = 256
 _MAX_NUMBER_BITS: Final = 1024
 
-Cut = Callable[[str, int], str]
-"""The first so many characters of a text, which goes on a little further where it is longer."""
 
-
-def first_chars(text: str, max_chars: int) -> str:
-    """The simplest `Cut`."""
-    return text[:max_chars]
-
-
-def plain(value: Any, *, cut: Cut = first_chars) -> JSON:
-    """A copy of `value` that is JSON, and that UTF-8 can carry.
+def plain(value: Any) -> JSON:
+    """A copy of `value` that is JSON, and that UTF-8 can carry. Other threads may change the value meanwhile.
 
     What has no JSON form becomes its `str`, NaN and the infinities too; what has no `str` either becomes its class in
     angle brackets, and a container in itself `"<cycle>"`. What lies beyond the bounds above is left out, and told so.
     Tuples stay tuples, which `json.dumps` writes as lists.
-
-    Args:
-        value: Anything; never changed. Other threads may change it meanwhile.
-        cut: Gets each text, and says what stays of it.
     """
-    copied: JSON = _Walk(cut).value(value, 0)
+    copied: JSON = _Walk(masks=False).value(value, 0)
     return copied
+
+
+def sanitized(value: Any) -> JSON:
+    """A copy of anything as `plain` makes it, without secrets and without names of users in paths.
+
+    Secrets are known as in `eagerstream._support.redaction`, by their form or by the name in front of them, and become
+    `[redacted]`; in a text that is cut, as many `*`. What is looked at is bounded, too, however large the value is.
+    """
+    masked: JSON = redact(_Walk(masks=True).value(value, 0))
+    return masked
 
 
 def dump(value: JSON) -> str:
@@ -63,8 +61,8 @@ _LINE_ENDS: Final = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 class _Walk:
     """One payload on its way, and the room that is left in it."""
 
-    def __init__(self, cut: Cut) -> None:
-        self._cut = cut
+    def __init__(self, *, masks: bool) -> None:
+        self._masks = masks
         self._chars = MAX_CHARS
         self._values = MAX_VALUES
         self._around: set[int] = set()  # ids of the containers that what is looked at stands in
@@ -93,7 +91,7 @@ class _Walk:
         left_out = len(text) - max_chars
         window = text[: max_chars + LOOK_AHEAD_CHARS] if max_chars else ""
         self._chars -= len(window)
-        kept = str(encodable(self._cut(window, max_chars)))
+        kept = str(encodable(_masked(window, max_chars) if self._masks else window[:max_chars]))
         return f"{kept}... ({left_out} characters left out)" if left_out > 0 else kept
 
     def _number(self, value: float) -> Any:
@@ -158,17 +156,7 @@ def without_homes(text: str) -> str:
     return _HOMES.sub(lambda found: f"{found[1] or found[2]}***", text)
 
 
-def sanitized(value: Any) -> JSON:
-    """A copy of anything as JSON, within the bounds of `plain`, without secrets and without names of users in paths.
-
-    Secrets are known as in `eagerstream._support.redaction`, by their form or by the name in front of them, and become
-    `[redacted]`; in a text that is cut, as many `*`. What is looked at is bounded, too, however large the value is.
-    """
-    masked: JSON = redact(plain(value, cut=_cut))
-    return masked
-
-
-def _cut(text: str, max_chars: int) -> str:
+def _masked(text: str, max_chars: int) -> str:
     if len(text) > max_chars:  # offsets stay what they are: nothing moves up from where it could not be judged
         text = redact_text(text, keep_length=True)[:max_chars]
     return without_homes(_WORDS.sub(lambda found: f"{found[1] or ''}{REDACTED}", text))
