@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
 from ._sync import SyncLoop
@@ -33,12 +33,14 @@ class KeptClient:
         self.client: Any = None
         self._loop: SyncLoop | None = None
 
-    def opened(self, given: Any, make: Callable[[], Any]) -> AbstractAsyncContextManager[Any]:
+    def opened(
+        self, given: Any, make: Callable[[], AbstractAsyncContextManager[Any]]
+    ) -> AbstractAsyncContextManager[Any]:
         """Return a client for one call, as a context manager.
 
         Args:
             given: The client of the caller, which stays open. `None` if there is none.
-            make: Makes a client if none was given.
+            make: Makes a client if none was given. Its own context manager closes it.
         """
         loop = SyncLoop.current()
         if given is not None:
@@ -46,18 +48,9 @@ class KeptClient:
                 loop.close_at_exit(given)
             return nullcontext(given)
         if loop is None:
-            return _closing(make())
+            return make()
         if self.client is None or self._loop is not loop:
-            client = make()
-            self.client, self._loop = client, loop
-            loop.close_at_exit(client)
-            weakref.finalize(self, loop.close_soon, client).atexit = False
+            self.client, self._loop = make(), loop
+            loop.close_at_exit(self.client)
+            weakref.finalize(self, loop.close_soon, self.client).atexit = False
         return nullcontext(self.client)
-
-
-@asynccontextmanager
-async def _closing(client: Any) -> AsyncIterator[Any]:
-    try:
-        yield client
-    finally:
-        await client.close()

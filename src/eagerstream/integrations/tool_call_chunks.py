@@ -17,7 +17,7 @@ Servers differ in all of this. What is known of them, and taken here:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic
 from uuid import uuid4
@@ -216,10 +216,11 @@ class ToolCallChunks(Generic[InputT]):
             id = call.id or f"call_{uuid4().hex}"  # a later piece may still bring another one
             block = {**call.extra, "type": "tool_use", "id": id, "name": call.name, "input": {}}
             events += self._tell("content_block_start", call.number, content_block=block)
-            call.input = next(_started(events), None)
+            call.input = next((event.input for event in events if isinstance(event, InputStart)), None)
         waiting, call.waiting = call.waiting, []
         for text in waiting:
-            events += self._tell("content_block_delta", call.number, delta=_delta(text))
+            delta = {"type": "input_json_delta", "partial_json": text}
+            events += self._tell("content_block_delta", call.number, delta=delta)
         return events
 
     def _close(self, call: _Call[InputT]) -> list[InputEvent[InputT]]:
@@ -236,11 +237,3 @@ def _text_of(arguments: object) -> str:
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
     return json.dumps(arguments)
-
-
-def _delta(text: str) -> dict[str, str]:
-    return {"type": "input_json_delta", "partial_json": text}
-
-
-def _started(events: list[InputEvent[InputT]]) -> Iterator[InputT]:
-    return (event.input for event in events if isinstance(event, InputStart))

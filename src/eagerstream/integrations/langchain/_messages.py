@@ -160,7 +160,7 @@ def cut(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
     ids = {call.id for call in calls}
     content = message.content
     if not isinstance(content, str):
-        last = max((place for place, block in enumerate(content) if _id_of(block) in ids), default=-1)
+        last = max((place for place, block in enumerate(content) if _field(block, "id") in ids), default=-1)
         by_id = {call.id: call for call in calls}
         # In standard content the pieces become a call only where the reply comes to its end.
         content = [
@@ -169,7 +169,7 @@ def cut(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
             else block
             for block in content[: last + 1]
         ]
-        content = [block for block in content if _kind_of(block) not in _CALLS or _id_of(block) in ids]
+        content = [block for block in content if _field(block, "type") not in _CALLS or _field(block, "id") in ids]
     return message.model_copy(
         update={
             "content": content,
@@ -179,12 +179,8 @@ def cut(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
     )
 
 
-def _id_of(block: str | dict[str, Any]) -> Any:
-    return block.get("id") if isinstance(block, dict) else None
-
-
-def _kind_of(block: str | dict[str, Any]) -> Any:
-    return block.get("type") if isinstance(block, dict) else None
+def _field(block: str | dict[str, Any], name: str) -> Any:
+    return block.get(name) if isinstance(block, dict) else None
 
 
 def messages_of(state: Any, messages_key: str) -> list[BaseMessage]:

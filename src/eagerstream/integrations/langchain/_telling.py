@@ -88,10 +88,7 @@ def _stream_writer() -> Callable[[Any], object]:
     try:
         return get_stream_writer()
     except (RuntimeError, KeyError):  # outside of a graph
-        return _write_nothing
-
-
-def _write_nothing(_: Any) -> None: ...
+        return lambda _: None
 
 
 def traced(tool: Tool) -> Tool:

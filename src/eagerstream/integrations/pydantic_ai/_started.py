@@ -195,7 +195,7 @@ def limits_calls(ctx: RunContext[Any]) -> bool:
     """The run may have only so many calls, or some capability has a say between a call and its tool."""
     if ctx.usage_limits is not None and ctx.usage_limits.tool_calls_limit is not None:
         return True
-    return ctx.root_capability is not None and _any_decides(ctx.root_capability)
+    return ctx.root_capability is not None and any(map(_decides, _members(ctx.root_capability)))
 
 
 def must_wait(ctx: RunContext[Any], name: str) -> bool:
@@ -220,26 +220,20 @@ def is_guarded(around: AbstractToolset[Any], toolset: AbstractToolset[Any]) -> b
         own = type(around).call_tool is not WrapperToolset.call_tool
         is_foreign = own and not type(around).__module__.startswith(("pydantic_ai.", "eagerstream."))
         looks = is_foreign or isinstance(around, ApprovalRequiredToolset)
-        return (looks and _holds(around, toolset)) or is_guarded(around.wrapped, toolset)
+        return (looks and any(member is toolset for member in _members(around))) or is_guarded(around.wrapped, toolset)
     return any(is_guarded(member, toolset) for member in getattr(around, "toolsets", ()))
 
 
-def _holds(around: AbstractToolset[Any], toolset: AbstractToolset[Any]) -> bool:
-    leaves: list[AbstractToolset[Any]] = []
-    around.apply(leaves.append)
-    return any(leaf is toolset for leaf in leaves)
-
-
-def _any_decides(root: AbstractCapability[Any]) -> bool:
-    members: list[AbstractCapability[Any]] = []
+def _members(root: AbstractToolset[Any] | AbstractCapability[Any]) -> list[Any]:
+    members: list[Any] = []
     root.apply(members.append)
-    return any(map(_decides, members))
+    return members
 
 
 def _decides(capability: AbstractCapability[Any]) -> bool:
     if isinstance(capability, Instrumentation):  # it only traces
         return False
-    if isinstance(capability, WrapperCapability) and _any_decides(capability.wrapped):
+    if isinstance(capability, WrapperCapability) and any(map(_decides, _members(capability.wrapped))):
         return True
     # `Hooks` has all of them, and calls what was registered: the only place that tells is this one.
     registry = getattr(capability, "_registry", None)
