@@ -15,6 +15,7 @@ from claude_agent_sdk import ClaudeAgentOptions, McpSdkServerConfig, ResultMessa
 from mcp.server import Server
 from mcp.types import CallToolResult, ListToolsResult
 
+from ..._support.cancellation import leave
 from ...errors import LimitError, ProtocolError, UsageError
 from ...loop import EarlyCalls
 from ...tools import ForeignTool, ToolCall, dump_json
@@ -165,12 +166,7 @@ class EarlyTools:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
-        if isinstance(error, anyio.get_cancelled_exc_class()):
-            return await self._tasks.__aexit__(kind, error, traceback)
-        # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
-        await self._tasks.__aexit__(None, None, None)
-        return False
+        return await leave(self._tasks, error)
 
     async def follow(self, messages: AsyncIterable[Any]) -> AsyncIterator[Any]:
         """The same messages, read as they come: a tool does not wait for who takes them from here.
