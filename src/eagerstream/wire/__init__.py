@@ -35,8 +35,9 @@ from ._events import (
     UnknownEvent,
     WireEvent,
 )
+from ._json_scalars import ParseFault
 from ._message import MessageAssembler, MessageState
-from ._partial_json import ParseFault, PartialJSON
+from ._partial_json import PartialJSON
 from ._patch import Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
 from ._server_tools import (
     SERVER_CALLS,

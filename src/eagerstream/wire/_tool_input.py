@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol, Self
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
 from ._echo import legal_id, legal_name, stand_in_id
+from ._json_scalars import ParseFault
 from ._mypyc import mypyc_attr
-from ._partial_json import ParseFault, PartialJSON
+from ._partial_json import PartialJSON
 from ._patch import Patch, finite
 from ._server_tools import SERVER_CALLS
 from ._values import JSON, MISSING, JSONObject, Path, copy_json, encodable, find, has_colliding_keys, is_deeper

@@ -1,0 +1,417 @@
+"""`ScalarReader`: strings, numbers and literals, out of fragments that may end inside any of them.
+
+Everything here takes the text of a fragment and an offset, and returns the offset where reading continues. "Needs more"
+is no exception and no special value: the reader keeps a state, and the next fragment enters at that state.
+"""
+
+from __future__ import annotations
+
+import re
+from math import isinf
+from typing import Final, NamedTuple
+
+import jiter
+
+from ..limits import Limits
+from ._json_builder import (
+    COLON,
+    DONE,
+    ESCAPE,
+    FAILED,
+    FIRST_ITEM,
+    FIRST_KEY,
+    HEX,
+    HIGH,
+    KEY,
+    NUMBER,
+    TEXT,
+    VALUE,
+    JSONBuilder,
+)
+from ._mypyc import mypyc_attr
+from ._values import JSON
+
+
+class ParseFault(NamedTuple):
+    """Where and why a text stopped being JSON. A value, not an exception: a model's slip is an ordinary outcome."""
+
+    message: str
+    offset_chars: int
+    """Offset of the offending character in the whole text, in characters."""
+    character: str
+    """The offending character; empty where the text ended too early."""
+
+    def __str__(self) -> str:
+        found = f", found {self.character!r}" if self.character else ""
+        return f"{self.message} at character {self.offset_chars}{found}"
+
+
+# How far a number has come; it may end in those of COMPLETE_NUMBER.
+_MINUS: Final = 0
+_ZERO: Final = 1
+_INTEGER: Final = 2
+_POINT: Final = 3
+_FRACTION: Final = 4
+_E: Final = 5
+_SIGN: Final = 6
+_EXPONENT: Final = 7
+COMPLETE_NUMBER: Final = (_ZERO, _INTEGER, _FRACTION, _EXPONENT)
+
+# For each state, the one that a character leads to; a missing character ends the number or is an error. RFC 8259,
+# section 6. A table and not `float(text)`, which takes "1_000", "infinity", "1." and "+1", and which a number in two
+# fragments would have to be given twice. A leading zero has a state of its own, because `01` is wrong at the 1.
+_ANY_DIGIT: Final = "0123456789"
+_NUMBER_STEPS: Final[tuple[dict[str, int], ...]] = (
+    {"0": _ZERO, **dict.fromkeys("123456789", _INTEGER)},  # _MINUS: also the start of a number without a sign
+    {".": _POINT, "e": _E, "E": _E},  # _ZERO
+    {".": _POINT, "e": _E, "E": _E, **dict.fromkeys(_ANY_DIGIT, _INTEGER)},  # _INTEGER
+    dict.fromkeys(_ANY_DIGIT, _FRACTION),  # _POINT
+    {"e": _E, "E": _E, **dict.fromkeys(_ANY_DIGIT, _FRACTION)},  # _FRACTION
+    {"+": _SIGN, "-": _SIGN, **dict.fromkeys(_ANY_DIGIT, _EXPONENT)},  # _E
+    dict.fromkeys(_ANY_DIGIT, _EXPONENT),  # _SIGN
+    dict.fromkeys(_ANY_DIGIT, _EXPONENT),  # _EXPONENT
+)
+# Every Python converts integers of up to 640 digits, whatever sys.set_int_max_str_digits() was told.
+_ALWAYS_CONVERTED_DIGITS: Final = 640
+
+# Characters left from which on it pays to look for runs. Compiled, a character costs 25 ns, and fragments of 64
+# characters take 1.45 us instead of 2.5 without a look; in plain Python the look pays from 32 characters on.
+LONG_FRAGMENT: Final = 32 if __file__.endswith((".py", ".pyc")) else 256
+
+# Text in a string, up to its quote, to an escape that is not whole, or to one of a surrogate without its other half:
+# jiter refuses lone surrogates, and a half at the end of a fragment may still get its other half.
+_PLAIN: Final = r'[^"\\\x00-\x1f\ud800-\udfff]'
+_UNIT: Final = r"u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+_ESCAPED: Final = rf'\\(?:["\\/bfnrt]|{_UNIT})'
+# Not possessive as a whole, which Python before 3.11.5 gets wrong (gh-106052); bounded, for it remembers each escape.
+_TEXT_RUN: Final = re.compile(f"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+){{0,1000}}")
+
+_HEX_DIGITS: Final = "0123456789abcdefABCDEF"
+# RFC 8259, section 7. \u is missing: it needs four more characters, and so a state of its own.
+_ESCAPES: Final[dict[str, str]] = {
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
+LITERALS: Final[dict[str, str]] = {"t": "true", "f": "false", "n": "null"}
+LITERAL_VALUES: Final[dict[str, JSON]] = {"true": True, "false": False, "null": None}
+EXPECTED: Final[dict[int, str]] = {
+    VALUE: "expected a value",
+    FIRST_ITEM: "expected a value or ']'",
+    FIRST_KEY: "expected a key in double quotes or '}'",
+    KEY: "expected a key in double quotes",
+    COLON: "expected ':'",
+    DONE: "expected nothing after the value",
+}
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ScalarReader(JSONBuilder):
+    """A `JSONBuilder` that reads scalars and keys, and notes the first fault of the text.
+
+    Args:
+        limits: As for `PartialJSON`.
+        reports: As for `PartialJSON`.
+        tracks: As for `PartialJSON`.
+    """
+
+    __slots__ = (
+        "_base",
+        "_failed_in",
+        "_hex",
+        "_high",
+        "_in_key",
+        "_length",
+        "_literal",
+        "_literal_at",
+        "_max_digits",
+        "_number",
+        "_number_start",
+        "_parts",
+        "_quote",
+        "_short_digits",
+        "error",
+        "overflow_chars",
+    )
+
+    def __init__(self, *, limits: Limits, reports: bool, tracks: bool) -> None:
+        super().__init__(limits=limits, reports=reports, tracks=tracks)
+        self.error: ParseFault | None = None
+        """The first fault of the text; None while it may still become a document."""
+        self.overflow_chars: int | None = None
+        """Offset of the first number too large for a float: it reads as infinity, as `json.loads` reads it."""
+        self._max_digits = limits.max_integer_digits
+        self._short_digits = min(limits.max_integer_digits, _ALWAYS_CONVERTED_DIGITS)
+        self._failed_in = VALUE
+        self._length = 0  # characters fed, all fragments together
+        self._base = 0  # offset of the fragment under way
+        self._in_key = False
+        self._quote = -2  # in the fragment under way: the next quote, -1 if there is none, -2 if not yet sought
+        # Of a key or a number. They do not show while they are written, so `tail + piece` would copy what has come with
+        # each fragment: quadratic for a number of thousands of digits, which models do write.
+        self._parts: list[str] = []
+        self._hex = ""
+        self._high = 0  # a high surrogate whose low half may still come
+        self._number = _MINUS
+        self._number_start = 0
+        self._literal = ""
+        self._literal_at = 0
+
+    # --- strings ------------------------------------------------------------------------------------------------------
+
+    def _begin_key(self, text: str, at: int) -> int:
+        """Take in a key that the fragment has whole; else what comes is the text of a key."""
+        # Three calls of C in place of a loop over characters, as in `PartialJSON.feed`. A string that is not printable
+        # need not be wrong: it goes the long way, which finds that out.
+        quote = text.find('"', at)
+        key = text[at:quote]
+        if quote >= 0 and "\\" not in key and key.isprintable():
+            self._key = key
+            self._state = COLON
+            return quote + 1
+        self._in_key = True
+        self._state = TEXT
+        return at
+
+    def _read_text(self, text: str, at: int) -> int:
+        """Inside a string: up to its closing quote, or to an escape that is not one backslash and one letter."""
+        end = len(text)
+        run = ""
+        while at < end:
+            # Each quote is searched for once: a search per escape would make a fragment full of escapes quadratic.
+            if -1 != self._quote < at:
+                self._quote = text.find('"', at)
+            stop = self._quote if self._quote >= 0 else end
+            backslash = text.find("\\", at, stop)
+            if backslash >= 0:
+                # jiter decodes a long text with escapes in one call. It cannot be given the text to the end of the
+                # fragment, because an escape or a surrogate pair may be cut there: the expression stops before it.
+                if stop - backslash >= LONG_FRAGMENT and (after := _end_of_run(text, at)) > backslash:
+                    run += jiter.from_json(f'"{text[at:after]}"'.encode())
+                    at = after
+                    continue
+                stop = backslash
+            piece = text[at:stop]
+            # RFC 8259 forbids control characters in strings, and models write raw line feeds into them. Reading on
+            # would guess. str.isprintable() is False for more than these (U+00A0, say); it is a quick first look.
+            if not piece.isprintable() and min(piece) < " ":
+                length = next(offset for offset, character in enumerate(piece) if character < " ")
+                self._append(run + piece[:length])
+                return self._fail("expected no control character in a string", at + length, piece[length])
+            run += piece
+            at = stop
+            if at == end:
+                break
+            at += 1
+            if backslash < 0:
+                self._append(run)
+                self._end_string()
+                return at
+            # An escape of one letter is decoded here, without a change of state: code in an input has one per line.
+            escaped = _ESCAPES.get(text[at]) if at < end else None
+            if escaped is None:
+                self._state = ESCAPE
+                break
+            run += escaped
+            at += 1
+        self._append(run)
+        return at
+
+    def _read_escape(self, text: str, at: int) -> int:
+        """One character of an escape, or the one after the escape of a high surrogate."""
+        character = text[at]
+        if self._state == HIGH:
+            if character == "\\":
+                # It may be the low half. The high one stays back until that is known: UTF-8 has no form for half a
+                # pair, so whoever prints or sends the value between two fragments would fail.
+                self._state = ESCAPE
+                return at + 1
+            self._release_high()
+            self._state = TEXT
+            return at
+        if self._state == ESCAPE:
+            if character == "u":
+                self._hex = ""
+                self._state = HEX
+                return at + 1
+            if character not in _ESCAPES:
+                return self._fail('expected one of "\\/bfnrtu after a backslash', at, character)
+            self._release_high()
+            self._append(_ESCAPES[character])
+            self._state = TEXT
+            return at + 1
+        if character not in _HEX_DIGITS:
+            return self._fail("expected four hexadecimal digits after \\u", at, character)
+        self._hex += character
+        if len(self._hex) == 4:
+            self._end_hex(int(self._hex, 16))
+        return at + 1
+
+    def _end_hex(self, unit: int) -> None:
+        """A UTF-16 code unit was written: join surrogates that belong together, hold back a high one."""
+        if self._high and 0xDC00 <= unit <= 0xDFFF:
+            self._append(chr(0x10000 + ((self._high - 0xD800) << 10) + (unit - 0xDC00)))
+            self._high = 0
+            self._state = TEXT
+            return
+        self._release_high()
+        if 0xD800 <= unit <= 0xDBFF:
+            self._high = unit
+            self._state = HIGH
+        else:
+            self._append(chr(unit))
+            self._state = TEXT
+
+    def _release_high(self) -> None:
+        """The high surrogate held back turned out to stand alone: it is part of the document.
+
+        RFC 8259 allows it (section 8.2), and `json.loads` keeps it. U+FFFD takes its place when a value is sent or
+        printed, not here: the parsed value would differ from that of `json.loads`.
+        """
+        if self._high:
+            self._append(chr(self._high))
+            self._high = 0
+
+    def _append(self, run: str) -> None:
+        if self._in_key:
+            self._parts.append(run)
+        else:
+            self._grow(run)
+
+    def _end_string(self) -> None:
+        if self._in_key:
+            self._in_key = False
+            self._key = "".join(self._parts)
+            self._parts.clear()
+            self._state = COLON
+        else:
+            self._end_value()
+
+    # --- literals and numbers -----------------------------------------------------------------------------------------
+
+    def _read_literal(self, text: str, at: int) -> int:
+        # `tr` shows nothing, although only `true` can become of it: showing it early would gain a fragment at most, and
+        # a text that then goes wrong would have shown a value that is not in it.
+        literal = self._literal
+        end = len(text)
+        while at < end and self._literal_at < len(literal):
+            if text[at] != literal[self._literal_at]:
+                return self._fail(f"expected {literal!r}", at, text[at])
+            self._literal_at += 1
+            at += 1
+        if self._literal_at == len(literal):
+            self._put(LITERAL_VALUES[literal])
+            self._end_value()
+        return at
+
+    def _begin_number(self, text: str, at: int) -> int:
+        """A number begins at `at`; one that the fragment has whole, with its delimiter, is taken in at once."""
+        # The loop stands here and in `_read_number`: it has two results, and a tuple for them would cost more than it.
+        start = at
+        end = len(text)
+        number = _MINUS
+        if text[at] == "-":
+            at += 1
+        while at < end:
+            following = _NUMBER_STEPS[number].get(text[at])
+            if following is None:
+                break
+            number = following
+            at += 1
+        if (
+            at < end
+            and at - start <= self._short_digits
+            and number in COMPLETE_NUMBER
+            and text[at] in self._number_ends
+        ):
+            if number <= _INTEGER:
+                self._add(int(text[start:at]))
+            else:
+                self._add(self._checked(float(text[start:at]), self._base + start))
+            return at
+        # No delimiter yet. jiter shows `1`, then nothing at `1.`, then `1.0`, then `1.5`; other parsers and Anthropic's
+        # TypeScript SDK hold back unfinished numbers, as this one does: what shows is final.
+        self._step_into()
+        self._number_start = self._base + start
+        self._number = number
+        self._state = NUMBER
+        self._parts = [text[start:at]]
+        return at if at == end else self._read_number(text, at)
+
+    def _read_number(self, text: str, at: int) -> int:
+        start = at
+        end = len(text)
+        number = self._number
+        while at < end:
+            following = _NUMBER_STEPS[number].get(text[at])
+            if following is None:
+                break
+            number = following
+            at += 1
+        self._number = number
+        if at > start:
+            self._parts.append(text[start:at])
+        if at == end:
+            return at
+        if number not in COMPLETE_NUMBER:
+            return self._fail("expected a digit", at, text[at])
+        if text[at] not in self._number_ends:
+            return self._fail(self._expected_after(), at, text[at])
+        return self._end_number(at)
+
+    def _end_number(self, at: int) -> int:
+        """The number under way has ended before the character at `at`; returns where reading continues.
+
+        The digits are counted before anything is made of them: int() of a decimal text is quadratic. An integer over
+        the limit is a fault and not an exception, and not a float, which would be another number than the model wrote.
+        """
+        text = "".join(self._parts)
+        number: int | float
+        if self._number > _INTEGER:
+            number = self._checked(float(text), self._number_start)
+        else:
+            beyond = self._max_digits + (text[0] == "-")
+            if len(text) > beyond:
+                at = self._number_start - self._base + beyond
+                return self._fail(f"an integer of more than {self._max_digits} digits", at, text[beyond])
+            try:
+                number = int(text)
+            except ValueError:  # sys.set_int_max_str_digits() was told less than `Limits.max_integer_digits`
+                at = self._number_start - self._base
+                return self._fail("an integer of more digits than this Python converts", at, text[0])
+        self._parts.clear()
+        self._put(number)
+        self._end_value()
+        return at
+
+    def _checked(self, number: float, offset: int) -> float:
+        # `1e400` is JSON, and infinity for `json.loads`. It cannot be sent back, so `ToolInput` calls the input
+        # invalid. Here it is no fault: the parser accepts what RFC 8259 accepts.
+        if isinf(number) and self.overflow_chars is None:
+            self.overflow_chars = offset
+        return number
+
+    # --- faults -------------------------------------------------------------------------------------------------------
+
+    def _expected_after(self) -> str:
+        if self._container is None:
+            return EXPECTED[DONE]
+        return "expected ',' or '}'" if type(self._container) is dict else "expected ',' or ']'"
+
+    def _fail(self, message: str, at: int, character: str) -> int:
+        """The text is not JSON from `at` on; returns where the fragment's reading ends."""
+        self.error = ParseFault(message, self._base + at, character)
+        self._failed_in = self._state  # for `open_path`: watchers of the value that was cut must hear of it
+        self._state = FAILED
+        return self._length - self._base
+
+
+def _end_of_run(text: str, at: int) -> int:
+    """Where the text of a string, and escapes that stand for a character each, end."""
+    run = _TEXT_RUN.match(text, at)
+    return run.end() if run else at
