@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -172,7 +173,20 @@ def test_event_objects_become_what_was_sent() -> None:
     assert to_wire_event(types.RawContentBlockStartEvent.construct(**sent)) == sent
 
 
-@pytest.mark.parametrize("event", [None, "ping", 5, ["ping"], object(), b"{}"])
+def test_an_infinity_in_an_event_object_stays_one() -> None:
+    """As null it would make a valid input of one that cannot be sent back."""
+    block = {"type": "tool_use", "id": "toolu_1", "name": "n", "input": {"a": inf}}
+    event = types.RawContentBlockStartEvent.construct(type="content_block_start", index=0, content_block=block)
+    assert to_wire_event(event) == {"type": "content_block_start", "index": 0, "content_block": block}
+
+
+def test_a_fragment_gets_its_dicts_back() -> None:
+    """Whoever looks at the type of an event need not know that fragments may come without one."""
+    delta = {"type": "input_json_delta", "partial_json": '{"a'}
+    assert to_wire_event((3, '{"a')) == {"type": "content_block_delta", "index": 3, "delta": delta}
+
+
+@pytest.mark.parametrize("event", [None, "ping", 5, ["ping"], (1,), (1, "x", 2), object(), b"{}"])
 def test_what_is_no_event_is_the_callers_error(event: object) -> None:
     """Feeding bytes or strings is the likeliest mistake; it is told by name."""
     with pytest.raises(UsageError, match=type(event).__name__):

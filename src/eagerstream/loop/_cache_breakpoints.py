@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..streaming._message_stream import SentDefinition
-from ..tools._history import as_mapping, count_breakpoints
+from ..tools._history import count_breakpoints
+from ..wire._values import as_mapping
 
 _MAX_BREAKPOINTS: Final = 4
 _EPHEMERAL: Final = {"type": "ephemeral"}

@@ -19,17 +19,20 @@ from typing import Any, Final
 from ..wire._echo import id_pattern
 from ..wire._server_tools import SERVER_CALLS, call_kind, is_server_result
 from ..wire._tool_kind import EAGER_FIELD, USER_DEFINED, tool_family, tool_kind
+from ..wire._values import as_mapping
 from ._content import NEVER_IN_RESULTS
 from ._results import is_programmatic
 
 _ROLES_OF_OTHERS: Final = frozenset({"tool", "function", "tool_inputs", "tool_outputs"})
-_THINKING: Final = ("thinking", "redacted_thinking")
+THINKING: Final = ("thinking", "redacted_thinking")
+"""The block types of the model's thinking. A message may not end with one, and none takes a `cache_control`."""
 _MAX_NAME_CHARS: Final = 128
 API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
 """What the API takes as the name of a tool; its guide promises half of it."""
 _MAX_CALL_NAME_CHARS: Final = 200
 _DIRECTIVES_ARE_FREE: Final = "; the directive-only form (content: [] with output_config) is accepted at any position"
-_MAX_BREAKPOINTS: Final = 4
+MAX_BREAKPOINTS: Final = 4
+"""The most `cache_control`s that the API takes in one request."""
 _REQUIRED: Final = "Field required"
 # Calls that are not named like the tool that brings them.
 _OF_OTHER_NAMES: Final = frozenset({"bash_code_execution", "text_editor_code_execution", "mcp"})
@@ -88,8 +91,8 @@ def validate_history(
         faults += [HistoryFault(None, fault) for fault in tool_faults(tools)]
         faults += reader.without_tool(tools)
     breakpoints = count_breakpoints(messages) + count_breakpoints(tools or ()) + system_breakpoints
-    if breakpoints > _MAX_BREAKPOINTS:
-        what = f"A maximum of {_MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {breakpoints}."
+    if breakpoints > MAX_BREAKPOINTS:
+        what = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {breakpoints}."
         faults.append(HistoryFault(None, what))
     return faults
 
@@ -101,12 +104,6 @@ def _role(message: object) -> object:
 def _required(holder: Mapping[str, Any], name: str, kind: str) -> str:
     """The API's words for a field that is missing, or is not of this kind."""
     return f"Input should be a valid {kind}" if name in holder else _REQUIRED
-
-
-def as_mapping(item: object) -> object:
-    """A block of the anthropic package's own types as the mapping that it stands for; anything else as it is."""
-    dump = getattr(item, "model_dump", None)
-    return item if isinstance(item, Mapping) or dump is None else dump(mode="json", exclude_unset=True)
 
 
 def _is_directive(message: Mapping[str, Any]) -> bool:
@@ -242,9 +239,9 @@ class _Reader:
             self._fault(index, "", "`tool_use` blocks can only be in `assistant` messages")
         if "tool_result" in kinds and role == "assistant":
             self._fault(index, "", "`tool_result` blocks can only be in `user` messages")
-        if kinds & set(_THINKING) and role == "user":
+        if kinds & set(THINKING) and role == "user":
             self._fault(index, ".content", "thinking blocks may only be in `assistant` messages")
-        if role == "assistant" and role != after and blocks and blocks[-1]["type"] in _THINKING:
+        if role == "assistant" and role != after and blocks and blocks[-1]["type"] in THINKING:
             self._fault(index, "", f"The final block in an assistant message cannot be `{blocks[-1]['type']}`.")
         return blocks
 

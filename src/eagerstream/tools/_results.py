@@ -9,6 +9,7 @@ from typing import Any, Final
 from .._support.redaction import without_middle
 from ..wire import JSON, Outcome, ToolInput, encodable
 from ..wire._events import Block
+from ..wire._values import mapping_in
 from ._content import dump_json, may_be_in_result, text_block, to_json
 from ._response import ToolResponse, ToolStatus
 
@@ -169,8 +170,8 @@ def _words_of(content: Sequence[Block]) -> str:
 
 def is_programmatic(call: Mapping[str, Any]) -> bool:
     """Return True if the call was made from code that the API runs, not by the model itself."""
-    caller = call.get("caller")
-    return isinstance(caller, Mapping) and caller.get("type", "direct") != "direct"
+    kind: object = mapping_in(call, "caller").get("type", "direct")
+    return kind != "direct"
 
 
 def _kinds_for(call: Mapping[str, Any]) -> frozenset[str] | None:

@@ -18,7 +18,7 @@ from ._partial_json import PartialJSON
 from ._server_tools import SERVER_CALLS
 from ._tool_input import INVALID_JSON, Outcome, ParserFactory, ToolInput
 from ._type_variables import InputT
-from ._values import encodable
+from ._values import encodable, mapping_in
 
 TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send what has no hash
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
@@ -54,6 +54,12 @@ def check_block_count(count: int, limits: Limits) -> None:
     """
     if count > limits.max_blocks:
         raise LimitError("max_blocks", limits.max_blocks, "the number of content blocks")
+
+
+def content_of_start(message: Mapping[str, Any]) -> list[Any]:
+    """Return the blocks that came with the start of a message. Calls made from code that the API runs come this way."""
+    content = message.get("content")
+    return content if isinstance(content, list) else []
 
 
 class Places:
@@ -152,14 +158,15 @@ class InputAccumulator(Generic[InputT]):
             LimitError: More than `Limits.max_blocks` blocks in one message.
             UsageError: `event` is neither a mapping nor an event object.
         """
-        if type(event) is tuple:
-            return self.feed_fragment(*event)
-        data = event if type(event) is dict else to_wire_event(event)
+        return self.feed_event(to_wire_event(event))
+
+    def feed_event(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
+        """`feed` for callers that have the event as a mapping already."""
         kind = data.get("type")
         if kind == "content_block_delta":
-            delta = data.get("delta")
-            kind = delta.get("type") if isinstance(delta, Mapping) else None
-            if isinstance(delta, Mapping) and kind == "input_json_delta":
+            delta = mapping_in(data, "delta")
+            kind = delta.get("type")
+            if kind == "input_json_delta":
                 return self.feed_fragment(data.get("index"), delta.get("partial_json"))
             if not isinstance(kind, str):
                 index: Any = data.get("index")
@@ -174,9 +181,7 @@ class InputAccumulator(Generic[InputT]):
             case "content_block_stop":
                 return self._feed_stop(data)
             case "message_delta":
-                delta = data.get("delta")
-                reason = delta.get("stop_reason") if isinstance(delta, Mapping) else None
-                return self._take_reason(reason)
+                return self._take_reason(mapping_in(data, "delta").get("stop_reason"))
             case "message_stop":
                 return self.close()
             case "message_start":
@@ -201,10 +206,8 @@ class InputAccumulator(Generic[InputT]):
         return events
 
     def _feed_message_start(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
-        message = data.get("message")
-        message = message if isinstance(message, Mapping) else {}
-        content = message.get("content")
-        content = content if isinstance(content, list) else []
+        message = mapping_in(data, "message")
+        content = content_of_start(message)
         check_block_count(len(content), self._limits)
         events = self.close()
         self.inputs.clear()

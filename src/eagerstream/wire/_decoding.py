@@ -14,6 +14,7 @@ from ._decoder import T
 from ._events import InputFragment, WireEvent
 from ._mypyc import mypyc_attr
 from ._sse import EventStreamDecoder
+from ._values import as_mapping
 
 _from_json: Final = jiter.from_json
 _QUOTE: Final = b'"'
@@ -169,16 +170,26 @@ class FragmentDecoder(_DataDecoder[WireEvent | InputFragment]):
     _learns: ClassVar[bool] = True
 
 
-def to_wire_event(event: Mapping[str, Any] | object) -> Mapping[str, Any]:
-    """`event` as a mapping: wire dicts as they are, the event objects of the anthropic package as dicts.
+def to_wire_event(event: Mapping[str, Any] | InputFragment | object) -> Mapping[str, Any]:
+    """Return an event as a mapping, whatever its form: the one place that knows all forms.
+
+    A mapping is returned as it is, and an `InputFragment` gets the two dicts back that it came without. Few
+    fragments come here: `feed_deltas` takes them first, and looks at their form itself, which saves a call for each.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is none of them.
     """
-    if isinstance(event, Mapping):
+    if type(event) is dict:
         return event
-    dump = getattr(event, "model_dump", None)
-    if dump is None:
+    if isinstance(event, tuple) and len(event) == 2:
+        index, text = event
+        return {
+            "type": "content_block_delta",
+            "index": index,
+            "delta": {"type": "input_json_delta", "partial_json": text},
+        }
+    # An infinity must arrive as one: as null, the input that it stands in would be valid, and another one.
+    found = as_mapping(event, mode="python")
+    if not isinstance(found, Mapping):
         raise UsageError(f"a wire event is a mapping or an anthropic event object, not {type(event).__name__}")
-    dumped: Mapping[str, Any] = dump(mode="python", by_alias=True, exclude_unset=True, warnings=False)
-    return dumped
+    return found

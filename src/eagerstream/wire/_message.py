@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final, Generic
 
 from ..limits import DEFAULT_LIMITS, Limits
-from ._accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count, named
+from ._accumulator import TOOL_BLOCKS, InputAccumulator, check_block_count, content_of_start, named
 from ._decoding import to_wire_event
 from ._echo import repaired
 from ._events import (
@@ -30,6 +30,7 @@ from ._partial_json import PartialJSON
 from ._server_tools import SERVER_CALLS, is_server_result, server_calls
 from ._tool_input import INVALID_JSON, ParserFactory, ToolInput
 from ._type_variables import InputT
+from ._values import mapping_in
 
 
 class MessageState(Enum):
@@ -190,10 +191,7 @@ class MessageAssembler(Generic[InputT]):
             LimitError: More than `Limits.max_blocks` blocks.
             UsageError: `event` is neither a mapping nor an event object.
         """
-        if type(event) is tuple:
-            fragments: list[Any] = self._accumulator.feed_fragment(*event)
-            return fragments
-        data = event if type(event) is dict else to_wire_event(event)
+        data = to_wire_event(event)
         kind = data.get("type")
         if kind == "content_block_delta":
             return self._feed_delta(data)
@@ -231,23 +229,20 @@ class MessageAssembler(Generic[InputT]):
         return events
 
     def _feed_message_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
-        message = data.get("message")
-        fields = dict(message) if isinstance(message, Mapping) else {}
-        usage = fields.pop("usage", None)
-        content = fields.pop("content", None)
-        content = content if isinstance(content, list) else []
+        message = mapping_in(data, "message")
+        content = content_of_start(message)
         check_block_count(len(content), self._limits)
         events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
         voided = self.message if self.state is MessageState.OPEN else None
-        self._fields = fields
-        self._usage = dict(usage) if isinstance(usage, Mapping) else {}
+        self._fields = {name: value for name, value in message.items() if name not in ("usage", "content")}
+        self._usage = dict(mapping_in(message, "usage"))
         self._voided, self._voided_blocks = voided, self._blocks
         self._blocks = []
         self._server_calls = {}
         events.append(MessageStart(self.message, voided))
         self.state = MessageState.OPEN
         # Calls made from code that the API runs may come whole, inside the start itself.
-        events += self._accumulator.feed(data)
+        events += self._accumulator.feed_event(data)
         for index, block in enumerate(content):
             if isinstance(block, Mapping):
                 whole = self._open_block(index, block)
@@ -270,7 +265,7 @@ class MessageAssembler(Generic[InputT]):
             replaced = self._open.pop(index)
             if replaced.input is None:
                 events.append(self._stopped(replaced))
-        events += self._accumulator.feed(data)
+        events += self._accumulator.feed_event(data)
         if type(index) is int and isinstance(block, Mapping):
             opened = self._open_block(index, block)
             if opened.input is None:
@@ -281,8 +276,7 @@ class MessageAssembler(Generic[InputT]):
     def _look_for_successor(self, opened: _OpenBlock) -> None:
         """Another model may take over: the rest of the message is by it."""
         if opened.block.get("type") == "fallback":
-            successor = opened.block.get("to")
-            model = successor.get("model") if isinstance(successor, Mapping) else None
+            model = mapping_in(opened.block, "to").get("model")
             if isinstance(model, str):
                 self._fields["model"] = model
 
@@ -299,7 +293,7 @@ class MessageAssembler(Generic[InputT]):
     def _feed_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
         delta = data.get("delta")
         if type(delta) is not dict and not isinstance(delta, Mapping):
-            self._accumulator.feed(data)
+            self._accumulator.feed_event(data)
             return [UnknownEvent(data)]
         kind = delta.get("type")
         if kind == "input_json_delta":
@@ -308,10 +302,12 @@ class MessageAssembler(Generic[InputT]):
         index: Any = data.get("index")
         opened = self._open.get(index) if type(index) is int else None
         if not isinstance(kind, str):
-            self._accumulator.feed(data)
-        elif opened is None:
+            self._accumulator.feed_event(data)
+            return [UnknownEvent(data)]
+        if opened is None:
             self._accumulator.note(f"a delta for {named(index)}, which is not open")
-        if opened is None or opened.input is not None or not isinstance(kind, str):
+            return [UnknownEvent(data)]
+        if opened.input is not None:
             return [UnknownEvent(data)]
         if kind in _APPENDED:
             piece = delta.get(_APPENDED[kind])
@@ -335,7 +331,7 @@ class MessageAssembler(Generic[InputT]):
         return [UnknownEvent(data)]
 
     def _feed_block_stop(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
-        events: list[MessageEvent[InputT]] = list(self._accumulator.feed(data))
+        events: list[MessageEvent[InputT]] = list(self._accumulator.feed_event(data))
         index: Any = data.get("index")
         stopped = self._open.pop(index, None) if type(index) is int else None
         if stopped is None:
@@ -348,15 +344,13 @@ class MessageAssembler(Generic[InputT]):
         if self.state is MessageState.STOPPED:
             return [UnknownEvent(data)]  # too late to change a message that was handed out as whole
         events = self._begin_unannounced()
-        delta = data.get("delta")
         known = {name: value for name, value in data.items() if name not in {"type", "delta", "usage"}}
-        known.update(delta if isinstance(delta, Mapping) else {})
+        known.update(mapping_in(data, "delta"))
         self._fields.update({name: value for name, value in known.items() if value is not None})
-        usage = data.get("usage")
-        if isinstance(usage, Mapping):
-            # Cumulative: a count replaces the earlier one; what is left out or null keeps it.
-            self._usage.update({name: count for name, count in usage.items() if count is not None})
-        return events + list(self._accumulator.feed(data))
+        # Cumulative: a count replaces the earlier one; what is left out or null keeps it.
+        counts = mapping_in(data, "usage").items()
+        self._usage.update({name: count for name, count in counts if count is not None})
+        return events + list(self._accumulator.feed_event(data))
 
     def _stop(self) -> list[MessageEvent[InputT]]:
         events: list[MessageEvent[InputT]] = [*self._accumulator.close(self.stop_reason), *self._close_blocks()]

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from ._values import as_mapping, mapping_in
+
 SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")  # not a set: a peer may send what has no hash
 """The block types of calls that the API runs, or has an MCP server run. The client never answers them."""
 
@@ -50,15 +52,13 @@ def call_kind(result_kind: str) -> str:
 
 def is_error_result(block: Mapping[str, Any]) -> bool:
     """The result says that the call failed: by `is_error` (MCP), or by an error as its content (all others)."""
-    content = block.get("content")
-    kind = content.get("type") if isinstance(content, Mapping) else None
+    kind = mapping_in(block, "content").get("type")
     return block.get("is_error") is True or (isinstance(kind, str) and kind.endswith("_error"))
 
 
 def error_code_of(block: Mapping[str, Any]) -> str | None:
     """The `error_code` of a result that failed; None where it did not, and of MCP servers, which tell it in words."""
-    content = block.get("content")
-    code = content.get("error_code") if isinstance(content, Mapping) and is_error_result(block) else None
+    code = mapping_in(block, "content").get("error_code") if is_error_result(block) else None
     return code if isinstance(code, str) else None
 
 
@@ -74,8 +74,6 @@ def server_calls(messages: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str
 
 def _blocks(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     content = message.get("content")
-    for block in content if isinstance(content, list | tuple) else ():
-        dump = getattr(block, "model_dump", None)  # a block of the anthropic package's own types
-        found = block if isinstance(block, Mapping) or dump is None else dump(mode="json", exclude_unset=True)
-        if isinstance(found, Mapping):
-            yield found
+    for block in map(as_mapping, content) if isinstance(content, list | tuple) else ():
+        if isinstance(block, Mapping):
+            yield block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 JSONObject: TypeAlias = dict[str, Any]
@@ -31,6 +31,29 @@ def find(value: JSON, path: Path) -> Any:
             return MISSING
         found = found[step]
     return found
+
+
+def mapping_in(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the mapping under a name; an empty one if there is none, or something else: a peer may send anything."""
+    found = holder.get(name)
+    # The exact type first: the abstract class is asked by way of a method, at several times the cost.
+    return found if type(found) is dict or isinstance(found, Mapping) else {}
+
+
+def as_mapping(item: object, *, mode: Literal["json", "python"] = "json") -> object:
+    """Return an object of the anthropic package's own types as the mapping that it stands for; else the item itself.
+
+    Only with the fields that were set, because the defaults of the types are not what the API sent, and under the names
+    of the API (`from` of a fallback block is `from_` in Python).
+
+    Args:
+        item: Anything.
+        mode: pydantic's. `"json"` makes text of dates again, but null of infinities; `"python"` keeps both.
+    """
+    dump = getattr(item, "model_dump", None)
+    if isinstance(item, Mapping) or dump is None:
+        return item
+    return dump(mode=mode, by_alias=True, exclude_unset=True, warnings=False)
 
 
 def is_deeper(value: JSONObject | list[JSON], bound: int) -> bool:
