@@ -37,6 +37,7 @@ from ._events import (
 )
 from ._json_scalars import ParseFault
 from ._message import MessageAssembler, MessageState
+from ._parser import Parser, ParserFactory
 from ._partial_json import PartialJSON
 from ._patch import Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
 from ._server_tools import (
@@ -49,7 +50,7 @@ from ._server_tools import (
 )
 from ._sse import ServerSentEvent, SSEDecoder
 from ._tolerant_json import TolerantJSON
-from ._tool_input import INVALID_JSON, Outcome, Parser, ParserFactory, ToolInput
+from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._tool_kind import (
     EAGER_FIELD,
     LEGACY_BETA,

@@ -2,6 +2,10 @@
 
 The contract is the API's own: a `content_block_start` opens an empty text (its `input: {}` is a placeholder), each
 `input_json_delta` appends a fragment, `content_block_stop` ends it. What the text turned out to be is its `Outcome`.
+
+Nothing that a peer does raises here, apart from too many blocks. An exception would lose the whole response for one bad
+event: the anthropic client raises IndexError at a gap in the block indexes, and ValueError at a control character in an
+input. But nothing is mended either: an input that may lack a part never reaches a tool.
 """
 
 from __future__ import annotations
@@ -14,9 +18,10 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ._decoding import to_wire_event
 from ._events import InputDelta, InputEvent, InputFragment, InputStart, InputStop, ServerToolUse, WireEvent
 from ._mypyc import mypyc_attr
+from ._parser import ParserFactory
 from ._partial_json import PartialJSON
 from ._server_tools import SERVER_CALLS
-from ._tool_input import INVALID_JSON, Outcome, ParserFactory, ToolInput
+from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._type_variables import InputT
 from ._values import encodable, mapping_in
 
@@ -24,11 +29,15 @@ TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send w
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
 
 _ENDED_BY_THE_MODEL: Final = ("tool_use", "end_turn", "pause_turn")
-"""Stop reasons that prove that the reply was not cut off: an empty input before one of them is really empty."""
+"""Stop reasons that prove that the reply was not cut off: an empty input before one of them is really empty.
+
+20 of 276 recorded inputs are empty: tools without arguments get no fragment but `""`. A list of the reasons that prove
+it, and not of those that disprove it (`max_tokens`, `refusal`, ...), because a reason of tomorrow proves nothing.
+"""
 
 _LOST: Final = "a fragment of the input was lost"
-_MAX_VIOLATIONS: Final = 100
-_MAX_TOLD_INDEX: Final = 10**9
+_MAX_VIOLATIONS: Final = 100  # the first ones say what is wrong with a peer, and a hostile one could make millions
+_MAX_TOLD_INDEX: Final = 10**9  # Python does not print an index of thousands of digits
 
 
 def named(index: object) -> str:
@@ -66,6 +75,8 @@ class Places:
     """Gives each block of a message an index of its own: that of the peer, unless an earlier block has it.
 
     Once the peer has used an index twice, its indexes say nothing of the order: from then on, blocks are counted up.
+    The alternative, one input per index of the peer, would mix the texts of two calls or lose the first one. The order
+    matters, because the API refuses a server result that comes before its call.
 
     Attributes:
         newest: Index of the peer to the one that its newest block got.
@@ -136,13 +147,18 @@ class InputAccumulator(Generic[InputT]):
         self._invalid_key = invalid_key
         self._reports = reports
         self._open: dict[int, InputT] = {}  # by the index of the peer
-        self._empty: dict[int, InputT] = {}  # closed without any text: settled by what comes next
+        # Closed without any text: settled by what comes next. A text is complete when its object is, which nothing but
+        # the last character can do. Without a text, `content_block_stop` proves nothing: at max_tokens it may come,
+        # too.
+        self._empty: dict[int, InputT] = {}
         self._count = 0
         # What a lost fragment does to all open inputs is done once, not for each event of a hostile peer.
         self._lack_all = False  # each of them is known to lack a fragment
         self._none_is_empty = False  # each of them has a text, or lacks a fragment
         self._ids: set[str] = set()
-        self.has_placeholder = False  # the stop reason came with the start of the message, which has gone on since
+        # The stop reason came with the start of the message, which has gone on since. Some gateways fill it in there:
+        # it says nothing of how the message ends.
+        self.has_placeholder = False
         self._reason_is_early = False
         self._lost: dict[int, int] = {}  # by the index of the peer: how many of them wait for the start of their block
 
@@ -171,8 +187,9 @@ class InputAccumulator(Generic[InputT]):
             if not isinstance(kind, str):
                 index: Any = data.get("index")
                 self.note(f"content_block_delta for {named(index)} without a delta")
+                # It may have been a fragment. Of a block that is closed it cannot have been a part.
                 is_closed = type(index) is int and index in self.places.newest and index not in self._open
-                if not is_closed:  # else it may be anything, and the block has had its end
+                if not is_closed:
                     self._lose_fragment(index)
             return []
         match kind:
@@ -209,8 +226,10 @@ class InputAccumulator(Generic[InputT]):
         message = mapping_in(data, "message")
         content = content_of_start(message)
         check_block_count(len(content), self._limits)
+        # A second start in the middle of a message is a gateway that tries again. What was open ends as it is, so that
+        # whoever waits for it hears of its end.
         events = self.close()
-        self.inputs.clear()
+        self.inputs.clear()  # the same dict, because others hold it
         self.places = Places()
         self.stop_reason = None
         self._ids.clear()
@@ -246,8 +265,8 @@ class InputAccumulator(Generic[InputT]):
         block = data.get("content_block")
         if type(index) is not int or not isinstance(block, Mapping):
             self.note("content_block_start without an index and a block")
-            return self._finish_empty(whole=True)
-        check_block_count(self._count + 1, self._limits)
+            return self._finish_empty(whole=True)  # the response continues, which is all the proof that is needed
+        check_block_count(self._count + 1, self._limits)  # before anything is done: each block costs memory
         self.has_placeholder = self._reason_is_early
         events = self._finish_empty(whole=True)
         if index in self._open:
@@ -274,6 +293,8 @@ class InputAccumulator(Generic[InputT]):
         elif input.echo_id in self._ids:
             self.note(f"the tool call of {named(place)} has the id of an earlier one")
             input.repeats_id = True
+        # The API refuses a history with two calls of one id. The input gets a stand-in here, before anybody has seen
+        # it: its call and its result are then echoed under the same id. In a loop, because a peer may guess a stand-in.
         while not input.echo_id or input.echo_id in self._ids:
             input._stand_in(f"{input.echo_id} {place}")
         self._ids.add(input.echo_id)
@@ -294,10 +315,12 @@ class InputAccumulator(Generic[InputT]):
             self.note(f"input_json_delta for {named(index)} whose partial_json is not a string")
             self._lose_fragment(index)
         elif input is None:
-            if fragment:
+            if fragment:  # an empty one is lost without a loss
                 self.note(f"input_json_delta for {named(index)}, which is not an open tool call")
                 self._lose_fragment(index)
         elif fragment:
+            # Not parsed here. `_append` keeps the fragment, and the parser reads it when somebody looks, or in a block
+            # of others: 0.2 us per fragment instead of 0.6 to 2.
             input._append(fragment)
             delta = self._delta(input, fragment)
             return [*self._finish_empty(whole=True), delta] if self._empty else [delta]
@@ -325,7 +348,11 @@ class InputAccumulator(Generic[InputT]):
         return InputDelta(input, fragment, patch, finished)
 
     def _lose_fragment(self, index: Any) -> None:
-        """A fragment is not usable. Every input that it may belong to lacks it now."""
+        """A fragment is not usable. Every input that it may belong to lacks it now.
+
+        An input that is JSON without a lost fragment is the dangerous case: `{"path": "/tmp/x"}` may lack `/cache` in
+        its middle. So doubt makes `INVALID` of it, and the model is asked again.
+        """
         if type(index) is not int:
             if not self._lack_all:
                 self._lack_all = bool(self._open or self._empty)
@@ -353,7 +380,7 @@ class InputAccumulator(Generic[InputT]):
     def feed_deltas(self, batch: Iterator[WireEvent | InputFragment | object], events: list[Any] | None) -> Any:
         """Take in fragments, which nearly all events of a batch are, up to an event that is anything else.
 
-        The same as `feed` of each, without what `feed` has to ask.
+        The same as `feed` of each, without what `feed` has to ask, and without a call for each.
 
         Args:
             batch: The events, as for `feed`.
@@ -363,10 +390,12 @@ class InputAccumulator(Generic[InputT]):
             The event that is something else, which has not been fed; None at the end of the batch.
         """
         if self._empty:
-            return next(batch, None)
+            return next(batch, None)  # any event settles it: `feed` sees to that
         inputs = self._open
         event: Any
         for event in batch:
+            # Ask for what is usual, and leave the rest to `feed`: the lookups fail if it is not there, and a try
+            # without an exception costs nothing. A bool or a float equals an int as a key, so the types are exact.
             try:
                 if type(event) is tuple:
                     index, fragment = event

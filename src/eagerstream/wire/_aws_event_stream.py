@@ -2,6 +2,13 @@
 
 A frame is its length, the length of its headers, a CRC-32 of both, the headers, the payload, and a CRC-32 of everything
 before; integers are big-endian. https://smithy.io/2.0/aws/amazon-eventstream.html
+
+The anthropic client brings a decoder for these frames, which rests on botocore and copies its buffer with each chunk.
+"Bedrock frames" in `benchmarks/RESULTS.md` has 20 us per event for it and 4 to 5 us for this one, and 1,257 ms compared
+with 44 ms for one event of 6,000,000 characters. Frames that are decoded here also have the limits and the errors of
+every other body. The fuzz target `aws_event_stream` compares this decoder with botocore.
+
+mypyc does not compile this module: compiled code holds on to a frame for longer.
 """
 
 from __future__ import annotations
@@ -49,6 +56,8 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
         super().__init__(max_event_bytes=max_event_bytes)
+        # A bytearray grows in place, and is looked at again only when the frame under way is whole: its length is known
+        # from its first bytes. A copy per chunk would be quadratic for a frame of 8 MB in 8,000 chunks.
         self._unfinished = bytearray()
         self._frame_bytes = _PRELUDE.size  # that the frame under way has at least
         self._known_headers = b""
@@ -81,6 +90,7 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
         self._unfinished += chunk[start:]
 
     def _check_prelude(self, chunk: bytes, start: int) -> tuple[int, int]:
+        # The checksum first: a length is only believed, and memory kept for it, if it is what the peer wrote.
         frame_bytes, headers_bytes, crc = _PRELUDE.unpack_from(chunk, start)
         if crc32(chunk[start : start + 8]) != crc:
             raise ProtocolError("the checksum of a frame's prelude is wrong")
@@ -109,7 +119,9 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
             case {":event-type": "chunk"}:
                 return _chunk_event(payload)
             case _:
-                return None  # a kind of event that comes before or beside the reply
+                # A kind of event that comes before or beside the reply. Ignored, because the service may add others; an
+                # error would end replies that are fine.
+                return None
 
 
 def _chunk_event(payload: bytes) -> WireEvent | None:
@@ -124,6 +136,7 @@ def _chunk_data(payload: bytes) -> bytes:
     held = decode_json(payload)
     text: Any = held.get("bytes") if isinstance(held, dict) else None
     try:
+        # Strictly: otherwise characters outside of the alphabet would be left out, and a damaged event could pass.
         return a2b_base64(text, strict_mode=True)
     except (ValueError, TypeError) as error:
         excerpt = payload[:80].decode("utf-8", "replace")
@@ -135,7 +148,7 @@ def _error_event(headers: Mapping[str, str], payload: bytes) -> WireEvent:
     try:
         said = decode_json(payload)
     except ProtocolError:
-        said = None
+        said = None  # the headers say what it is: a fault in its text must not hide the service's error
     details = said if isinstance(said, dict) else {}
     words = (details.get(name) for name in ("message", "Message", "originalMessage"))
     message = next((word for word in words if isinstance(word, str) and word), headers.get(":error-message", ""))
@@ -153,6 +166,7 @@ def _decode_headers(data: bytes) -> dict[str, str]:
             name_end = at + 1 + data[at]
             name = data[at + 1 : name_end].decode()
             if name in names:
+                # Readers differ in which of the two counts, and botocore refuses the frame.
                 raise ProtocolError("a header of a frame comes twice")
             names.add(name)
             kind = data[name_end]

@@ -52,10 +52,14 @@ class Decoder(ABC, Generic[T]):
         """
         if self._failure is not None or self._closed:
             self._refuse()
+        # A list and no generator: a generator that is left half-way would keep the rest of the chunk from being seen.
         events: list[T] = []
         try:
             self._take(chunk, events)
         except EagerStreamError as failure:
+            # Events before the fault are handed out, and the error comes with the next call. Raising at once would lose
+            # them, and how many there are depends on how the network cut the body. The decoder stays failed: behind a
+            # fault nobody knows where the next event begins.
             self._failure = failure
             self._forget()
             if not events:
@@ -64,6 +68,9 @@ class Decoder(ABC, Generic[T]):
 
     def close(self) -> list[T]:
         """The body has ended: an unfinished event is discarded, so the list is always empty.
+
+        The standard says so, and a cut event must not be taken for a whole one. `MessageAssembler` finds out if the
+        message was cut.
 
         Raises:
             LimitError, ProtocolError: As `feed`.
@@ -75,5 +82,5 @@ class Decoder(ABC, Generic[T]):
 
     def _refuse(self) -> None:
         if self._failure is not None:
-            raise self._failure.with_traceback(None)
+            raise self._failure.with_traceback(None)  # else each raise would lengthen the traceback of the same object
         raise UsageError(f"{type(self).__name__}.feed() after close()")

@@ -41,7 +41,11 @@ def legal_id(id: object, kind: str) -> str:
 
 
 def stand_in_id(seed: str, kind: str) -> str:
-    """Return a legal id for a block of type `kind`: at most 64 characters, always the same for the same `seed`."""
+    """Return a legal id for a block of type `kind`: at most 64 characters, always the same for the same `seed`.
+
+    A hash and not the legal characters of the seed: ids that differ in illegal characters only must stay apart. A
+    counter would differ between the call and its result, which may come in another response.
+    """
     return _PREFIXES.get(kind, "toolu_") + sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 

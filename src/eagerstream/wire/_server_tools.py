@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ._values import as_mapping, mapping_in
 
-SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")  # not a set: a peer may send what has no hash
+SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")  # not a set: a peer may send a list as the type of a block
 """The block types of calls that the API runs, or has an MCP server run. The client never answers them."""
 
 ServerToolErrorCode: TypeAlias = Literal[
@@ -41,7 +41,10 @@ ServerToolErrorCode: TypeAlias = Literal[
 
 
 def is_server_result(kind: object) -> bool:
-    """A block of this type is the result of a call that the API ran; kinds that are not known here included."""
+    """A block of this type is the result of a call that the API ran.
+
+    All kinds known today end in `_tool_result`. A list of them would lose the results of the next server tool.
+    """
     return isinstance(kind, str) and kind.endswith("_tool_result")
 
 

@@ -1,6 +1,10 @@
 """Bytes to server-sent events, by the letter of the WHATWG standard.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html, section "Interpreting an event stream".
+
+The decoder splits bytes and decodes text field by field. Decoding first would need an incremental UTF-8 decoder for
+sequences that a chunk cuts, and `str.splitlines` (httpx's `iter_lines`, for one) also ends a line at U+2028 and U+0085,
+which may stand in a JSON string. The bytes of LF, CR and the colon never occur inside a longer UTF-8 sequence.
 """
 
 from __future__ import annotations
@@ -61,8 +65,12 @@ class EventStreamDecoder(Decoder[T]):
         self.reconnection_time_ms: int | None = None
         """The last `retry` of the stream, also from an event that had no data and was not dispatched."""
         self._start: bytes | None = b""  # the first bytes, until they are known to be a byte order mark or not
-        self._after_cr = False  # the last chunk ended with CR: a LF at the start of the next belongs to it
-        self._pieces: list[bytes] = []  # of the line under way, from earlier chunks
+        # The last chunk ended with CR: a LF at the start of the next belongs to it. Waiting for that LF instead would
+        # hold back each event until the next one comes, if the peer ends its lines with CR alone.
+        self._after_cr = False
+        # Of the line under way, from earlier chunks; joined once. `line += chunk` copies the line with each chunk: an
+        # event of 8 MiB took another decoder 70 s that way. The test of a line in very many chunks keeps it linear.
+        self._pieces: list[bytes] = []
         self._pieces_bytes = 0
         self._event_bytes = 0
         self._between_events = False  # nothing is under way: the next byte begins an event
@@ -71,16 +79,22 @@ class EventStreamDecoder(Decoder[T]):
         self._id = b""
         self._retry: int | None = None
 
+    # A subclass and no list of `ServerSentEvent`s in between: an event of the Messages API says its type in its data
+    # again, so a wire decoder needs neither the name nor the id, nor the data as text (jiter reads bytes).
     @abstractmethod
     def _dispatched(self, data: bytes) -> T | None:
         """What an event with this data is; None for nothing. An `EagerStreamError` ends the decoding."""
 
     def _take(self, chunk: bytes, events: list[T]) -> None:
+        # The API sends events of two lines that end with LF, and an HTTP client usually hands out whole ones. Such a
+        # chunk is split at its blank lines in one call. All others go line by line, the slow way, which alone knows all
+        # rules. Nothing is guessed: the end of a chunk never ends a line or an event.
         if not self._between_events:
             end = chunk.find(b"\n\n") + 2
             if end >= 2:  # the end of the event under way; what follows may be whole events again
                 self._feed_lines(chunk[:end], events)
                 chunk = chunk[end:]
+        # No event of a chunk this short can be over the limit, so the short way need not count.
         if self._between_events and _CR not in chunk and len(chunk) <= self._max_event_bytes:
             self._feed_blocks(chunk, events)
         else:
@@ -113,6 +127,7 @@ class EventStreamDecoder(Decoder[T]):
 
     def _feed_lines(self, chunk: bytes, events: list[T]) -> None:
         """Any bytes at all."""
+        # A byte order mark may be cut, too; three other Python decoders do not find it then.
         if self._start is not None:
             chunk = self._start + chunk
             if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
@@ -149,7 +164,11 @@ class EventStreamDecoder(Decoder[T]):
         self._between_events = not (self._pieces or self._after_cr or self._event_bytes)
 
     def _check_size(self, line: bytes, line_bytes: int) -> None:
-        """Refuse a line, of which `line` is the beginning, that is too long or makes its event too large."""
+        """Refuse a line, of which `line` is the beginning, that is too long or makes its event too large.
+
+        Also while the line is under way: a peer that never ends it must not fill the memory first. Line ends and
+        comments do not count, so the limit strikes at the same byte however the body was cut.
+        """
         event_bytes = 0 if line.startswith(b":") else self._event_bytes
         if event_bytes + line_bytes > self._max_event_bytes:
             raise LimitError("max_event_bytes", self._max_event_bytes, "a server-sent event")
@@ -162,6 +181,7 @@ class EventStreamDecoder(Decoder[T]):
         name, _, value = line.partition(b":")
         if not name:
             return  # a comment, which keeps a connection alive and takes no room
+        # The name counts, too: of empty `data:` lines without end, each adds a byte or more to the event.
         self._event_bytes = event_bytes
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -169,13 +189,15 @@ class EventStreamDecoder(Decoder[T]):
         elif name == b"event":
             self._event = value
         elif name == b"id":
-            if b"\0" not in value:
+            if b"\0" not in value:  # as the standard says: the id goes back in a header, which cannot hold NUL
                 self._id = value
         elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
             # bytes.isdigit() knows ASCII digits only; int() alone would take "+5", "1_000" and Arabic digits.
             self._retry = self.reconnection_time_ms = int(value)
 
     def _dispatch(self, events: list[T]) -> None:
+        # Without a data line there is no event, as the standard says. One empty data line is enough for one. The id and
+        # the reconnection time outlive the event, its name does not.
         data = self._data
         if data:
             event = self._dispatched(data[0] if len(data) == 1 else b"\n".join(data))

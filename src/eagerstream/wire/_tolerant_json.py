@@ -37,7 +37,7 @@ class TolerantJSON(PartialJSON):
     def feed(self, fragment: str) -> None:
         """As `PartialJSON.feed`; what lies beyond `max_input_chars` is not read."""
         super().feed(fragment)
-        if self._length <= self._max_chars:
+        if self._length <= self._max_chars:  # the bound holds for the package, too: it recurses, and reads all of it
             self._text.append(fragment)
 
     @property

@@ -15,6 +15,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 MISSING: Final = object()
+"""Not None, which is a value of JSON, and no exception: looking for what has not come yet is an everyday question."""
 
 
 def find(value: JSON, path: Path) -> Any:
@@ -57,7 +58,10 @@ def as_mapping(item: object, *, mode: Literal["json", "python"] = "json") -> obj
 
 
 def is_deeper(value: JSONObject | list[JSON], bound: int) -> bool:
-    """True where more than `bound` containers are inside one another, `value` itself among them; O(size)."""
+    """True if more than `bound` containers are inside one another, `value` itself among them; O(size).
+
+    Level by level, because recursion would fail on exactly those values that it is asked about.
+    """
     level: list[JSONObject | list[JSON]] = [value]
     for _ in range(bound):
         items = (item for container in level for item in (container.values() if type(container) is dict else container))
@@ -93,6 +97,7 @@ def encodable(value: Any) -> Any:
     Args:
         value: A string, or anything that `json.dumps` takes.
     """
+    # Nearly no value has one, and an attempt to encode it is one call of C.
     try:
         (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
     except UnicodeEncodeError:
