@@ -6,7 +6,6 @@ and for how long. The protocol is that of HelloAgents: closed, open, closed agai
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -16,6 +15,7 @@ from typing import Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from ..errors import UsageError
+from ..wire import check_count, check_seconds
 from ._response import ToolErrorCode, ToolResponse, ToolStatus
 
 NOT_THE_TOOLS_FAULT: Final = frozenset(
@@ -88,10 +88,8 @@ class CircuitBreaker:
         ignored_codes: Collection[str] = NOT_THE_TOOLS_FAULT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if type(failure_threshold) is not int or failure_threshold < 1:
-            raise UsageError(f"failure_threshold must be at least 1, not {failure_threshold!r}")
-        if type(recovery_timeout_s) not in (int, float) or not 0 <= recovery_timeout_s < math.inf:
-            raise UsageError(f"recovery_timeout_s must be a number of seconds, at least 0, not {recovery_timeout_s!r}")
+        check_count("failure_threshold", failure_threshold)
+        check_seconds("recovery_timeout_s", recovery_timeout_s)
         if isinstance(ignored_codes, str):  # its letters would be the codes
             raise UsageError(f"ignored_codes must be a collection of codes, not {ignored_codes!r}")
         self.failure_threshold = failure_threshold

@@ -153,6 +153,11 @@ def may_be_in_result(item: Any) -> bool:
     return is_content_block(item) if kind in _NEEDED else kind != "" and kind not in NEVER_IN_RESULTS
 
 
+def is_empty_text(block: Mapping[str, Any]) -> bool:
+    """Return True for a text block of nothing, or of white space. The API refuses it, even if it sent it itself."""
+    return block.get("type") == "text" and not block["text"].strip()
+
+
 def _kind_of(item: Any) -> str:
     kind = item.get("type") if isinstance(item, Mapping) else None
     return kind if isinstance(kind, str) else ""

@@ -12,9 +12,8 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from .._support.cancellation import raise_if_cancelled
-from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..wire import INVALID_JSON, JSONObject, Outcome
+from ..wire import INVALID_JSON, JSONObject, Outcome, check_count
 from ._breaker import CircuitBreaker
 from ._call import CallState, Invoked, ToolCall
 from ._definition import Tool
@@ -108,8 +107,7 @@ class InProcessExecutor:
         max_concurrency: int = 16,
         circuit_breaker: CircuitBreaker | None = None,
     ) -> None:
-        if type(max_concurrency) is not int or max_concurrency < 1:
-            raise UsageError(f"max_concurrency must be at least 1, not {max_concurrency!r}")
+        check_count("max_concurrency", max_concurrency)
         self._tools = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         self._limits = limits
         self._breaker = circuit_breaker

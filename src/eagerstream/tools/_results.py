@@ -10,7 +10,7 @@ from .._support.redaction import without_middle
 from ..wire import JSON, Outcome, ToolInput, encodable
 from ..wire._events import Block
 from ..wire._values import mapping_in
-from ._content import dump_json, may_be_in_result, text_block, to_json
+from ._content import dump_json, is_empty_text, may_be_in_result, text_block, to_json
 from ._response import ToolResponse, ToolStatus
 
 _MAX_RAW_CHARS: Final = 64 * 1024
@@ -79,7 +79,7 @@ def _sound(content: Sequence[Any]) -> list[Block]:
         if copied is None:
             kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
             refused.append(f"{kind!s:.40}")
-        elif (text := copied.get("text", "x")) and not text.isspace():  # the API refuses text without a word
+        elif not is_empty_text(copied):
             kept.append(copied)
     if refused:
         kept.append(

@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from ..errors import EagerStreamError, UsageError
 from ..limits import DEFAULT_LIMITS
+from ._checks import check_positive
 from ._mypyc import mypyc_attr
 
 T = TypeVar("T")
@@ -27,8 +28,7 @@ class Decoder(ABC, Generic[T]):
     """The content type of the bodies that it decodes."""
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
-        if max_event_bytes <= 0:
-            raise UsageError(f"max_event_bytes must be a positive number, not {max_event_bytes!r}")
+        check_positive("max_event_bytes", max_event_bytes)
         self._max_event_bytes = max_event_bytes
         self._failure: EagerStreamError | None = None
         self._closed = False
