@@ -16,6 +16,7 @@ from ..limits import Limits
 from ..recordings._recording import media_type
 from ..wire import AWSEventStreamDecoder, Decoder, FragmentDecoder, InputFragment, WireEvent
 from ..wire._tool_kind import LEGACY_BETA, forbids_legacy_beta, tool_kind
+from ..wire._values import mapping_in
 from ._failures import interruption, raise_as, request_id_of
 
 RequestBody: TypeAlias = Mapping[str, Any]
@@ -205,12 +206,12 @@ def betas_in(headers: Mapping[str, object]) -> list[str]:
 
 def betas_of(request: RequestBody, default_betas: Iterable[str]) -> list[str]:
     """Return the betas that a request may be sent with: its own, those of its headers and body, and the client's."""
-    listed, headers, body = (request.get(name) for name in ("betas", "extra_headers", "extra_body"))
-    named = body.get("anthropic_beta") if isinstance(body, Mapping) else None  # Bedrock looks there
+    listed = request.get("betas")
+    named = mapping_in(request, "extra_body").get("anthropic_beta")  # Bedrock looks there
     return [
         *(listed if isinstance(listed, Iterable) else ()),
         *(named if isinstance(named, list) else ()),
-        *betas_in(headers if isinstance(headers, Mapping) else {}),
+        *betas_in(mapping_in(request, "extra_headers")),
         *default_betas,
     ]
 

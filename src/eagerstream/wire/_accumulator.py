@@ -213,6 +213,7 @@ class InputAccumulator(Generic[InputT]):
             stop_reason: The reason why the message stopped, if its events did not say so.
             cut: The message did not come to its end, so an open block is no violation of the peer.
         """
+        # Of a message that was cut, only a reason from its `message_delta` counts.
         reason = None if cut and self.has_placeholder else stop_reason or self.stop_reason
         events = self._finish_empty(whole=reason in _ENDED_BY_THE_MODEL)
         for input in self._open.values():
@@ -298,10 +299,13 @@ class InputAccumulator(Generic[InputT]):
         while not input.echo_id or input.echo_id in self._ids:
             input._stand_in(f"{input.echo_id} {place}")
         self._ids.add(input.echo_id)
+        # By the index of the peer, which its next events have; `inputs` by the place, which never changes.
         self._open[index] = self.inputs[place] = input
         if self._reports:
             input._report_all()
         self._lack_all = self._none_is_empty = False
+        # A fragment before its start: either the start is late, or the index of the fragment was wrong. No fragment is
+        # kept for a block to come. The peer broke the order, so nothing says that this was all of them.
         lost = self._lost.pop(index, None)
         if lost is not None:
             self.lost_fragments -= lost
@@ -427,7 +431,7 @@ class InputAccumulator(Generic[InputT]):
         index: Any = data.get("index")
         input = self._open.pop(index, None) if type(index) is int else None
         if input is None:
-            return []
+            return []  # of a text, say; the assembler knows which blocks are open
         if not input._is_empty:
             return [self._finish(input, whole=True)]
         self._empty[index] = input
@@ -439,6 +443,7 @@ class InputAccumulator(Generic[InputT]):
 
     def _finish(self, input: InputT, *, whole: bool) -> InputEvent[InputT]:
         input._finish(whole=whole)
+        # An event of its own, because nobody here runs the call. A cut one is none: the API has not run it either.
         is_made = input.kind in SERVER_CALLS and input.outcome is not Outcome.INCOMPLETE
         return ServerToolUse(input) if is_made else InputStop(input)
 

@@ -71,6 +71,7 @@ class _OpenBlock:
 
     def __init__(self, index: int, block: Mapping[str, Any]) -> None:
         self.index = index
+        # A copy: the event that brought the block may be recorded, or shown to an observer, after this has changed.
         self.block: Block = repaired(block)
         self.input: ToolInput | None = None
         self._appended: dict[str, list[str]] = {}
@@ -95,6 +96,7 @@ class _OpenBlock:
             if len(pieces) > 1:
                 pieces[:] = ["".join(pieces)]
             self.block[name] = pieces[0]
+        # Under the ids that the API takes back. The block is echoed, and the answer of the call names the same id.
         if self.input is not None:
             self.block["id"] = self.input.echo_id
             self.block["name"] = self.input.echo_name
@@ -138,6 +140,8 @@ class MessageAssembler(Generic[InputT]):
         )
         self.inputs: dict[int, InputT] = self._accumulator.inputs
         """Block index to tool input, of the message under way."""
+        # The bound method of the accumulator and no method of our own: a fragment changes nothing here, and one more
+        # call for each batch would be the only thing to be had for it.
         self.feed_deltas = self._accumulator.feed_deltas
         self._limits = limits
         self._fields: Message = {}
@@ -212,7 +216,7 @@ class MessageAssembler(Generic[InputT]):
         """
         data = to_wire_event(event)
         kind = data.get("type")
-        if kind == "content_block_delta":
+        if kind == "content_block_delta":  # nearly every event: before the comparisons of the `match`
             return self._feed_delta(data)
         match kind:
             case "content_block_start":
@@ -228,6 +232,7 @@ class MessageAssembler(Generic[InputT]):
             case "ping" | "error":  # an error ends the response: the reader raises it, and closes this
                 return []
             case _:
+                # The API adds types of events without a new version of it: clients are told to expect that.
                 return [UnknownEvent(data)]
 
     def close(self, *, cleanly: bool = True) -> list[MessageEvent[InputT]]:
@@ -245,6 +250,7 @@ class MessageAssembler(Generic[InputT]):
             return self._stop()
         inputs = self._accumulator.close(self.stop_reason, cut=True)
         events: list[MessageEvent[InputT]] = [*inputs, *self._close_blocks(cut=True)]
+        # A whole message stays whole, whatever becomes of the connection after it.
         if self.state is not MessageState.STOPPED:
             self.state = MessageState.INTERRUPTED
         return events
@@ -276,7 +282,10 @@ class MessageAssembler(Generic[InputT]):
         return events
 
     def _begin_unannounced(self) -> list[MessageEvent[InputT]]:
-        """Content without a `message_start` before it is taken as a message all the same."""
+        """Content without a `message_start` before it is taken as a message all the same.
+
+        Some peers send none. What the model wrote is there, and dropping it would help nobody.
+        """
         return [] if self.state is MessageState.OPEN else self._feed_message_start({"type": "message_start"})
 
     def _feed_block_start(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
@@ -284,6 +293,7 @@ class MessageAssembler(Generic[InputT]):
         block = data.get("content_block")
         check_block_count(len(self._blocks) + 1 if self.state is MessageState.OPEN else 1, self._limits)
         events = self._begin_unannounced()
+        # The index is open already. Its block ends as it is: the texts of two blocks must not become one.
         if type(index) is int and isinstance(block, Mapping) and index in self._open:
             replaced = self._open.pop(index)
             if replaced.input is None:
@@ -292,6 +302,7 @@ class MessageAssembler(Generic[InputT]):
         if type(index) is int and isinstance(block, Mapping):
             opened = self._open_block(index, block)
             if opened.input is None:
+                # A copy, because the event says how the block began, and the block grows.
                 events.append(BlockStart(opened.index, dict(opened.block)))
             self._look_for_successor(opened)
         return events
@@ -304,6 +315,7 @@ class MessageAssembler(Generic[InputT]):
                 self._fields["model"] = model
 
     def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
+        # The accumulator has given the block its place, so that inputs and blocks never have different ones.
         opened = _OpenBlock(self._accumulator.places.newest[index], block)
         if block.get("type") in TOOL_BLOCKS:
             opened.input = self.inputs[opened.index]
@@ -342,7 +354,7 @@ class MessageAssembler(Generic[InputT]):
             tokens: Any = delta.get("estimated_tokens")
             tokens = tokens if type(tokens) is int else None
             return [ThinkingDelta(opened.index, piece, tokens)] if piece or tokens is not None else []
-        if kind in _ASSIGNED:
+        if kind in _ASSIGNED:  # no event: nobody shows a signature, and the message has it
             opened.block.update({name: delta[name] for name in _ASSIGNED[kind] if name in delta})
             return []
         if kind == "citations_delta":

@@ -177,6 +177,7 @@ class PartialJSON(ScalarReader):
         Empty if nothing that shows has changed, and as long as the root is no object. They share no container with
         `value`. Numbers beyond floats, which no JSON can tell, are null. Costs O(changes). Needs `reports=True`.
         """
+        # An input that is no object is never shown (`ToolInput.partial`), so it has no changes to repeat.
         if self._changes is None or type(self._root) is not dict:
             return []
         patch = self._changes.patch
@@ -272,6 +273,7 @@ class PartialJSON(ScalarReader):
                 else:
                     return self._fail(EXPECTED[state], at, character)
             elif state == DONE:
+                # `{"a":1}{"b":2}` is no input. jiter's partial mode takes the first object, and drops the rest.
                 return self._fail(EXPECTED[state], at, character)
             else:
                 if (
@@ -301,7 +303,7 @@ class PartialJSON(ScalarReader):
                 self._add(string)
                 return quote + 1
             self._step_into()
-            self._put("")
+            self._put("")  # it shows from its quote on: long strings are what eager streaming is for
             self._state = TEXT
             return at + 1
         if character in "{[":
@@ -318,6 +320,7 @@ class PartialJSON(ScalarReader):
             self._literal_at = 1
             self._state = LITERAL
             return at + 1
+        # Only as the first: `[1,]` is no JSON.
         if character == "]" and self._state == FIRST_ITEM:
             self._pop()
             return at + 1
@@ -337,7 +340,7 @@ class PartialJSON(ScalarReader):
             end -= 1  # the comma is read here, so that the run may be given to jiter as a list
         whole = text[at:end]
         if not whole or whole.isspace():
-            self._no_run_before = at + _PAUSE
+            self._no_run_before = at + _PAUSE  # a number with an exponent, say, or a string that the fragment cuts
             return at
         closing = "]" if type(self._container) is list else "}"
         if text[end] != (closing if is_last else ","):

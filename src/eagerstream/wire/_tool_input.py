@@ -91,7 +91,9 @@ class ToolInput:
         self.echo_name = legal_name(name, self.kind)
         id = block.get("id")
         self.echo_id = legal_id(id, self.kind)
-        # Nobody answers a call of the API's own: it has one id, that of its result.
+        # Two ids, because they have two readers. `id` is for the program, which may have seen it in the API's log. The
+        # echo is for the API, which refuses a whole history for one illegal id. Nobody answers a call of the API's own:
+        # it has one id, that of its result.
         has_own = isinstance(id, str) and self.kind not in SERVER_CALLS and (id == self.echo_id or encodable(id) == id)
         self._own_id: str = str(id) if has_own else ""
         self.repeats_id = False
@@ -270,7 +272,8 @@ class ToolInput:
         if plain["outcome"] is not None:
             outcome = Outcome(plain["outcome"])
             input._finish(whole=outcome is not Outcome.INCOMPLETE)
-            input.outcome = outcome  # by the limits of that time
+            # By the limits of that time: a saved call that ran must not become one that could not have run.
+            input.outcome = outcome
         return input
 
     # --- for the accumulator ------------------------------------------------------------------------------------------
@@ -295,7 +298,7 @@ class ToolInput:
 
     def _attend(self) -> None:
         """Do what a fragment makes due: look for who waits for its changes, and make a block of many fragments."""
-        if not self._due_chars:
+        if not self._due_chars:  # somebody watches: every fragment is parsed when it comes
             parser = self._caught_up()
             if parser.error is not None or self._fault is not None:
                 self._fail_watchers()
@@ -323,7 +326,10 @@ class ToolInput:
             self._stop_tracking()
 
     def _stop_tracking(self) -> None:
-        """Nobody waits any more: fragments are kept, and read when somebody looks."""
+        """Nobody waits any more: fragments are kept, and read when somebody looks.
+
+        A tool often waits for one field at the beginning of a long input. The rest then costs what it costs unwatched.
+        """
         self._parser.tracks = False
         self._due_chars = self._blocks_chars + _BLOCK_CHARS
 
@@ -361,7 +367,10 @@ class ToolInput:
         return self._parser
 
     def _compact(self) -> None:
-        """Make a block of the fragments; what is over the limit is not kept."""
+        """Make a block of the fragments; what is over the limit is not kept.
+
+        "surrogatepass", because a wire event may carry half a pair, and `raw` gives back exactly what came.
+        """
         if not self._tail:
             return
         self._caught_up()
@@ -374,7 +383,10 @@ class ToolInput:
 
     @property
     def _is_empty(self) -> bool:
-        """No text at all: whether there is none, or whether it was cut off, only what follows can tell."""
+        """No text at all: whether there is none, or whether it was cut off, only what follows can tell.
+
+        A damaged input is never empty: it is known to lack something.
+        """
         return not self.chars and self._given is None and self._damage is None
 
     def _finish(self, *, whole: bool) -> None:
@@ -382,9 +394,8 @@ class ToolInput:
         self._compact()
         parser = self._parser
         parser.close()
-        # In this order. A fault is one however the text ended: a cut text that was wrong before is `INVALID`, because
-        # what the model learns from its mistake is worth more than that it was cut, too. An object that is closed is
-        # not enough to be `VALID`: without the end of its block, more may have followed it.
+        # In this order: a text that was wrong before it was cut could not have become right. An object that is closed
+        # is not enough to be `VALID`: without the end of its block, more may have followed it.
         self._fault = self._fault or self._find_fault()
         if self._fault is not None:
             self.outcome = Outcome.INVALID
