@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from datetime import date
 from math import inf
 from types import MappingProxyType
 from typing import Any
@@ -417,6 +418,14 @@ def test_a_placeholder_is_not_the_input(placeholder: object) -> None:
     told(accumulator, tool_start(1, input=placeholder))
     assert accumulator.inputs[1].partial == {}
     assert told(accumulator, block_stop(1)) == []
+
+
+def test_an_input_in_the_start_without_a_json_form_is_invalid() -> None:
+    """An event object may hold what Python made of a value. It has no form to be echoed in, and ends no stream."""
+    accumulator = InputAccumulator()
+    start = tool_start(0, input={"on": date(2026, 1, 2)})
+    assert told(accumulator, start, block_stop(0)) == ["start 0", "stop 0 invalid"]
+    assert accumulator.inputs[0].wrapped == {"INVALID_JSON": '{"on": "2026-01-02"}'}
 
 
 @pytest.mark.parametrize("given", ["x", '{"city":"Faro"}', 5, True, [1], "", []], ids=str)

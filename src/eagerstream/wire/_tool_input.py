@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS, Limits
-from ._echo import legal_id, legal_name, stand_in_id
+from ._echo import has_json_form, legal_id, legal_name, stand_in_id
 from ._json_scalars import ParseFault
 from ._mypyc import mypyc_attr
 from ._parser import Parser
@@ -143,7 +143,7 @@ class ToolInput:
         start of its block has no text of its own: it is written as JSON here, unless it is beyond `Limits.max_depth`.
         """
         if self._given is not None and not self.chars:
-            return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False)
+            return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False, default=str)
         blocks = self._blocks  # before `_raw` is looked at: a tool in a thread may ask at the same time
         if self._raw is not None:
             return self._raw
@@ -411,16 +411,14 @@ class ToolInput:
         self._watchers.on_finish.clear()
 
     def _find_fault(self) -> ParseFault | None:
-        # Some gateways write "" or [] in place of `{}`. Without fragments, that is no input either.
-        if self._given is not None and not isinstance(self._given, dict) and not self.chars:
-            return _NO_OBJECT
         if self._given is not None and not self.chars:
+            # Some gateways write "" or [] in place of `{}`. Without fragments, that is no input either.
+            if not isinstance(self._given, dict):
+                return _NO_OBJECT
             if self._too_deep:
                 return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
             # It was decoded with its event, by a reader that takes infinities. The API refuses them in a history.
-            try:
-                json.dumps(self._given, allow_nan=False)
-            except ValueError:
+            if not has_json_form(self._given):
                 return ParseFault("a number that cannot be sent back", 0, "")
         fault = self._fault_of_text()
         # U+FFFD replaces lone surrogates in what a tool gets. If that makes one key of two, a value would be lost.
