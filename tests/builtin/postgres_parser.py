@@ -8,7 +8,7 @@ from typing import Any, Final
 from pglast import ast, parse_sql
 from pglast.parser import ParseError
 
-from eagerstream.builtin._sql.functions import allowed_functions
+from eagerstream.builtin._sql.allowed import allowed_functions
 
 _FUNCTIONS: Final = allowed_functions("postgres")
 _NODES: Final = {

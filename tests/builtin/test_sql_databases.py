@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from eagerstream.builtin._sql.functions import allowed_functions, allowed_table_functions
+from eagerstream.builtin._sql.allowed import allowed_functions, allowed_table_functions
 from eagerstream.builtin._sql.guard import checked_read
 from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError

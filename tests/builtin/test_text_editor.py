@@ -13,10 +13,10 @@ import pytest
 from anthropic.types import beta
 
 from eagerstream.builtin import Memory
-from eagerstream.builtin._document import Document
 from eagerstream.builtin._growing_file import MAX_FILE_BYTES
 from eagerstream.builtin._text_editor.eager import EagerTextEditor
 from eagerstream.builtin._text_editor.tool import TextEditor, TextEditorVersion
+from eagerstream.builtin._text_files import Document
 from eagerstream.errors import UsageError
 from eagerstream.tools import Tool
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, says, texts

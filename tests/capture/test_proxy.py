@@ -17,8 +17,7 @@ import pytest
 import eagerstream
 from eagerstream import Recording
 from eagerstream.capture import RecordingFolder, RecordingProxy
-from eagerstream.capture._headers import end_to_end, request_headers
-from eagerstream.capture._upstream import Upstream
+from eagerstream.capture._upstream import Upstream, end_to_end, request_headers
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Chunk
 from eagerstream.testing import (

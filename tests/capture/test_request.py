@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eagerstream.capture._request import RequestFacts, facts_of
+from eagerstream.capture._folder import RequestFacts, facts_of
 
 SCHEMA = {
     "type": "object",

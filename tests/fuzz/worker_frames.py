@@ -16,12 +16,12 @@ from eagerstream.workers._crossing import (
     error_from,
     response_as_bytes,
     response_from,
+    to_bytes,
     value_from,
 )
 from eagerstream.workers._frames import HEADER, Failed, FromProcess, Ready, Setup, answer
 from eagerstream.workers._messages import Cancelled, Ended, FromWorker, Progress, Refused, Started
 from eagerstream.workers._process import ProcessLine, WorkerProcess
-from eagerstream.workers._values import to_bytes
 
 from .choices import Choices, pieces
 from .cost import check_kept, is_sampled

@@ -24,14 +24,15 @@ from eagerstream.workers._crossing import (
     RemoteError,
     error_as_bytes,
     error_from,
+    from_bytes,
     response_as_bytes,
     response_from,
+    to_bytes,
     value_from,
 )
 from eagerstream.workers._frames import HEADER, Failed, FromProcess, NoMessageError, Ready, answer, answer_from
 from eagerstream.workers._messages import Cancelled, Ended, Progress, Refused, Started
 from eagerstream.workers._process import ProcessLine
-from eagerstream.workers._values import from_bytes, to_bytes
 from tests.workers import evil, tools
 from tests.workers.calls import a_call, answered, content
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from ..errors import ToolError
 from ..tools import ToolErrorCode, ToolResponse
-from ._document import Document
 from ._jail import Entry, Jail
 from ._paths import Parts
+from ._text_files import Document
 
 MAX_LINES: Final = 999_999
 """A file with more is not shown: its numbers would not fit their column."""

@@ -14,13 +14,12 @@ import anyio.to_thread
 from ..errors import ToolError
 from ..tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
 from ..wire import check_count
-from ._document import Document
 from ._fields import command_of, integer_field, text_field
 from ._jail import Jail
 from ._lines import listing, shown_lines, snippet
 from ._paths import Parts
 from ._text_editor.commands import wrong_line
-from ._text_files import TextFiles, in_words
+from ._text_files import Document, TextFiles, in_words
 from ._tool_options import group_of, with_defaults, with_definition
 
 _ROOT: Final = "/memories"

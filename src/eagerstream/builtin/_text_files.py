@@ -1,19 +1,142 @@
-"""`TextFiles`: text files in a jail, read and changed whole; shared by the tools that edit files."""
+"""Text files in a jail: `Document` is one as an editor sees it, `TextFiles` reads and changes them whole."""
 
 from __future__ import annotations
 
+import codecs
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
 
 from ..errors import ToolError
 from ..tools import ToolErrorCode
-from ._document import Document
 from ._growing_file import Check
 from ._jail import Jail
 from ._paths import Parts
+
+_ENCODED_CHARS: Final = 64 * 1024
+"""Characters that are encoded at a time where line ends differ: a list of all lines may take 60 times the file."""
+
+_CARRIAGES: Final = bytes.maketrans(b"\0\n", b"\1\0")
+_NO_LINE_ENDS: Final = bytes(set(range(256)) - set(b"\0\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    r"""A text whose lines end with `\n`, and what stands in the file beside it.
+
+    Attributes:
+        text: The text; a carriage return in front of a line end is not in it.
+        has_bom: The file begins with a byte order mark.
+        carriages: For each line end, 1 where a carriage return stands in front of it, and 0 where none does.
+    """
+
+    text: str
+    has_bom: bool
+    carriages: bytes
+
+    @classmethod
+    def of(cls, content: bytes, *, shown: str) -> Self:
+        """The document that a file holds; `shown` is what it is called towards the model.
+
+        Raises:
+            ToolError: It is no text in UTF-8.
+        """
+        has_bom = content.startswith(codecs.BOM_UTF8)
+        try:
+            text = content.removeprefix(codecs.BOM_UTF8).decode()
+        except UnicodeDecodeError:
+            raise ToolError(f"Error: {shown} is not a text file in UTF-8", code=ToolErrorCode.BINARY_FILE) from None
+        if "\0" in text:
+            raise ToolError(f"Error: {shown} is a binary file", code=ToolErrorCode.BINARY_FILE)
+        if "\r\n" not in text:
+            return cls(text, has_bom, bytes(text.count("\n")))
+        # Not line by line: a file of 16 MiB may hold as many.
+        carriages = content.replace(b"\r\n", b"\0").translate(_CARRIAGES, _NO_LINE_ENDS)
+        return cls(text.replace("\r\n", "\n"), has_bom, carriages)
+
+    def encode(self) -> bytes:
+        """The bytes of the file."""
+        if not any(self.carriages):
+            body = self.text
+        elif all(self.carriages):
+            body = self.text.replace("\n", "\r\n")
+        else:
+            body = "".join(self._ended())
+        return (codecs.BOM_UTF8 if self.has_bom else b"") + body.encode()
+
+    def _ended(self) -> Iterator[str]:
+        """The text in pieces, each line with its own end."""
+        line = 0
+        for at in range(0, len(self.text), _ENCODED_CHARS):
+            *lines, last = self.text[at : at + _ENCODED_CHARS].split("\n")
+            carriages = self.carriages[line : line + len(lines)]
+            ended = (
+                f"{each}\r\n" if carriage else f"{each}\n" for each, carriage in zip(lines, carriages, strict=True)
+            )
+            yield "".join((*ended, last))
+            line += len(lines)
+
+    def verbatim(self) -> Self:
+        """The same with all carriage returns in its text, where they are seen and can be edited."""
+        return type(self)("".join(self._ended()), self.has_bom, bytes(len(self.carriages)))
+
+    def count(self, sought: str) -> int:
+        """In how many places a text stands; 2 also where it does in two that overlap, as `aa` in `aaa`."""
+        count = self.text.count(sought)
+        return 2 if count == 1 and self.text.find(sought, self.text.index(sought) + 1) != -1 else count
+
+    def plain(self, text: str) -> str:
+        """What a text of the model's is in here: where a carriage return ends lines, it need not say so, and may."""
+        return text.replace("\r\n", "\n") if any(self.carriages) else text
+
+    def replaced(self, start: int, end: int, new: str) -> Self:
+        """The same with `new` in place of the characters from `start` to `end`; line ends around it stay as they are.
+
+        Line ends in `new` are those that they replace, or where there are more, as the one before.
+        """
+        new = self.plain(new)
+        first = self.text.count("\n", 0, start)
+        last = first + self.text.count("\n", start, end)
+        count = new.count("\n")
+        kept = self.carriages[first:last]
+        neighbour = self.carriages[max(0, last - 1) : last] or self.carriages[:1] or b"\0"
+        fresh = kept[:count] + neighbour * (count - len(kept))
+        text = self.text[:start] + new + self.text[end:]
+        return type(self)(text, self.has_bom, self.carriages[:first] + fresh + self.carriages[last:])
+
+    def inserted(self, line: int, new: str) -> Self:
+        """The same with `new` as further lines after that line, 0 for the beginning of the text.
+
+        A text that did not end with a line end still does not.
+        """
+        is_open = bool(self.text) and not self.text.endswith("\n")
+        if is_open and line == self.line_count:
+            return self.replaced(len(self.text), len(self.text), "\n" + new.removesuffix("\n"))
+        at = self._start_of(line)
+        return self.replaced(at, at, new if new.endswith("\n") else f"{new}\n")
+
+    @property
+    def line_count(self) -> int:
+        """Lines, the last one with or without an end."""
+        return self.text.count("\n") + (bool(self.text) and not self.text.endswith("\n"))
+
+    def lines(self) -> list[str]:
+        """The lines, without their ends."""
+        lines = self.text.split("\n")
+        return lines if lines[-1] else lines[:-1]
+
+    def _start_of(self, line: int) -> int:
+        """Where the text goes on after so many lines."""
+        at = 0
+        for _ in range(line):
+            at = self.text.index("\n", at) + 1
+        return at
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
 class Edit(NamedTuple):

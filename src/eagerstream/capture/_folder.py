@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -11,17 +12,29 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from .._support.files import open_private, sync, sync_folder
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
 from ..errors import UsageError
 from ..recordings import Chunk, Recording
 from ..wire import check_count
-from ._request import RequestFacts, facts_of
 from ._tape import Tape, TapedReply, too_large
 
 ResultT = TypeVar("ResultT")
+
+
+class RequestFacts(NamedTuple):
+    """What is known of a request.
+
+    Attributes:
+        model: Its name; empty where the request has none.
+        input_keys: The keys that the schemas of its tools declare, at any depth, where they were asked for.
+    """
+
+    model: str = ""
+    input_keys: frozenset[str] = frozenset()
+
 
 _Known: TypeAlias = RequestFacts | Callable[[], RequestFacts] | Future[RequestFacts]
 
@@ -148,7 +161,7 @@ class RecordingFolder:
     # --- for tapes ----------------------------------------------------------------------------------------------------
 
     def hold(self, size_bytes: int) -> bool:
-        """See `Keeper.hold`."""
+        """Count what is kept in memory (less of it: negative); False if that would be too much altogether."""
         with self._lock:
             if size_bytes > 0 and self._held_bytes + size_bytes > self._max_held_bytes:
                 return False
@@ -253,3 +266,52 @@ def _unpacked(chunks: list[Chunk], content_encoding: str, *, max_bytes: int) -> 
     unpacker = Unpacker(content_encoding, max_bytes=max_bytes)
     unpacked = (Chunk(chunk.at_s, b"".join(unpacker.feed(chunk.data))) for chunk in chunks)
     return tuple(chunk for chunk in unpacked if chunk.data)
+
+
+_MAX_MODEL_CHARS: Final = 100
+
+
+# --- the request ------------------------------------------------------------------------------------------------------
+
+
+def facts_of(request: Mapping[str, Any] | bytes, *, keys: bool = True) -> RequestFacts:
+    """The facts of a request, the keys of inputs among them on request; linear in its size.
+
+    Args:
+        request: Its parameters, or its body, which may be anything.
+        keys: Look for them.
+    """
+    if isinstance(request, bytes):
+        try:
+            request = json.loads(request)
+        except (ValueError, RecursionError):
+            return RequestFacts()
+    if not isinstance(request, Mapping):
+        return RequestFacts()
+    model = request.get("model")
+    tools = request.get("tools")
+    listed = tools if keys and isinstance(tools, list | tuple) else ()
+    declared = _declared_keys([tool.get("input_schema") for tool in listed if isinstance(tool, Mapping)])
+    return RequestFacts(model[:_MAX_MODEL_CHARS] if isinstance(model, str) else "", declared)
+
+
+def _declared_keys(schemas: list[Any]) -> frozenset[str]:
+    keys: set[str] = set()
+    seen: set[int] = set()
+    pending: list[Any] = schemas
+    while pending:
+        schema = pending.pop()
+        if id(schema) in seen:
+            continue
+        if isinstance(schema, Mapping):
+            seen.add(id(schema))  # one that was made in code may contain itself
+            for name, inner in schema.items():
+                if name == "properties" and isinstance(inner, Mapping):  # of which one may have that name itself
+                    keys.update(key for key in inner if isinstance(key, str))
+                    pending += inner.values()
+                else:
+                    pending.append(inner)
+        elif isinstance(schema, list | tuple):
+            seen.add(id(schema))
+            pending += schema
+    return frozenset(keys)

@@ -14,9 +14,8 @@ from ..testing._endings import close, reset
 from ..transports import close_quietly, unwind
 from ._admission import Admission, Refused
 from ._folder import RecordingFolder
-from ._headers import end_to_end, request_headers
 from ._tape import Tape
-from ._upstream import Upstream
+from ._upstream import Upstream, end_to_end, request_headers
 
 if TYPE_CHECKING:
     import httpx

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .._support.unpacking import Unpacker, UnpackingError
 from ..recordings import Chunk, media_type
 from ..wire import AWSEventStreamDecoder
-from ._headers import HOP_BY_HOP
+from ._upstream import HOP_BY_HOP
+
+if TYPE_CHECKING:
+    from ._folder import RecordingFolder
 
 _CHUNK_BYTES: Final = 200
 """What a chunk takes besides its data: a peer may send a million of one byte each."""
@@ -40,34 +43,19 @@ class TapedReply(NamedTuple):
     held_bytes: int
 
 
-class Keeper(Protocol):
-    """What a tape needs of where it goes."""
-
-    max_reply_bytes: int
-    takes_frames: bool
-
-    def hold(self, size_bytes: int) -> bool:
-        """Count what is kept in memory (less of it: negative); False where that would be too much altogether."""
-        ...
-
-    def tell_once(self, what: str) -> None:
-        """Say what is not recorded, and why."""
-        ...
-
-
 class Tape:
     """Takes down one reply; its clock runs from the moment it is made, which is when the request is sent.
 
     All of its methods return at once, and none raises: recording must not disturb what is recorded.
 
     Args:
-        keeper: Bounds what is kept.
+        folder: Bounds what is kept.
         number: Of the request, counted from 1.
         save: Takes the reply when it has ended; not called where none began, or none is to be kept.
     """
 
-    def __init__(self, keeper: Keeper, number: int, save: Callable[[TapedReply], object]) -> None:
-        self._keeper = keeper
+    def __init__(self, folder: RecordingFolder, number: int, save: Callable[[TapedReply], object]) -> None:
+        self._folder = folder
         self._number = number
         self._save = save
         self._began_s = monotonic()
@@ -97,13 +85,13 @@ class Tape:
                 value = _as_latin(value)
                 kept[name] = f"{kept[name]}, {value}" if name in kept else value
         is_framed = media_type(kept.get("content-type", "")) == AWSEventStreamDecoder.media_type
-        if is_framed and not self._keeper.takes_frames:
-            self._keeper.tell_once("replies in binary frames are not recorded: their secrets cannot be masked")
+        if is_framed and not self._folder.takes_frames:
+            self._folder.tell_once("replies in binary frames are not recorded: their secrets cannot be masked")
             return
         try:
-            Unpacker(content_encoding, max_bytes=self._keeper.max_reply_bytes)
+            Unpacker(content_encoding, max_bytes=self._folder.max_reply_bytes)
         except UnpackingError:
-            self._keeper.tell_once("replies in another compression than gzip are not recorded")
+            self._folder.tell_once("replies in another compression than gzip are not recorded")
             return
         self._status, self._headers, self._content_encoding, self._chunks = status, kept, content_encoding, []
 
@@ -112,9 +100,9 @@ class Tape:
         if self._chunks is None or not data:
             return
         size_bytes = len(data) + _CHUNK_BYTES
-        if self._held_bytes + size_bytes > self._keeper.max_reply_bytes:
-            self._give_up(too_large(self._keeper.max_reply_bytes))
-        elif not self._keeper.hold(size_bytes):
+        if self._held_bytes + size_bytes > self._folder.max_reply_bytes:
+            self._give_up(too_large(self._folder.max_reply_bytes))
+        elif not self._folder.hold(size_bytes):
             self._give_up("a reply that comes while too many others are kept in memory is not recorded")
         else:
             self._held_bytes += size_bytes
@@ -128,8 +116,8 @@ class Tape:
             self._save(TapedReply(*about, chunks, self._content_encoding, cut, self._held_bytes))
 
     def _give_up(self, told: str) -> None:
-        self._keeper.tell_once(told)
-        self._keeper.hold(-self._held_bytes)
+        self._folder.tell_once(told)
+        self._folder.hold(-self._held_bytes)
         self._chunks = None
 
 

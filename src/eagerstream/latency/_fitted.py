@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..recordings import Recording
 from ..testing import buffered
 from ._pieces import Kind, Piece, check_playable, fragments, recut
-from ._stored import load_checked, save_json
+from ._results import load_checked, save_json
 
 VERSION: Final = 1
 MAX_BYTES: Final = 64 * 2**20

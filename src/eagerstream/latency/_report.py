@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Final
 
 from .._support.files import replacing
-from .._support.markup import element, joined
+from .._support.markup import Markup, element, joined, plain
+from .._support.wording import count_text
+from ..loop import Gaps
 from . import _tables as tables
+from ._charts import GapCurve, distribution, gap_curves
 from ._drawing import matplotlib_settings
-from ._pictures import Pictures
-from ._results import Results
-from ._wording import Names, moment
+from ._results import CaseData, MeasuredRun, Results
+from ._selection import MAX_CASES, MAX_PAIRS, Pair, gaps_s, median_run, pairs, scales_s, shown_runs
+from ._tables import left_out, metrics, scroll, section, table
+from ._waterfall import MAX_ROWS, Panel, hidden_rows, waterfall
+from ._wording import LABEL_CHARS, Names, metric_name, moment, seconds
 
 
 def write_report(results: Results, path: Path) -> None:
@@ -54,3 +61,189 @@ def report_html(results: Results) -> str:
     title = joined(f"{kind} of streamed tool inputs, {moment(results['created_at'])}")
     page = Template(files(__package__).joinpath("page.html").read_text("utf-8"))
     return page.substitute(title=title, body=joined(tables.head(results), main))
+
+
+# --- what a report shows in charts, each section with how to read it --------------------------------------------------
+
+_BESIDE_ROWS: Final = 30
+
+_HOW_DISTRIBUTIONS: Final = (
+    "Each mark is a run: filled circles eager, hollow squares buffered; up and down has no meaning. The box holds the"
+    " middle half, the thick line is the median, the bracket beneath it its interval. The axes need not begin at 0."
+)
+_HOW_BESIDE: Final = (
+    "The run in the middle of each, by its duration, on one time line. A bar is a content block, from its start to its"
+    " stop: hollow while nothing has come, then filled; each fine line in it is an arrival of fragments, each short"
+    " line beneath it a finished field of the input. The dark bar below is the tool; where it is hollow, the call"
+    " waits. Its diamond is the first progress that the tool reported. The dashed line is the end of the reply: what"
+    " tools do before it costs no time of its own."
+)
+_HOW_GAPS: Final = (
+    "Between one fragment of an input and the next, in all runs. A curve that is high at the left has fragments that"
+    " come together; a long way to the right at its top is a long wait. Marks: half of the gaps, 90 %, 99 % and all are"
+    " at most so long. Eager is the solid line, buffered the dashed one."
+)
+_HOW_WATERFALLS: Final = (
+    "As above, a time line for each run; those of one source have one scale. The run in the middle is open; the others"
+    " open where you press, and are printed where they are open."
+)
+
+
+class Pictures:
+    """The charts of one report; a number for each, which its ids begin with.
+
+    Args:
+        results: Whose.
+        names: Of its cases.
+    """
+
+    def __init__(self, results: Results, names: Names) -> None:
+        self._results = results
+        self._cases = results["cases"]
+        self._names = names
+        self._pairs = pairs(results)
+        self._scales_s = scales_s(results)
+        self._runs = [shown_runs(case, len(self._cases)) for case in self._cases[:MAX_CASES]]
+        self._charts = 0
+
+    def _prefix(self) -> str:
+        self._charts += 1
+        return f"f{self._charts}-"
+
+    def distributions(self) -> Markup | None:
+        """Each figure: each run a mark."""
+        charts: list[Markup] = []
+        for metric in metrics(self._results):
+            chart = distribution(metric, self._cases, self._names, prefix=self._prefix())
+            if chart is not None:
+                charts.append(element("figure", element("h3", metric_name(metric)), chart, class_="card"))
+        if not charts:
+            return None
+        return section(
+            self._results,
+            "Each run",
+            element("div", *charts, class_="several"),
+            left_out(len(self._cases) - MAX_CASES, "case"),
+            how=_HOW_DISTRIBUTIONS,
+        )
+
+    def beside(self) -> Markup | None:
+        """The run in the middle of each pair, eager above buffered."""
+        figures = [figure for pair in self._pairs[:MAX_PAIRS] if (figure := self._beside_of(pair))]
+        if not figures:
+            return None
+        return section(
+            self._results,
+            "Eager beside buffered",
+            *figures,
+            left_out(len(self._pairs) - MAX_PAIRS, "pair"),
+            how=_HOW_BESIDE,
+        )
+
+    def _beside_of(self, pair: Pair) -> Markup | None:
+        panels: list[Panel] = []
+        for name, case in (("Eager", pair.eager), ("Buffered", pair.buffered)):
+            run = median_run(case)
+            if run is None:
+                return None
+            panels.append(Panel(f"{name}, repetition {run['repetition'] + 1}", run["latency"]))
+        end_s = self._scales_s[pair.eager["source"]]
+        svg = waterfall(panels, end_s=end_s, prefix=self._prefix(), max_rows=_BESIDE_ROWS)
+        hidden = sum(hidden_rows(panel.latency, _BESIDE_ROWS) for panel in panels)
+        shared = self._names.shared(pair.eager)
+        return element(
+            "figure",
+            element("h3", shared) if shared else None,
+            scroll(svg, f"Eager beside buffered, {shared}" if shared else "Eager beside buffered"),
+            element("figcaption", f"{count_text(hidden, 'row')} left out.") if hidden else None,
+            class_="card",
+        )
+
+    def gaps(self) -> Markup | None:
+        """The gaps between fragments, a chart for each pair and for each case that is in none."""
+        groups: list[tuple[str, tuple[CaseData, ...]]] = [
+            (self._names.shared(pair.eager), (pair.eager, pair.buffered)) for pair in self._pairs
+        ]
+        paired = {case["id"] for _, cases in groups for case in cases}
+        groups += [(self._names[case["id"]], (case,)) for case in self._cases if case["id"] not in paired]
+        figures: list[Markup] = []
+        for title, cases in groups[:MAX_PAIRS]:
+            listed = ((case, sorted(gaps_s(case))) for case in cases)
+            curves = [
+                GapCurve(case, self._names[case["id"]], gaps, figures_of)
+                for case, gaps in listed
+                if (figures_of := Gaps.of(gaps)) is not None
+            ]
+            if curves:
+                figures.append(self._gaps_of(title, curves))
+        if not figures:
+            return None
+        return section(
+            self._results,
+            "Gaps between fragments",
+            *figures,
+            left_out(len(groups) - MAX_PAIRS, "chart"),
+            how=_HOW_GAPS,
+        )
+
+    def _gaps_of(self, title: str, curves: list[GapCurve]) -> Markup:
+        rows = [
+            element(
+                "tr",
+                element("th", curve.name, scope="row"),
+                *(element("td", seconds(value), class_="number") for value in astuple(curve.figures)[1:]),
+                element("td", f"{curve.figures.count:,}", class_="number"),
+            )
+            for curve in curves
+        ]
+        heads = ("Case", "p50", "p90", "p99", "Longest", "Gaps")
+        figures = table(heads, [element("tbody", *rows)], numbers=heads[1:])
+        label = plain(f"Gaps between fragments {title}", LABEL_CHARS)
+        return element(
+            "figure",
+            element("h3", title) if title else None,
+            scroll(gap_curves(curves, prefix=self._prefix()), label),
+            scroll(figures, f"{label}, as a table"),
+            class_="card",
+        )
+
+    def waterfalls(self) -> Markup | None:
+        """Each run of each case on its time line."""
+        parts = [self._case(case, runs) for case, runs in zip(self._cases, self._runs, strict=False) if runs]
+        if not parts:
+            return None
+        return section(
+            self._results,
+            "Every run on its time line",
+            *parts,
+            left_out(len(self._cases) - MAX_CASES, "case"),
+            how=_HOW_WATERFALLS,
+        )
+
+    def _case(self, case: CaseData, runs: list[MeasuredRun]) -> Markup:
+        first, *others = [self._run(case, run) for run in runs]
+        summary = element("summary", f"{count_text(len(others), 'other run')} of this case")
+        return element(
+            "details",
+            element("summary", element("h3", self._names[case["id"]])),
+            first,
+            element("details", summary, *others) if others else None,
+            left_out(len(case["runs"]) - len(runs), "run"),
+            open=True,
+        )
+
+    def _run(self, case: CaseData, run: MeasuredRun) -> Markup:
+        title = f"Repetition {run['repetition'] + 1}"
+        if run["error"] is not None:
+            title += f", failed: {plain(run['error'], LABEL_CHARS)}"
+        elif run is median_run(case):
+            title += ", the run in the middle"
+        panel = Panel(title, run["latency"])
+        svg = waterfall([panel], end_s=self._scales_s[case["source"]], prefix=self._prefix())
+        hidden = hidden_rows(run["latency"], MAX_ROWS)
+        return element(
+            "figure",
+            scroll(svg, f"{title}, {self._names[case['id']]}"),
+            element("figcaption", f"The first {MAX_ROWS} rows; {hidden:,} left out.") if hidden else None,
+            class_="card",
+        )

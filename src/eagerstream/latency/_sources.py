@@ -22,7 +22,7 @@ from ..tools import ForeignTool, Tool, as_tool
 from ..wire import USER_DEFINED, tool_kind
 from ._made_up import made_up_input
 from ._pieces import check_playable
-from ._stored import read_whole
+from ._results import read_whole
 
 AnyTool: TypeAlias = ForeignTool | Mapping[str, Any]
 

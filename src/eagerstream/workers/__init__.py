@@ -21,7 +21,7 @@ __all__: list[str]
 if TYPE_CHECKING:
     from ..errors import WorkerLost as WorkerLost
     from ._executor import RemoteExecutor as RemoteExecutor
-    from ._line import HostLine as HostLine, Line as Line, Workers as Workers
+    from ._messages import HostLine as HostLine, Line as Line, Workers as Workers
     from ._pool import Pool as Pool, PoolStats as PoolStats, PoolWorker as PoolWorker
     from ._processes import ProcessExecutor as ProcessExecutor, ProcessPool as ProcessPool
 else:  # or type checkers would take any name for one that is there
@@ -30,7 +30,7 @@ else:  # or type checkers would take any name for one that is there
         {
             "..errors": ("WorkerLost",),
             "._executor": ("RemoteExecutor",),
-            "._line": ("HostLine", "Line", "Workers"),
+            "._messages": ("HostLine", "Line", "Workers"),
             "._pool": ("Pool", "PoolStats", "PoolWorker"),
             "._processes": ("ProcessExecutor", "ProcessPool"),
         },

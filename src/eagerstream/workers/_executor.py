@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -27,7 +28,6 @@ from ..tools import (
 )
 from ..wire import JSONObject, Outcome, check_count, check_positive
 from ._crossing import error_from, response_from, value_from
-from ._line import Line, Workers
 from ._messages import (
     Begin,
     Cancel,
@@ -36,10 +36,12 @@ from ._messages import (
     Ended,
     Interrupt,
     LastWord,
+    Line,
     More,
     Progress,
     Refused,
     Started,
+    Workers,
 )
 
 _log = logging.getLogger(__name__)
@@ -131,7 +133,7 @@ class RemoteExecutor(InProcessExecutor):
         retries, elsewhere = self._retries, _MAX_SENT_ELSEWHERE
         while True:
             begin_s = max(self._timeout_s(tool), _BEGIN_S)
-            visit = _Visit(workers, tool, call, begin, begin_s=begin_s, cancel_grace_s=self._cancel_grace_s)
+            visit = _Visit(workers, tool, call, begin, begin_s, self._cancel_grace_s)
             try:
                 return await visit.run(owner=self)
             except WorkerLost as error:
@@ -149,39 +151,30 @@ class RemoteExecutor(InProcessExecutor):
                 _log.warning("the worker of a call of %s was lost: the call is sent to another one", tool.name)
 
 
+@dataclass(eq=False)
 class _Visit:
     """A call at one worker."""
 
-    def __init__(
-        self,
-        workers: Workers,
-        tool: Tool,
-        call: ToolCall,
-        begin: Callable[[], object],
-        *,
-        begin_s: float,
-        cancel_grace_s: float,
-    ) -> None:
-        self._workers = workers
-        self._tool = tool
-        self._call = call
-        self._begin = begin
-        self._begin_s = begin_s
-        self._cancel_grace_s = cancel_grace_s
-        self.is_through = False
-        """There was a worker."""
-        self.began = False
-        """The tool was called there."""
-        self._place = TextPlace()
-        """How much of the input has been sent."""
-        self._is_interrupted = False
-        """It was told that nothing more of the input is wanted."""
-        self._unbegun = anyio.CancelScope()
-        """Around all that is said; its time is over where the worker has the whole input, and says nothing."""
-        self._last_word: LastWord | None = None
-        self._is_all_sent = False
-        self._is_kept = False
-        """It was cancelled too late for a tool that is to finish once it has begun."""
+    _workers: Workers
+    _tool: Tool
+    _call: ToolCall
+    _begin: Callable[[], object]
+    _begin_s: float
+    _cancel_grace_s: float
+    is_through: bool = False
+    """There was a worker."""
+    began: bool = False
+    """The tool was called there."""
+    _place: TextPlace = field(default_factory=TextPlace)
+    """How much of the input has been sent."""
+    _is_interrupted: bool = False
+    """It was told that nothing more of the input is wanted."""
+    _unbegun: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    """Around all that is said; its time is over where the worker has the whole input, and says nothing."""
+    _last_word: LastWord | None = None
+    _is_all_sent: bool = False
+    _is_kept: bool = False
+    """It was cancelled too late for a tool that is to finish once it has begun."""
 
     async def run(self, owner: object) -> Invoked:
         """What came of the call.

@@ -1,11 +1,11 @@
 """What goes through the pipes between a pool and a worker process: frames, each with a message for a line.
 
 frame     number of the line (4 bytes), length (8 bytes), the message
-pool      Setup on line 0, then for each call a line of its own: Open, and what `messages` has; pickled
-worker    Ready or Failed on line 0, then what `messages` has, on the lines of the calls; only data
+pool      Setup on line 0, then for each call a line of its own: Open, and what `_messages` has; pickled
+worker    Ready or Failed on line 0, then what `_messages` has, on the lines of the calls; only data
 
 A message of a worker is a line of JSON, an array of its kind and its short fields, and then its long fields as they
-are. Reading one runs none of its code: see `values`.
+are. Reading one runs none of its code: see `_crossing`.
 """
 
 from __future__ import annotations

@@ -23,10 +23,21 @@ from ..tools import (
     invoked,
 )
 from ..wire import InputAccumulator, JSONObject, Outcome
-from ._crossing import error_as_bytes, response_as_bytes
-from ._line import HostLine
-from ._messages import Begin, Cancel, Cancelled, End, Ended, Interrupt, LastWord, More, Progress, Refused, Started
-from ._values import to_bytes
+from ._crossing import error_as_bytes, response_as_bytes, to_bytes
+from ._messages import (
+    Begin,
+    Cancel,
+    Cancelled,
+    End,
+    Ended,
+    HostLine,
+    Interrupt,
+    LastWord,
+    More,
+    Progress,
+    Refused,
+    Started,
+)
 
 _MAX_WAITING: Final = 16
 """Values of progress that wait to be told: of more, the newest takes the place of the one before."""

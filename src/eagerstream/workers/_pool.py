@@ -18,7 +18,7 @@ from ..errors import UsageError, WorkerLost
 from ..tools import Tool, ToolCall
 from ..wire import check_count, check_positive
 from ._fair import FairQueue
-from ._line import Line
+from ._messages import Line
 
 _FIRST_DELAY_S: Final = 0.1
 _MAX_DELAY_S: Final = 5.0

@@ -37,7 +37,7 @@ class ProcessPool(Pool[WorkerProcess]):
 
     A worker is no sandbox: tools have the rights of the user that the program runs as. But nothing that a worker writes
     is run in the program. Results, progress and exceptions cross as data, so that objects come back in their JSON form;
-    see `workers.values` for the types that stay as they are.
+    see `workers._crossing` for the types that stay as they are.
 
     Args:
         workers: How many; the number of processors by default.

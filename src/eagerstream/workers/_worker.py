@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 import traceback
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, Generic, TypeVar
 
 import anyio
@@ -24,7 +24,7 @@ import anyio.abc
 import anyio.to_thread
 
 from ..errors import UsageError
-from ..tools import Tool, ToolErrorCode, ToolResponse, error_text, soon_of_loop
+from ..tools import ToolErrorCode, ToolResponse, error_text, soon_of_loop
 from ._crossing import error_as_bytes, loads, response_as_bytes
 from ._frames import CONTROL, HEADER, Failed, Open, Ready, Setup, ToProcess, answer
 from ._host import serve
@@ -33,8 +33,8 @@ from ._references import tool_of
 
 T = TypeVar("T")
 
-_MAX_TOOLS: Final = 256
-"""Tools that are kept: of more, the one that was called longest ago is made anew when it is called again."""
+_find_tool = lru_cache(maxsize=256)(tool_of)
+"""Of more tools, the one that was called longest ago is made anew when it is called again."""
 _QUICK_BYTES: Final = 32 * 1024
 """Less than what a pipe holds: it is written at once. A thread waits for the room of more."""
 
@@ -45,21 +45,21 @@ def main() -> None:
     # which programs that tools start would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
     pipes = _Pipes()
-    setup = pipes.read()
+    found = pipes.read()
+    setup = None if found is None else found[1]
     if not isinstance(setup, Setup):
         return
     pipes.max_message_bytes = setup.max_message_bytes
-    tools = _Tools()
     try:
-        _prepare(setup, tools)
+        _prepare(setup)
     except (Exception, SystemExit) as error:
         pipes.write(answer(CONTROL, Failed(f"{error_text(error)}\n{traceback.format_exc()}")))
         return
-    anyio.run(_serve, pipes, tools, setup.cancel_grace_s, backend=setup.backend)
+    anyio.run(_run, pipes, setup.cancel_grace_s, backend=setup.backend)
 
 
-async def _serve(pipes: _Pipes, tools: _Tools, cancel_grace_s: float) -> None:
-    await _Worker(pipes, tools, cancel_grace_s).run()
+async def _run(pipes: _Pipes, cancel_grace_s: float) -> None:
+    await _Worker(pipes, cancel_grace_s).run()
 
 
 _preparing: Final = threading.Event()
@@ -79,7 +79,7 @@ def check_not_preparing() -> None:
         )
 
 
-def _prepare(setup: Setup, tools: _Tools) -> None:
+def _prepare(setup: Setup) -> None:
     _preparing.set()
     try:
         multiprocessing.spawn.prepare(setup.main)
@@ -87,7 +87,7 @@ def _prepare(setup: Setup, tools: _Tools) -> None:
             if isinstance(each, str):
                 importlib.import_module(each)
             else:
-                tools.find(each)
+                _find_tool(each)
     finally:
         _preparing.clear()
 
@@ -102,13 +102,8 @@ class _Pipes:
         self._line = CONTROL
         self.max_message_bytes = 1 << 30
 
-    def read(self) -> ToProcess | None:
-        """The next message; None at the end, and where what comes is no message."""
-        found = self.read_frame()
-        return None if found is None else found[1]
-
-    def read_frame(self) -> tuple[int, ToProcess] | None:
-        """As `read`, with the number of its line."""
+    def read(self) -> tuple[int, ToProcess] | None:
+        """Return the number of a line, and the next message on it. None at the end, and if what comes is no message."""
         try:
             line, length = HEADER.unpack(self._read_exactly(HEADER.size))
             if length > self.max_message_bytes:
@@ -150,25 +145,6 @@ def _taken_over(number: int, replacement: int) -> int:
     return own
 
 
-class _Tools:
-    """The tools that were called here."""
-
-    def __init__(self) -> None:
-        self._tools: OrderedDict[bytes, Tool] = OrderedDict()
-
-    def find(self, reference: bytes) -> Tool:
-        """The tool of a reference.
-
-        Raises:
-            Exception: As `tool_of`.
-        """
-        tool = self._tools.pop(reference, None)
-        self._tools[reference] = tool = tool or tool_of(reference)
-        if len(self._tools) > _MAX_TOOLS:
-            self._tools.popitem(last=False)
-        return tool
-
-
 class _Inbox(Generic[T]):
     """What has arrived, for the one task that takes it."""
 
@@ -193,13 +169,10 @@ class _Line:
     def __init__(self, number: int, pipes: _Pipes) -> None:
         self._number = number
         self._pipes = pipes
-        self._inbox: _Inbox[ToWorker] = _Inbox()
-
-    def put(self, message: ToWorker) -> None:
-        self._inbox.put(message)
+        self.inbox: _Inbox[ToWorker] = _Inbox()
 
     async def receive(self) -> ToWorker:
-        return await self._inbox.next()
+        return await self.inbox.next()
 
     async def send(self, message: FromWorker) -> None:
         written = answer(self._number, message)
@@ -220,9 +193,8 @@ def _too_large(max_bytes: int) -> Ended:
 
 
 class _Worker:
-    def __init__(self, pipes: _Pipes, tools: _Tools, cancel_grace_s: float) -> None:
+    def __init__(self, pipes: _Pipes, cancel_grace_s: float) -> None:
         self._pipes = pipes
-        self._tools = tools
         self._cancel_grace_s = cancel_grace_s
         self._lines: dict[int, _Line] = {}
         self._arrived: _Inbox[tuple[int, ToProcess] | None] = _Inbox()
@@ -237,7 +209,7 @@ class _Worker:
             self._tasks.cancel_scope.cancel()
 
     def _read(self, soon: Callable[[Callable[[], object]], object]) -> None:
-        while (found := self._pipes.read_frame()) is not None:
+        while (found := self._pipes.read()) is not None:
             soon(partial(self._arrived.put, found))
         soon(partial(self._arrived.put, None))
         time.sleep(self._cancel_grace_s)  # the process has ended by then, unless a tool keeps it
@@ -253,12 +225,12 @@ class _Worker:
             case _:
                 line_of_call = self._lines.get(number)
                 if line_of_call is not None:  # otherwise the call is over
-                    line_of_call.put(message)
+                    line_of_call.inbox.put(message)
 
     async def _serve(self, number: int, line: _Line, reference: bytes) -> None:
         try:
             try:
-                tool = self._tools.find(reference)
+                tool = _find_tool(reference)
             except (Exception, SystemExit) as error:
                 text = f"the tool cannot be found in its worker: {error_text(error)}"
                 await line.send(Refused(text, ToolErrorCode.INTERNAL_ERROR, error_as_bytes(error)))

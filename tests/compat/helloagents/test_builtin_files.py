@@ -11,7 +11,7 @@ import pytest
 
 from eagerstream import UsageError
 from eagerstream.builtin import Calculator
-from eagerstream.builtin._files.words import Words
+from eagerstream.builtin._files.shared import Words
 from eagerstream.compat.helloagents import (
     EditTool,
     MultiEditTool,

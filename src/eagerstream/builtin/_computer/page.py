@@ -17,10 +17,9 @@ import anyio.to_thread
 from ...errors import ToolError, UsageError
 from ...tools import ToolErrorCode
 from .chromium import Chromium
+from .devices import Button, Mouse, held, is_keyed, parts_of, press_keys, release_keys, type_text
 from .handler import DISPLAY_HEIGHT, DISPLAY_WIDTH, ComputerHandler, Direction, Point, Region
-from .keyboard import held, is_keyed, parts_of, press_keys, release_keys, type_text
 from .keys import keys_named
-from .mouse import Button, Mouse
 from .origins import Origin
 
 T = TypeVar("T")

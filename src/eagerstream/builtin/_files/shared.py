@@ -1,20 +1,56 @@
-"""`SharedFiles`: what the file tools of one folder have in common."""
+"""`SharedFiles`: what the file tools of one folder have in common, the texts of their results included."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Unpack
 
 from ...errors import ToolError
 from ...tools import Tool, ToolErrorCode, ToolOptions, ToolResponse
-from .._document import Document
 from .._jail import Jail
 from .._paths import Parts
+from .._text_files import Document
 from .._tool_options import group_of, with_defaults
 from .versions import Expected, KnownFiles, Version
-from .words import Words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The texts, with placeholders in braces. A subclass of `Files` may have others."""
+
+    read: str = (
+        "Read {lines} of {total} lines of '{path}', from line {offset} on (the first is 0);"
+        " {size} bytes, file_mtime_ms={mtime}"
+    )
+    listed: str = "'{path}' is a folder; {count} entries, from entry {offset} on (the first is 0)"
+    more: str = "There is more: continue with offset={next}"
+    long_line: str = "The end of line {line} is left out: the line has more than {max} bytes"
+    past_end: str = "offset={offset} is behind the end of '{path}'"
+    not_found: str = "'{path}' does not exist"
+    not_a_folder: str = "'{path}' cannot exist: a part of the path is a file, not a folder"
+    is_folder: str = "'{path}' is a folder"
+    denied: str = "No permission for '{path}'"
+    not_text: str = "'{path}' is not UTF-8 text"
+    failed: str = "'{path}' could not be used: {why}"
+    wrote: str = "Wrote {size} bytes to '{path}'"
+    edited: str = "Edited '{path}' ({change:+d} bytes)"
+    edited_often: str = "Made {count} edits to '{path}' ({change:+d} bytes)"
+    no_single_match: str = "old_string must match exactly one place in the file. It matches {count}."
+    which_edit: str = "edits[{index}]: {what} No edit was made."
+    changed: str = (
+        "'{path}' was changed since it was read: its file_mtime_ms is {current}, not {known}."
+        " Nothing was written. Read it again."
+    )
+    changed_alike: str = (
+        "'{path}' was changed since it was read, although its file_mtime_ms is the same."
+        " Nothing was written. Read it again."
+    )
+    deleted: str = "'{path}' was deleted since it was read. Nothing was written. Read it again."
+    unread: str = "'{path}' exists, and was not read. Nothing was written. Read it first, then replace or edit it."
+    not_whole: str = "Nothing was written to '{path}'."
 
 
 class Refused(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from .._document import Document
+from .._text_files import Document
 
 MAX_PAGE_BYTES: Final = 51_200
 

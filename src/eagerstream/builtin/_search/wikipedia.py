@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from ...errors import UsageError
 from ...tools import ToolOptions
-from .._time_limit import take_time_limit_s
-from .._tool_options import with_defaults
+from .._tool_options import take_time_limit_s, with_defaults
 from .http import get_json, items_of
 from .tool import SearchPage, SearchResult, SearchTool, is_web_address, plain_text
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import ToolError, UsageError
-from .constructs import QUERY_PARTS, allowed_constructs
-from .functions import allowed_functions, allowed_table_functions
-from .parsing import load_sqlglot, only_statement, parsed, written
-from .quiet import without_logs
-from .references import POSTGRES, NotAllowedError, Scope, ascii_lower, check_hint, check_table, check_text
-from .sources import check_source, name_functions
+from .allowed import QUERY_PARTS, allowed_constructs, allowed_functions, allowed_table_functions
+from .parsing import load_sqlglot, only_statement, parsed, without_logs, written
+from .references import (
+    POSTGRES,
+    NotAllowedError,
+    Scope,
+    ascii_lower,
+    check_hint,
+    check_source,
+    check_table,
+    check_text,
+    name_functions,
+)
 
 if TYPE_CHECKING:
     from sqlglot import Token, exp

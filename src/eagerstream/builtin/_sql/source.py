@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import UsageError
-from .duckdb import confine
-from .server import Server, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema
+from .server import Server, confine, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema
 from .sqlite import (
     Opener,
     copy_opener,

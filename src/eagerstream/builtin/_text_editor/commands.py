@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 from ...errors import ToolError
 from ...tools import ToolErrorCode, ToolResponse
 from ...wire import check_count
-from .._document import Document
 from .._fields import command_of, integer_field, text_field
 from .._jail import Jail
 from .._lines import listing, shortened, shown_lines
 from .._paths import Parts
-from .._text_files import TextFiles, in_words
-from .undo import UndoHistory
+from .._text_files import Document, TextFiles, in_words
 
 NO_MATCH: Final = "Error: No match found for replacement. Please check your text and try again."
 MANY_MATCHES: Final = (
@@ -150,3 +150,51 @@ def wrong_line(line: int, document: Document) -> ToolError:
         f"It should be within the range of lines of the file: [0, {document.line_count}]",
         code=ToolErrorCode.INVALID_PARAM,
     )
+
+
+_MAX_EDITS: Final = 100
+_MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+class Remembered(NamedTuple):
+    """An edit that can be taken back.
+
+    Attributes:
+        parts: The file.
+        before: What was in it; None where there was none.
+        digest: Of what the edit left in it.
+    """
+
+    parts: Parts
+    before: bytes | None
+    digest: bytes
+
+    def left(self, content: bytes | None) -> bool:
+        """The file still holds what the edit left in it."""
+        return content is not None and _digest(content) == self.digest
+
+
+class UndoHistory:
+    """The latest edits, at most 100 and 64 MiB of what was there before them; the oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._edits: list[Remembered] = []
+
+    def remember(self, parts: Parts, before: bytes | None, after: bytes) -> None:
+        """Note that a file was changed from `before`, None if there was none, to `after`."""
+        self._edits.append(Remembered(parts, before, _digest(after)))
+        while len(self._edits) > _MAX_EDITS or sum(len(edit.before or b"") for edit in self._edits) > _MAX_BYTES:
+            del self._edits[0]
+
+    def last(self, parts: Parts) -> Remembered | None:
+        """The last edit of a file; None where none is remembered."""
+        return next((edit for edit in reversed(self._edits) if edit.parts == parts), None)
+
+    def forget(self, edit: Remembered) -> None:
+        """It has been taken back; of equal ones, the last: those between them are still to come."""
+        with suppress(ValueError):  # so many came meanwhile that it was forgotten already
+            del self._edits[len(self._edits) - 1 - self._edits[::-1].index(edit)]
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()

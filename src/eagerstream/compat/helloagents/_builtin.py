@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from anyio.from_thread import start_blocking_portal
 
 from ...builtin import Calculator, Files
-from ...builtin._files.words import Words
+from ...builtin._files.shared import Words
 from ...errors import ToolError
 from ...tools import InputError, Tool as CoreTool, ToolErrorCode, ToolResponse, error_response
 from ._registry import ToolRegistry
