@@ -76,7 +76,7 @@ def test_own_tools_end_to_end(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TOOLS)
     done = bench(tmp_path, "--tools", "mine:tools", "--speed", "60", "-n", "5", "--no-html")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"start of the largest parameter +eager is [0-9.]+ s \[[0-9., ]+\] earlier", done.stdout)
+    assert re.search(r"Start of the largest parameter +eager is [0-9.]+ m?s earlier \[[0-9., ]+\]", done.stdout)
     assert "eager beside buffered; simulated" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
     lines = done.stderr.splitlines()
@@ -155,7 +155,7 @@ def test_without_options(tmp_path: Path) -> None:
     done = bench(tmp_path, "--no-html")
     assert done.returncode == 0, done.stderr
     assert "10 times as fast" in done.stdout
-    assert re.search(r"start of the largest parameter +eager is 1\.[12]\d* s \[", done.stdout)
+    assert re.search(r"Start of the largest parameter +eager is 1\.[12]\d* s earlier \[", done.stdout)
 
 
 @pytest.mark.slow
@@ -360,7 +360,7 @@ def test_compare(tmp_path: Path) -> None:
     done = bench(tmp_path, "compare", "a.json", "b.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
-        r"whole run +[23]\.[09]\d* s +[45]\.[09]\d* s +b is (1\.9|2\.0)\d* s \[[0-9., ]+\] longer", done.stdout
+        r"Whole run +[23]\.[09]\d* s +[45]\.[09]\d* s +b is (1\.9|2\.0)\d* s longer \[[0-9., ]+\]", done.stdout
     )
     done = bench(tmp_path, "compare", "a.json", "b.json", "--json", "--confidence", "0.9")
     compared = json.loads(done.stdout)

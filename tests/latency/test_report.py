@@ -168,7 +168,7 @@ def test_two_repetitions_are_no_verdict(poem_page: Page) -> None:
     """What the benchmark left undecided is told with its reason, and without a figure that could be taken for one."""
     words = " ".join(poem_page.all("li") + poem_page.all("span"))
     assert "no verdict" in words
-    assert "2 of 5 pairs that it takes" in words
+    assert "2 of 5 values that it takes" in words
     assert not re.search(r"\d\s(?:m?s) (?:earlier|later|shorter|longer)", " ".join(poem_page.all("strong")))
 
 

@@ -250,7 +250,7 @@ def test_verdicts() -> None:
         no_verdict_reason(undecided, needed=2) == "the interval of the difference, [\u22121.00, 1.00]\u00a0s, holds 0"
     )
     few = _comparison("duration_s", 1.0, 2.0)
-    assert no_verdict_reason(few, needed=5) == "2 of 5 pairs that it takes"
+    assert no_verdict_reason(few, needed=5) == "2 of 5 values that it takes"
 
 
 def test_names() -> None:

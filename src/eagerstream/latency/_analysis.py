@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ._matrix import MAX_CASES, MAX_REPETITIONS, Case, Matrix
 from ._measure import Measured
 from ._metrics import METRICS
-from ._results import CaseData, ComparisonData, Estimate, MetricData, Results, SettingsData, Verdict
+from ._results import CaseData, ComparisonData, Estimate, Judged, MetricData, Results, SettingsData
 from ._statistics import check_confidence, difference_of_medians, differences, estimate, ratios, verdict
 
 _PACKAGES: Final = ("eagerstream", "anthropic", "anyio", "httpx", "httpx2")
@@ -131,21 +131,15 @@ def _version(package: str) -> str:
 _SETTINGS: Final = ("profile", "speed")  # of which figures depend on; the others decide how sure one can be
 
 
-class ComparedMetric(TypedDict):
-    """One figure of a case in both.
+class ComparedMetric(Judged):
+    """One figure of a case in both; the difference is that of the medians, as their runs are no pairs.
 
     Attributes:
-        metric: Its name.
         a, b: Its median in each.
-        difference: Of the medians, b less a: runs of different benchmarks are no pairs.
-        verdict: Of b: lower or higher than a.
     """
 
-    metric: str
     a: Estimate
     b: Estimate
-    difference: Estimate
-    verdict: Verdict
 
 
 class ComparedCase(TypedDict):

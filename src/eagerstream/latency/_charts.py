@@ -51,7 +51,7 @@ def distribution(metric: str, cases: Sequence[CaseData], names: Names, *, prefix
     across = blended_transform_factory(figure.transFigure, axes.transData)
     for row, (case, data) in enumerate(rows):
         _strip(axes, row, case, data, scale)
-        own = Scale.of(unit_of(metric), data["median"], data["low"], data["high"])
+        own = Scale.of_estimate(metric, data)
         words = f"{own.text(data['median'])} {own.interval(data)}"
         axes.text(0, row + 0.26, ends(names[case["id"]], _NAME_CHARS), color=INK, weight="bold", transform=across)
         axes.text(1, row + 0.26, words, color=INK, ha="right", transform=across)

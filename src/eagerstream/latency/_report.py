@@ -16,8 +16,8 @@ from . import _tables as tables
 from ._charts import GapCurve, distribution, gap_curves
 from ._drawing import matplotlib_settings
 from ._results import CaseData, MeasuredRun, Results
-from ._selection import MAX_CASES, MAX_PAIRS, Pair, gaps_s, median_run, pairs, scales_s, shown_runs
-from ._tables import left_out, metrics, scroll, section, table
+from ._selection import MAX_CASES, MAX_PAIRS, Pair, gaps_s, median_run, metrics, pairs, scales_s, shown_runs
+from ._tables import left_out, scroll, section, table
 from ._waterfall import MAX_ROWS, Panel, hidden_rows, waterfall
 from ._wording import LABEL_CHARS, Names, metric_name, moment, seconds
 

@@ -76,23 +76,31 @@ class CaseData(TypedDict):
     runs: list[MeasuredRun]
 
 
-class ComparisonData(TypedDict):
-    """One figure of two cases, paired by repetition.
+class Judged(TypedDict):
+    """A difference in one figure.
 
     Attributes:
         metric: Its name, as in `CaseData.metrics`.
-        base, other: Ids of the cases.
-        difference: Of the pairs: other less base, in the unit of the metric.
-        ratio: Of the pairs: other by base; None where a base is 0.
-        verdict: Of `other`: lower or higher than `base`, where the interval of the differences is without 0.
+        difference: In the unit of the metric.
+        verdict: Lower or higher, if the interval of the difference is without 0.
     """
 
     metric: str
+    difference: Estimate
+    verdict: Verdict
+
+
+class ComparisonData(Judged):
+    """One figure of two cases, paired by repetition; the difference is that of the pairs, other less base.
+
+    Attributes:
+        base, other: Ids of the cases.
+        ratio: Of the pairs: other by base; None where a base is 0.
+    """
+
     base: str
     other: str
-    difference: Estimate
     ratio: Estimate | None
-    verdict: Verdict
 
 
 class SettingsData(TypedDict):

@@ -44,6 +44,11 @@ def pairs(results: Results) -> list[Pair]:
     return [Pair(two["eager"], two["buffered"]) for two in found.values() if len(two) == 2]
 
 
+def metrics(results: Results) -> list[str]:
+    """The figures that any case has, in their order."""
+    return list(dict.fromkeys(metric for case in results["cases"] for metric in case["metrics"]))
+
+
 def by_pair(comparisons: Iterable[ComparisonData]) -> dict[tuple[str, str], list[ComparisonData]]:
     """The comparisons of each pair of cases, by the ids of both: (base, other)."""
     found: dict[tuple[str, str], list[ComparisonData]] = {}

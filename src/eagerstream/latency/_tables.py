@@ -11,7 +11,7 @@ from .._support.markup import Child, Markup, element, joined, plain
 from .._support.wording import count_text
 from ._metrics import METRICS
 from ._results import CaseData, ComparisonData, Results
-from ._selection import by_pair
+from ._selection import by_pair, metrics
 from ._statistics import least_n
 from ._waterfall import described
 from ._wording import (
@@ -19,12 +19,12 @@ from ._wording import (
     Names,
     Scale,
     ended_text,
+    interval_words,
     listed,
     metric_name,
     moment,
     no_verdict_reason,
     ratio_words,
-    unit_of,
     verdict_interval,
     verdict_words,
 )
@@ -183,14 +183,14 @@ def _median_rows(metric: str, all_cases: list[CaseData], names: Names, *, needed
     cases = [case for case in all_cases if metric in case["metrics"]]
     for case in cases:
         data = case["metrics"][metric]
-        scale = Scale.of(unit_of(metric), data["median"], data["low"], data["high"])
+        scale = Scale.of_estimate(metric, data)
         is_first = case is cases[0]
         yield element(
             "tr",
             element("th", metric_name(metric), scope="rowgroup", rowspan=len(cases)) if is_first else None,
             element("th", names[case["id"]], scope="row"),
             element("td", scale.text(data["median"]), class_="number"),
-            element("td", f"{'range ' if data['n'] < needed else ''}{scale.interval(data)}", class_="number faint"),
+            element("td", interval_words(metric, data, needed=needed), class_="number faint"),
             element("td", f"{data['n']}", class_="number"),
         )
 
@@ -220,8 +220,3 @@ def failed(results: Results, names: Names) -> Markup | None:
         left_out(len(runs) - MAX_FAILED, "failed run"),
         how="They count in no figure.",
     )
-
-
-def metrics(results: Results) -> list[str]:
-    """The figures that any case has, in their order."""
-    return list(dict.fromkeys(metric for case in results["cases"] for metric in case["metrics"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -17,10 +18,22 @@ from ._analysis import Compared
 from ._matrix import Matrix
 from ._measure import Measured
 from ._metrics import METRICS
-from ._results import Estimate, Results, Verdict
-from ._selection import by_pair
-from ._wording import ended_text, median_text, metrics_of, pair_text, range_text, verdict_text
+from ._results import Estimate, Judged, Results
+from ._selection import by_pair, metrics
+from ._statistics import least_n
+from ._wording import (
+    Names,
+    Scale,
+    ended_text,
+    interval_words,
+    metric_name,
+    no_verdict_reason,
+    verdict_interval,
+    verdict_words,
+)
 
+_SIDES: Final = ("a", "b")
+_PLAIN: Final = {ord("\u00a0"): " ", ord("\u2212"): "-"}
 _SIMULATED = "simulated: every time is one of the embedded server, and says nothing of the API"
 
 
@@ -29,13 +42,15 @@ def print_results(results: Results, console: Console) -> None:
     settings, cases = results["settings"], results["cases"]
     for line in _how(results):
         console.print(Text(line, style="bold" if line == _SIMULATED else ""))
-    title = "medians" + ("; simulated" if results["simulated"] else "")
-    table = _table(title, "figure", "case", "median", f"{settings['confidence'] * 100:.4g} % interval", "n")
-    for metric in metrics_of(cases):
-        label = metric.label
+    simulated = "; simulated" if results["simulated"] else ""
+    names, needed = Names(results), least_n(settings["confidence"])
+    table = _table(
+        f"medians{simulated}", "figure", "case", "median", f"{settings['confidence'] * 100:.4g} % interval", "n"
+    )
+    for metric in metrics(results):
+        label = metric_name(metric)
         for case in cases:
-            found = case["metrics"].get(metric.name)
-            table.add_row(label, _shown(case["label"]), *_cells(found, metric.name, settings["confidence"]))
+            table.add_row(label, _text(names[case["id"]]), *_cells(metric, case["metrics"].get(metric), needed))
             label = ""
         table.add_section()
     if table.row_count:
@@ -43,16 +58,10 @@ def print_results(results: Results, console: Console) -> None:
     for case in cases:
         if ended := ended_text(case):
             console.print(Text(f"{visible(case['label'])}: {ended}", style="yellow"))
-    by_id = {case["id"]: case for case in cases}
     for (base, other), comparisons in by_pair(results["comparisons"]).items():
-        name, beside = pair_text(by_id[base], by_id[other], cases)
-        table = _table(visible(beside) + ("; simulated" if results["simulated"] else ""), "figure", "verdict")
+        table = _table(f"{names[other]} beside {names[base]}{simulated}", "figure", "verdict")
         for one in comparisons:
-            metric = METRICS[one["metric"]]
-            told = verdict_text(
-                one["difference"], one["verdict"], metric=metric, name=name, confidence=settings["confidence"]
-            )
-            table.add_row(metric.label, _verdict(told, one["verdict"]))
+            table.add_row(metric_name(one["metric"]), _verdict(one, names[other], needed))
         console.print(table)
 
 
@@ -65,16 +74,12 @@ def print_comparison(compared: Compared, console: Console) -> None:
         if not case["metrics"]:
             console.print(Text(f"{name}: no figure that both have", style="yellow"))
             continue
-        table = _table(
-            f"{name}, b beside a" + ("; simulated" if compared["simulated"] else ""), "figure", "a", "b", "verdict"
-        )
+        simulated = "; simulated" if compared["simulated"] else ""
+        table = _table(f"{name}, b beside a{simulated}", "figure", "a", "b", "verdict")
         for one in case["metrics"]:
-            metric = METRICS[one["metric"]]
-            told = verdict_text(
-                one["difference"], one["verdict"], metric=metric, name="b", confidence=compared["confidence"]
-            )
-            medians = (median_text(one["a"], metric), median_text(one["b"], metric))
-            table.add_row(metric.label, *medians, _verdict(told, one["verdict"]))
+            medians = (_median(one["metric"], one[side]) for side in _SIDES)
+            told = _verdict(one, "b", least_n(compared["confidence"]))
+            table.add_row(metric_name(one["metric"]), *medians, told)
         console.print(table)
     for side, ids in (("a", compared["only_a"]), ("b", compared["only_b"])):
         for id in ids:
@@ -102,24 +107,29 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _cells(estimate: Estimate | None, name: str, confidence: float) -> tuple[Text, ...]:
+def _cells(metric: str, estimate: Estimate | None, needed: int) -> tuple[Text, ...]:
     if estimate is None:
         return Text("-"), Text(), Text("0")
-    metric = METRICS[name]
-    # As text: what is in brackets may be taken for markup.
-    return (
-        Text(median_text(estimate, metric)),
-        Text(range_text(estimate, metric, confidence=confidence)),
-        Text(str(estimate["n"])),
-    )
+    interval = interval_words(metric, estimate, needed=needed) if estimate["n"] > 1 else "-"
+    return _median(metric, estimate), _text(interval), Text(str(estimate["n"]))
 
 
-def _shown(text: str) -> Text:
-    return Text(visible(text))
+def _median(metric: str, estimate: Estimate) -> Text:
+    return _text(Scale.of_estimate(metric, estimate).text(estimate["median"]))
 
 
-def _verdict(text: str, verdict: Verdict) -> Text:
-    return Text(visible(text), style="dim" if verdict == "undecided" else "bold")
+def _verdict(judged: Judged, name: str, needed: int) -> Text:
+    """What can be said: `eager is 12.0 s earlier [11.8, 12.3] s`, or why nothing can."""
+    if judged["verdict"] == "undecided":
+        return _text(f"no verdict: {no_verdict_reason(judged, needed=needed)}", "dim")
+    metric = METRICS.get(judged["metric"])
+    verb = "is" if metric is None or metric.lower in ("earlier", "shorter") else "has"
+    return _text(f"{name} {verb} {verdict_words(judged)} {verdict_interval(judged)}", "bold")
+
+
+def _text(text: str, style: str = "") -> Text:
+    """Text, whatever is in brackets in it; with characters that every terminal has."""
+    return Text(visible(text).translate(_PLAIN), style=style)
 
 
 # --- how far it is ----------------------------------------------------------------------------------------------------

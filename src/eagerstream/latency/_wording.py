@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from .._support.markup import plain
-from ._metrics import METRICS, Metric, Unit
-from ._results import CaseData, ComparisonData, Estimate, MeasuredRun, Results, Verdict
-from ._statistics import least_n
+from ._metrics import METRICS, Unit
+from ._results import CaseData, ComparisonData, Estimate, Judged, MeasuredRun, Results
 
 LABEL_CHARS: Final = 72
 """Of the name of a case, a figure, a tool."""
@@ -36,6 +35,11 @@ class Scale:
                 return cls(100, _digits(size * 100), "%")
             case _:
                 return cls(1, _digits(size), unit or "")
+
+    @classmethod
+    def of_estimate(cls, metric: str, estimate: Estimate) -> Scale:
+        """That of a median and its interval."""
+        return cls.of(unit_of(metric), estimate["median"], estimate["low"], estimate["high"])
 
     def number(self, value: float) -> str:
         """Without its unit."""
@@ -104,17 +108,22 @@ _Part: TypeAlias = Literal["source", "tools", "model", "transport"]
 _PARTS: Final[tuple[_Part, ...]] = ("source", "tools", "model", "transport")
 
 
-def verdict_words(comparison: ComparisonData) -> str:
-    """What is said of `other` against `base`: `2.40 s earlier`, where the interval allows it."""
-    size, verdict = size_of(comparison["difference"], comparison["verdict"]), comparison["verdict"]
-    metric = METRICS.get(comparison["metric"])
+def interval_words(metric: str, estimate: Estimate, *, needed: int) -> str:
+    """The interval of a median. It is called a range if there are fewer values than the `needed` ones."""
+    text = Scale.of_estimate(metric, estimate).interval(estimate)
+    return text if estimate["n"] >= needed else f"range {text}"
+
+
+def verdict_words(judged: Judged) -> str:
+    """What is said of one figure against the other: `2.40 s earlier`, where the interval allows it."""
+    verdict, metric = judged["verdict"], METRICS.get(judged["metric"])
     word = verdict if metric is None else metric.lower if verdict == "lower" else metric.higher
-    return f"{_scale_of(comparison).text(size['median'])} {word}"
+    return f"{_scale_of(judged).text(_amount(judged)['median'])} {word}"
 
 
-def verdict_interval(comparison: ComparisonData) -> str:
+def verdict_interval(judged: Judged) -> str:
     """The interval of the difference as `verdict_words` tells it: of an amount, so without its sign."""
-    return _scale_of(comparison).interval(size_of(comparison["difference"], comparison["verdict"]))
+    return _scale_of(judged).interval(_amount(judged))
 
 
 def ratio_words(comparison: ComparisonData) -> str:
@@ -127,19 +136,26 @@ def ratio_words(comparison: ComparisonData) -> str:
     )
 
 
-def no_verdict_reason(comparison: ComparisonData, *, needed: int) -> str:
-    """Why there is none, where it takes so many pairs."""
-    difference = comparison["difference"]
+def no_verdict_reason(judged: Judged, *, needed: int) -> str:
+    """Why there is none, if it takes so many values."""
+    difference = judged["difference"]
     if difference["n"] < needed:
-        return f"{difference['n']} of {needed} pairs that it takes"
-    interval = _scale_of(comparison).interval(difference)
-    return f"the interval of the difference, {interval}, holds 0"
+        return f"{difference['n']} of {needed} values that it takes"
+    return f"the interval of the difference, {_scale_of(judged).interval(difference)}, holds 0"
 
 
-def _scale_of(comparison: ComparisonData) -> Scale:
-    difference = comparison["difference"]
-    scale = Scale.of(unit_of(comparison["metric"]), difference["median"], difference["low"], difference["high"])
+def _scale_of(judged: Judged) -> Scale:
+    scale = Scale.of_estimate(judged["metric"], judged["difference"])
     return replace(scale, unit="points") if scale.unit == "%" else scale
+
+
+def _amount(judged: Judged) -> Estimate:
+    """The difference as the amount by which one is lower, or higher: without its sign."""
+    difference = judged["difference"]
+    if judged["verdict"] != "lower":
+        return difference
+    median, low, high = (-difference[bound] for bound in ("median", "high", "low"))
+    return {"n": difference["n"], "median": median, "low": low, "high": high}
 
 
 def moment(text: str) -> str:
@@ -154,88 +170,6 @@ def moment(text: str) -> str:
 def listed(words: Sequence[str]) -> str:
     """`a, b and c`."""
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
-
-
-# --- in the terminal --------------------------------------------------------------------------------------------------
-
-
-AXES: Final = ("source", "tools", "streaming", "model", "transport")
-"""Of a case; its fields of these names."""
-
-_UNITS: Final[dict[Unit, str]] = {"s": "s", "/s": "/s", "share": "%"}
-_MAX_DECIMALS: Final = 6  # microseconds, as results have them
-_DECIMALS: Final = 3  # where an interval has no width to go by
-
-
-def amount(value: float, unit: Unit, *, width: float) -> str:
-    """A figure without its unit, as exact as an interval of this width makes sensible; a share in percent."""
-    scale = 100 if unit == "share" else 1
-    decimals = 1 - math.floor(math.log10(width * scale)) if width > 0 else _DECIMALS
-    text = f"{value * scale:,.{max(0, min(decimals, _MAX_DECIMALS))}f}"
-    return text.removeprefix("-") if not text.strip("-0.,") else text  # no minus before a zero
-
-
-def unit_text(metric: Metric) -> str:
-    """What figures of this metric are in."""
-    return _UNITS[metric.unit]
-
-
-def median_text(estimate: Estimate, metric: Metric) -> str:
-    """The median, with its unit."""
-    return f"{amount(estimate['median'], metric.unit, width=_width(estimate))} {unit_text(metric)}"
-
-
-def range_text(estimate: Estimate, metric: Metric, *, confidence: float) -> str:
-    """The interval of a median; of so few values that it takes more for one, `range [low, high]`."""
-    is_range = 1 < estimate["n"] < least_n(confidence)
-    return f"{'range ' if is_range else ''}{interval_text(estimate, metric)}"
-
-
-def interval_text(estimate: Estimate, metric: Metric) -> str:
-    """`[low, high]`; a dash where there is one value only."""
-    if estimate["n"] < 2:
-        return "-"
-    low, high = (amount(estimate[bound], metric.unit, width=_width(estimate)) for bound in ("low", "high"))
-    return f"[{low}, {high}]"
-
-
-def verdict_text(difference: Estimate, verdict: Verdict, *, metric: Metric, name: str, confidence: float) -> str:
-    """What can be said of a difference: `eager is 12.00 s [11.80, 12.30] earlier`, or why nothing can.
-
-    Args:
-        difference: Of the one that is spoken of, less the other.
-        verdict: What its interval allows.
-        metric: Of which figure.
-        name: Of the one that is spoken of.
-        confidence: Of the interval.
-    """
-    if verdict == "undecided":
-        if difference["n"] < (needed := least_n(confidence)):
-            return f"no verdict: {difference['n']} of {needed} values that it takes"
-        return f"no verdict: {interval_text(difference, metric)} {_difference_unit(metric)} holds 0"
-    shown = size_of(difference, verdict)
-    by = amount(shown["median"], metric.unit, width=_width(shown))
-    verb = "is" if metric.lower in ("earlier", "shorter") else "has"
-    word = metric.lower if verdict == "lower" else metric.higher
-    return f"{name} {verb} {by} {_difference_unit(metric)} {interval_text(shown, metric)} {word}"
-
-
-def size_of(difference: Estimate, verdict: Verdict) -> Estimate:
-    """A difference as the amount by which one is lower, or higher: without its sign."""
-    if verdict != "lower":
-        return difference
-    median, low, high = (-difference[bound] for bound in ("median", "high", "low"))
-    return {"n": difference["n"], "median": median, "low": low, "high": high}
-
-
-def pair_text(base: CaseData, other: CaseData, cases: Sequence[CaseData]) -> tuple[str, str]:
-    """Of two cases that differ on one axis: the name of the other, and both beside one another."""
-    axes: list[Mapping[str, object]] = [dict(case) for case in (base, other)]
-    differing = [axis for axis in AXES if axes[0][axis] != axes[1][axis]]
-    first, second = (", ".join(str(axis[name]) for name in differing) for axis in axes)
-    varying = [name for name in AXES if name not in differing and len({str(dict(case)[name]) for case in cases}) > 1]
-    shared = ", ".join(str(axes[1][name]) for name in varying)
-    return second, f"{second} beside {first}" + (f" ({shared})" if shared else "")
 
 
 def ended_text(case: CaseData) -> str:
@@ -256,16 +190,3 @@ def ended_text(case: CaseData) -> str:
 def _has_failed_calls(run: MeasuredRun) -> bool:
     blocks = (block for request in run["latency"]["requests"] for block in request["blocks"])
     return run["error"] is None and any(block["call"] is not None and block["call"]["is_error"] for block in blocks)
-
-
-def metrics_of(cases: Sequence[CaseData]) -> list[Metric]:
-    """The metrics that any of these cases has, in their order."""
-    return [metric for name, metric in METRICS.items() if any(name in case["metrics"] for case in cases)]
-
-
-def _difference_unit(metric: Metric) -> str:
-    return "points" if metric.unit == "share" else unit_text(metric)
-
-
-def _width(estimate: Estimate) -> float:
-    return abs(estimate["high"] - estimate["low"])
