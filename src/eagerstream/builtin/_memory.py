@@ -19,7 +19,7 @@ from ._jail import Jail
 from ._lines import listing, shown_lines, snippet
 from ._paths import Parts
 from ._text_editor.commands import wrong_line
-from ._text_files import Document, TextFiles, in_words
+from ._text_files import Document, NoSingleMatch, TextFiles, in_words
 from ._tool_options import group_of, with_defaults, with_definition
 
 _ROOT: Final = "/memories"
@@ -130,19 +130,19 @@ class Memory(Tool):
 
         def change(document: Document) -> Document:
             nonlocal line
-            sought = document.plain(old)
-            at = document.text.find(sought)
-            if at == -1:
-                said = f"No replacement was performed, old_str `{old}` did not appear verbatim in {shown}."
-                raise ToolError(said, code=ToolErrorCode.NOT_FOUND)
-            if document.count(sought) > 1:
+            try:
+                start, end = document.only_place_of(old)
+            except NoSingleMatch as wrong:
+                if not wrong.count:
+                    said = f"No replacement was performed, old_str `{old}` did not appear verbatim in {shown}."
+                    raise ToolError(said, code=ToolErrorCode.NOT_FOUND) from None
                 raise ToolError(
                     f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
-                    f"{_lines_of(sought, document.text)}. Please ensure it is unique",
+                    f"{_lines_of(document.plain(old), document.text)}. Please ensure it is unique",
                     code=ToolErrorCode.CONFLICT,
-                )
-            line = document.text.count("\n", 0, at)
-            return self._within_bounds(parts, document, document.replaced(at, at + len(sought), new))
+                ) from None
+            line = document.text.count("\n", 0, start)
+            return self._within_bounds(parts, document, document.replaced(start, end, new))
 
         with in_words(shown, missing=f"Error: The path {shown} does not exist. Please provide a valid path."):
             edit = self._files.edit(parts, change)

@@ -23,6 +23,18 @@ _CARRIAGES: Final = bytes.maketrans(b"\0\n", b"\1\0")
 _NO_LINE_ENDS: Final = bytes(set(range(256)) - set(b"\0\n"))
 
 
+class NoSingleMatch(Exception):
+    """A text that should be in a document once is not.
+
+    Attributes:
+        count: The number of places that it is in.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     r"""A text whose lines end with `\n`, and what stands in the file beside it.
@@ -83,10 +95,17 @@ class Document:
         """The same with all carriage returns in its text, where they are seen and can be edited."""
         return type(self)("".join(self._ended()), self.has_bom, bytes(len(self.carriages)))
 
-    def count(self, sought: str) -> int:
-        """In how many places a text stands; 2 also where it does in two that overlap, as `aa` in `aaa`."""
-        count = self.text.count(sought)
-        return 2 if count == 1 and self.text.find(sought, self.text.index(sought) + 1) != -1 else count
+    def only_place_of(self, sought: str) -> tuple[int, int]:
+        """Return where a text begins and ends that is there once.
+
+        Raises:
+            NoSingleMatch: It is in no place, or in several, which may overlap, as `aa` in `aaa`.
+        """
+        sought = self.plain(sought)
+        at, count = self.text.find(sought), self.text.count(sought)
+        if count != 1 or self.text.find(sought, at + 1) != -1:
+            raise NoSingleMatch(2 if count == 1 else count)
+        return at, at + len(sought)
 
     def plain(self, text: str) -> str:
         """What a text of the model's is in here: where a carriage return ends lines, it need not say so, and may."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from .._support.unpacking import Unpacker, UnpackingError
 from ..recordings import Chunk, media_type
@@ -21,26 +22,27 @@ _CHUNK_BYTES: Final = 200
 _NOT_KEPT: Final = frozenset({"content-encoding", "content-length", *(name.decode() for name in HOP_BY_HOP)})
 
 
-class TapedReply(NamedTuple):
+@dataclass
+class TapedReply:
     """A reply as far as it came.
 
     Attributes:
         number: Of its request, counted from 1.
         status: HTTP status.
         headers: Those of the response, names in lower case.
-        chunks: With their times since the request was sent; compressed, if there is a content coding.
         content_encoding: Empty if there is none.
-        cut: Why it is not whole; empty where it is.
-        held_bytes: What was counted for it.
+        chunks: With their times since the request was sent; compressed, if there is a content coding.
+        held_bytes: Size that was counted for it.
+        cut: Why it is not whole; empty if it is.
     """
 
     number: int
     status: int
     headers: dict[str, str]
-    chunks: list[Chunk]
     content_encoding: str
-    cut: str
-    held_bytes: int
+    chunks: list[Chunk] = field(default_factory=list)
+    held_bytes: int = 0
+    cut: str = ""
 
 
 class Tape:
@@ -59,16 +61,7 @@ class Tape:
         self._number = number
         self._save = save
         self._began_s = monotonic()
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._content_encoding = ""
-        self._chunks: list[Chunk] | None = None  # None before the reply begins, and where it is not kept
-        self._held_bytes = 0
-
-    @property
-    def is_recording(self) -> bool:
-        """A reply is under way, and kept."""
-        return self._chunks is not None
+        self._reply: TapedReply | None = None  # before it begins, and if it is not kept
 
     def begin(self, status: int, headers: Iterable[tuple[str, str]], *, content_encoding: str = "") -> None:
         """The head of the response is here.
@@ -93,32 +86,33 @@ class Tape:
         except UnpackingError:
             self._folder.tell_once("replies in another compression than gzip are not recorded")
             return
-        self._status, self._headers, self._content_encoding, self._chunks = status, kept, content_encoding, []
+        self._reply = TapedReply(self._number, status, kept, content_encoding)
 
     def take(self, data: bytes) -> None:
         """Bytes of the body have come."""
-        if self._chunks is None or not data:
+        reply = self._reply
+        if reply is None or not data:
             return
         size_bytes = len(data) + _CHUNK_BYTES
-        if self._held_bytes + size_bytes > self._folder.max_reply_bytes:
-            self._give_up(too_large(self._folder.max_reply_bytes))
+        if reply.held_bytes + size_bytes > self._folder.max_reply_bytes:
+            self._give_up(reply, too_large(self._folder.max_reply_bytes))
         elif not self._folder.hold(size_bytes):
-            self._give_up("a reply that comes while too many others are kept in memory is not recorded")
+            self._give_up(reply, "a reply that comes while too many others are kept in memory is not recorded")
         else:
-            self._held_bytes += size_bytes
-            self._chunks.append(Chunk(round(monotonic() - self._began_s, 6), data))
+            reply.held_bytes += size_bytes
+            reply.chunks.append(Chunk(round(monotonic() - self._began_s, 6), data))
 
     def end(self, cut: str = "") -> None:
         """Nothing more comes: because it is whole, or as `cut` says. Later calls do nothing."""
-        chunks, self._chunks = self._chunks, None
-        if chunks is not None:
-            about = (self._number, self._status, self._headers)
-            self._save(TapedReply(*about, chunks, self._content_encoding, cut, self._held_bytes))
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.cut = cut
+            self._save(reply)
 
-    def _give_up(self, told: str) -> None:
+    def _give_up(self, reply: TapedReply, told: str) -> None:
         self._folder.tell_once(told)
-        self._folder.hold(-self._held_bytes)
-        self._chunks = None
+        self._folder.hold(-reply.held_bytes)
+        self._reply = None
 
 
 def too_large(max_bytes: int) -> str:

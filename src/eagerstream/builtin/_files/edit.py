@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
@@ -11,9 +12,9 @@ from typing_extensions import TypedDict
 
 from ...tools import ToolErrorCode, ToolResponse
 from .._paths import Parts
+from .._text_files import NoSingleMatch
 from .change import Change, Written
 from .shared import FileTool, Refused, SharedFiles
-from .texts import NoSingleMatch, replacing
 from .versions import Expected, Known, Version
 
 _MAX_EDITS: Final = 256
@@ -90,12 +91,10 @@ async def _edit(
     parts = files.jail.parts(path)
     known = files.known.get(parts)
     try:
-        edited = await anyio.to_thread.run_sync(_edit_in_thread, files, parts, edits, known, told_ms)
-    except NoSingleMatch as wrong:
-        return _no_single_match(files, parts, wrong, is_single=is_single)
+        edit = partial(_edit_in_thread, files, parts, edits, known, told_ms, is_single=is_single)
+        written, change = await anyio.to_thread.run_sync(edit)
     except (Refused, OSError) as error:
         return files.answer_to(error, parts)
-    written, change = edited
     files.known.was_written(parts, written.version, replaced=written.replaced)
     said = files.words.edited if is_single else files.words.edited_often
     data: dict[str, Any] = {
@@ -111,7 +110,13 @@ async def _edit(
 
 
 def _edit_in_thread(
-    files: SharedFiles, parts: Parts, edits: Sequence[Replacement], known: Known | None, told_ms: int | None
+    files: SharedFiles,
+    parts: Parts,
+    edits: Sequence[Replacement],
+    known: Known | None,
+    told_ms: int | None,
+    *,
+    is_single: bool,
 ) -> tuple[Written, int]:
     """Gives what was written, and how many bytes the file has more."""
     content, found = files.jail.read(parts)
@@ -120,9 +125,9 @@ def _edit_in_thread(
     document = files.document(parts, content)
     for index, edit in enumerate(edits):
         try:
-            document = replacing(document, edit["old_string"], edit["new_string"])
+            document = document.replaced(*document.only_place_of(edit["old_string"]), edit["new_string"])
         except NoSingleMatch as wrong:
-            raise NoSingleMatch(wrong.count, index) from None
+            raise _no_single_match(files, parts, wrong.count, index=None if is_single else index) from None
     edited = document.encode()
     change = Change(files, parts)
     try:
@@ -134,11 +139,10 @@ def _edit_in_thread(
     return written, len(edited) - len(content)
 
 
-def _no_single_match(files: SharedFiles, parts: Parts, wrong: NoSingleMatch, *, is_single: bool) -> ToolResponse:
-    count, index = wrong.args
+def _no_single_match(files: SharedFiles, parts: Parts, count: int, *, index: int | None) -> Refused:
     text = files.words.no_single_match.format(count=count)
     context = {"matches": count}
-    if not is_single:
+    if index is not None:
         text = files.words.which_edit.format(index=index, what=text)
         context["edit_index"] = index
-    return files.refused(ToolErrorCode.INVALID_PARAM, text, parts, context).response
+    return files.refused(ToolErrorCode.INVALID_PARAM, text, parts, context)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from io import StringIO
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import anyio.to_thread
 from pydantic import Field
@@ -13,10 +14,10 @@ from ...tools import ToolErrorCode, ToolResponse, text_block
 from .._jail import Entry
 from .._paths import Parts
 from .shared import FileTool, Refused
-from .texts import MAX_PAGE_BYTES, Page, page_of
 from .versions import Version
 
 DEFAULT_LIMIT: Final = 2000
+MAX_PAGE_BYTES: Final = 51_200
 _MAX_ENTRIES: Final = 10_000
 _MAX_OFFSET: Final = 1_000_000_000
 
@@ -138,3 +139,36 @@ def _name_of(entry: Entry) -> str:
     """On one line, whatever the file is called."""
     name = entry.parts[-1]
     return name if name.isprintable() else ascii(name)
+
+
+class Page(NamedTuple):
+    """Some lines of a text.
+
+    Attributes:
+        content: Of at most `MAX_PAGE_BYTES`.
+        lines: How many.
+        has_more: Others follow.
+        is_cut: The end of its one line is left out.
+    """
+
+    content: str
+    lines: int
+    has_more: bool
+    is_cut: bool
+
+
+def page_of(lines: Iterable[str], offset: int, limit: int) -> Page:
+    """At most `limit` lines, after the first `offset`."""
+    shown: list[str] = []
+    room = MAX_PAGE_BYTES
+    is_cut = False
+    for line in islice(lines, offset, None):
+        encoded = line.encode()
+        if len(shown) == limit or (shown and len(encoded) > room):
+            return Page("".join(shown), len(shown), has_more=True, is_cut=is_cut)
+        if len(encoded) > room:
+            line = encoded[:room].decode(errors="ignore")
+            is_cut = True
+        shown.append(line)
+        room -= len(encoded)
+    return Page("".join(shown), len(shown), has_more=False, is_cut=is_cut)

@@ -15,7 +15,7 @@ from .._fields import command_of, integer_field, text_field
 from .._jail import Jail
 from .._lines import listing, shortened, shown_lines
 from .._paths import Parts
-from .._text_files import Document, TextFiles, in_words
+from .._text_files import Document, NoSingleMatch, TextFiles, in_words
 
 NO_MATCH: Final = "Error: No match found for replacement. Please check your text and try again."
 MANY_MATCHES: Final = (
@@ -91,14 +91,12 @@ class EditorCommands:
             raise ToolError("Error: `old_str` must not be empty", code=ToolErrorCode.INVALID_PARAM)
 
         def change(document: Document) -> Document:
-            sought = document.plain(old)
-            count = document.count(sought)
-            if count == 0:
-                raise ToolError(NO_MATCH, code=ToolErrorCode.NOT_FOUND)
-            if count > 1:
-                raise ToolError(MANY_MATCHES.format(count=count), code=ToolErrorCode.CONFLICT)
-            at = document.text.index(sought)
-            return document.replaced(at, at + len(sought), new)
+            try:
+                return document.replaced(*document.only_place_of(old), new)
+            except NoSingleMatch as wrong:
+                if wrong.count:
+                    raise ToolError(MANY_MATCHES.format(count=wrong.count), code=ToolErrorCode.CONFLICT) from None
+                raise ToolError(NO_MATCH, code=ToolErrorCode.NOT_FOUND) from None
 
         with in_words(self._jail.shown(parts)):
             edit = self._files.edit(parts, change)
