@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from ..errors import ToolError, UsageError
 from ..tools import Tool, ToolCall, ToolErrorCode, ToolOptions
+from ._tool_options import with_definition
 
 BrowserMember: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -46,8 +47,6 @@ class BrowserToolset(Tool):
         configs: Mapping[str, Mapping[str, bool]] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        if "definition" in options:
-            raise UsageError("a BrowserToolset makes its definition itself")
         if unknown := sorted({*members, *(configs or ())} - set(BROWSER_MEMBERS)):
             raise UsageError(f"the browser toolset has no {', '.join(unknown)}")
         if plain := sorted(name for name, function in members.items() if not inspect.iscoroutinefunction(function)):
@@ -59,11 +58,8 @@ class BrowserToolset(Tool):
         # Said of each member: a few are off unless they are switched on.
         merged = {name: {"enabled": name in members, **(configs or {}).get(name, {})} for name in BROWSER_MEMBERS}
         self._members = {name: function for name, function in members.items() if merged[name]["enabled"] is True}
-        definition: dict[str, Any] = {"type": "browser_toolset_20260801", "configs": merged}
-        if (cache_control := options.pop("cache_control", None)) is not None:
-            definition["cache_control"] = cache_control
-        options["definition"] = definition
-        super().__init__(self._call, **options)
+        definition = {"type": "browser_toolset_20260801", "configs": merged}
+        super().__init__(self._call, **with_definition(definition, options, takes=("cache_control",)))
 
     async def _call(self, input: dict[str, Any], call: ToolCall) -> Any:
         function = self._members.get(call.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, Unpack, cast
 
 from ..errors import UsageError
@@ -10,16 +10,18 @@ from ..tools import IN_DEFINITION, ToolOptions
 from ..wire import check_positive
 
 
-def with_definition(definition: Mapping[str, Any], options: ToolOptions) -> ToolOptions:
+def with_definition(
+    definition: Mapping[str, Any], options: ToolOptions, *, takes: Collection[str] = IN_DEFINITION
+) -> ToolOptions:
     """The options with this definition, which takes those that belong into it.
 
     Raises:
         UsageError: The options have a definition of their own.
     """
     if "definition" in options:
-        raise UsageError(f"the definition of {definition['name']} is given by its type")
-    inside = {name: value for name, value in options.items() if name in IN_DEFINITION and value is not None}
-    others = {name: value for name, value in options.items() if name not in IN_DEFINITION}
+        raise UsageError(f"the definition of {definition.get('name', definition['type'])} is given by its type")
+    inside = {name: value for name, value in options.items() if name in takes and value is not None}
+    others = {name: value for name, value in options.items() if name not in takes}
     return cast("ToolOptions", {**others, "definition": {**definition, **inside}})
 
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..errors import EagerStreamError, MissingExtraError, UsageError
+from ..wire import check_positive
 from ._kinds import MEANINGS, Streaming, TransportName
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def bench(
     from ._statistics import check_confidence
 
     check_confidence(confidence)
-    _check_positive("--timeout-s", timeout_s)
+    check_positive("--timeout-s", timeout_s, is_finite=True)
     _check_packages(html=not no_html)
     if live:
         _check_live(profile, speed)
@@ -245,11 +245,6 @@ def _check_live(profile: str | None, speed: float | None) -> None:
         raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
     if profile is not None or speed is not None:
         raise UsageError("--profile and --speed are of the server on this machine: leave them out with --live")
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not (value > 0 and isfinite(value)):
-        raise UsageError(f"{name} must be a positive number, not {value!r}")
 
 
 def _make_folder(out: Path) -> None:

@@ -36,6 +36,12 @@ MAX_COMPARISONS: Final = 400
 """Verdicts that are told."""
 
 
+_SIMULATED: Final = (
+    " Every time in this report is one of the embedded server, which plays a profile on this machine."
+    " It tells how the program that reads behaves, and nothing of the speed of the API."
+)
+
+
 def section(results: Results, title: str, *content: Child, how: str | None = None) -> Markup:
     """A section of the page; its title says so where the figures are simulated.
 
@@ -90,17 +96,9 @@ def head(results: Results) -> Markup:
     return element(
         "header",
         element("h1", "Latency of streamed tool inputs"),
-        _band() if results["simulated"] else None,
+        element("p", element("strong", "Simulated."), _SIMULATED, class_="band") if results["simulated"] else None,
         element("dl", *written, class_="facts"),
     )
-
-
-def _band() -> Markup:
-    text = (
-        " Every time in this report is one of the embedded server, which plays a profile on this machine."
-        " It tells how the program that reads behaves, and nothing of the speed of the API."
-    )
-    return element("p", element("strong", "Simulated."), text, class_="band")
 
 
 def verdicts(results: Results, names: Names) -> Markup:

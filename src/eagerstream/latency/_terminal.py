@@ -149,20 +149,8 @@ class _Console(Console):
 def progress_of(matrix: Matrix) -> Iterator[Callable[[Measured], None]]:
     """Gives what is to be called with each run that was measured; nobody need be there to see it."""
     console = _Console()
-
-    with _progress_on(console, matrix) as tell:
-
-        def tell_if_anybody_reads(measured: Measured) -> None:
-            with suppress(OSError):  # what was measured may have cost money
-                tell(measured)
-
-        yield tell_if_anybody_reads
-
-
-@contextmanager
-def _progress_on(console: Console, matrix: Matrix) -> Iterator[Callable[[Measured], None]]:
     if not console.is_terminal:
-        yield _Lines(matrix.steps, console)
+        yield _if_anybody_reads(_Lines(matrix.steps, console))
         return
     columns = (
         TextColumn("{task.description}"),
@@ -181,7 +169,15 @@ def _progress_on(console: Console, matrix: Matrix) -> Iterator[Callable[[Measure
             if measured.failure:
                 bar.console.print(_failed(measured))
 
-        yield tell
+        yield _if_anybody_reads(tell)
+
+
+def _if_anybody_reads(tell: Callable[[Measured], None]) -> Callable[[Measured], None]:
+    def told(measured: Measured) -> None:
+        with suppress(OSError):  # what was measured may have cost money
+            tell(measured)
+
+    return told
 
 
 class _Lines:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -17,37 +16,9 @@ _STAY = ("approve", "guard")
 """Options that are asked in the executor's process: they need not be known elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A tool at module level, or in a class there; `__main__` is the program's own script."""
-
-    module: str
-    path: str
-
-    def tool(self) -> Any:
-        return reduce(getattr, self.path.split("."), importlib.import_module(self.module))
-
-
-@dataclass(frozen=True, slots=True)
-class _Method:
-    """The tool of an object, which goes along."""
-
-    instance: Any
-    name: str
-
-    def tool(self) -> Any:
-        return getattr(self.instance, self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A function that goes along, and the options with which it became a tool."""
-
-    function: Callable[..., Any]
-    options: dict[str, Any]
-
-    def tool(self) -> Any:
-        return Tool(self.function, **self.options)
+def _named(module: str, path: str) -> Any:
+    """Return a tool at module level, or in a class there; `__main__` is the program's own script."""
+    return reduce(getattr, path.split("."), importlib.import_module(module))
 
 
 def reference_to(tool: Tool, *, pickled: Callable[[Any], bytes] = dumps) -> bytes:
@@ -62,20 +33,19 @@ def reference_to(tool: Tool, *, pickled: Callable[[Any], bytes] = dumps) -> byte
     Raises:
         ValueError: It cannot be named; the text says why.
     """
-    kinds = [_Named(module, path) for module, path in _places(tool)]
-    if kinds:
-        return pickled(kinds[0])
+    if places := _places(tool):
+        return pickled(partial(_named, *places[0]))
     function = tool.__wrapped__
     instance, name = tool.bound_to, getattr(function, "__name__", "")
-    made: _Method | _Made
+    make: partial[Any]
     if instance is not None and isinstance(getattr(instance, name, None), Tool):
-        made, what = _Method(instance, name), f"its {type(instance).__name__}"
+        make, what = partial(getattr, instance, name), f"its {type(instance).__name__}"
     else:
         options = {name: value for name, value in tool.options.items() if name not in _STAY}
         runs = function if instance is None else partial(function, instance)
-        made, what = _Made(runs, options), "its function"
+        make, what = partial(Tool, runs, **options), "its function"
     try:
-        return pickled(made)
+        return pickled(make)
     except Exception as error:  # any code may run in here
         if _LOCAL in getattr(function, "__qualname__", ""):
             raise ValueError("is made inside a function: another process finds it at the level of a module") from None
@@ -89,7 +59,7 @@ def tool_of(reference: bytes) -> Tool:
         TypeError: What is there under its name is no tool.
         Exception: As importing, or making it, raises.
     """
-    found = loads(reference).tool()
+    found = loads(reference)()
     if not isinstance(found, Tool):
         raise TypeError(f"there is no tool, but {type(found).__name__}")
     return found

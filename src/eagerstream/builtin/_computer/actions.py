@@ -75,7 +75,6 @@ def checked(name: str, input: Mapping[str, Any], *, width: int, height: int) -> 
         ToolError: What is wrong with the input, all of it, in words for the model.
     """
     action = ACTIONS[name]
-    display = _Display(width, height)
     arguments: dict[str, Any] = {}
     faults = [f"it needs {missing}" for missing in action.required if input.get(missing) is None]
     for key, value in input.items():
@@ -86,7 +85,7 @@ def checked(name: str, input: Mapping[str, Any], *, width: int, height: int) -> 
             faults.append(f"it takes no {key[:40]!r}")
             continue
         try:
-            arguments[parameter] = _reader(key, parameter)(value, display)
+            arguments[parameter] = _READERS[parameter](value, (width, height))
         except _Unfit as unfit:
             faults.append(f"{key} must be {unfit}")
     if faults:
@@ -101,20 +100,8 @@ class _Unfit(Exception):
     """What a value must be, in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Display:
-    width: int
-    height: int
-
-
-_Reader: TypeAlias = Callable[[Any, _Display], Any]
-
-
-def _reader(key: str, parameter: str) -> _Reader:
-    """`text` is what is typed, or the names of keys: which, only the parameter tells."""
-    if key == "text":
-        return _text if parameter == "text" else _keys
-    return _READERS[key]
+_Display: TypeAlias = tuple[int, int]
+"""Width and height."""
 
 
 def _integer(value: Any, least: int, most: int) -> int:
@@ -133,25 +120,14 @@ def _number(value: Any, least: int, most: int, what: str = "a number") -> float:
     return value
 
 
-def _seconds(value: Any, _: _Display) -> float:
-    return _number(value, 0, _MAX_SECONDS)
-
-
-def _repeat(value: Any, _: _Display) -> int:
-    return _integer(value, 1, _MAX_REPEAT)
-
-
-def _clicks(value: Any, _: _Display) -> int:
-    return _integer(value, 0, _MAX_CLICKS)
-
-
 def _point(value: Any, display: _Display) -> Point:
     try:
         x, y = _integers(value, 2)
     except (_Unfit, ValueError) as error:
         raise _Unfit("[x, y], two whole numbers") from error
-    if not (0 <= x < display.width and 0 <= y < display.height):
-        raise _Unfit(f"on the display: x from 0 to {display.width - 1}, y from 0 to {display.height - 1}")
+    width, height = display
+    if not (0 <= x < width and 0 <= y < height):
+        raise _Unfit(f"on the display: x from 0 to {width - 1}, y from 0 to {height - 1}")
     return x, y
 
 
@@ -160,8 +136,9 @@ def _region(value: Any, display: _Display) -> Region:
         left, top, right, bottom = _integers(value, 4)
     except (_Unfit, ValueError) as error:
         raise _Unfit("[x0, y0, x1, y1], four whole numbers") from error
-    if not (0 <= left < right <= display.width and 0 <= top < bottom <= display.height):
-        raise _Unfit(f"on the display of {display.width} by {display.height}, with x0 < x1 and y0 < y1")
+    width, height = display
+    if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+        raise _Unfit(f"on the display of {width} by {height}, with x0 < x1 and y0 < y1")
     return left, top, right, bottom
 
 
@@ -196,12 +173,14 @@ def _text(value: Any, _: _Display) -> str:
     return text
 
 
-_READERS: Final[Mapping[str, _Reader]] = {
-    "coordinate": _point,
-    "start_coordinate": _point,
+_READERS: Final[Mapping[str, Callable[[Any, _Display], Any]]] = {
+    **dict.fromkeys(("at", "start", "end"), _point),
+    **dict.fromkeys(("keys", "holding"), _keys),
+    "text": _text,
     "region": _region,
-    "duration": _seconds,
-    "repeat": _repeat,
-    "scroll_amount": _clicks,
-    "scroll_direction": _direction,
+    "seconds": lambda value, _: _number(value, 0, _MAX_SECONDS),
+    "repeat": lambda value, _: _integer(value, 1, _MAX_REPEAT),
+    "clicks": lambda value, _: _integer(value, 0, _MAX_CLICKS),
+    "direction": _direction,
 }
+"""By parameters of the handler's methods."""

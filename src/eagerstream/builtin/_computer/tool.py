@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 from ...errors import ToolError, UsageError
 from ...tools import Group, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse, image_bytes
 from ...wire import betas_for, check_choice
+from .._tool_options import with_definition
 from .actions import ACTIONS, checked
 from .handler import ComputerHandler
 
@@ -63,8 +64,6 @@ class Computer(Tool):
         check_choice("version", version, get_args(ComputerVersion))
         if configs and version != _TOOLSET:
             raise UsageError(f"only {_TOOLSET} takes configs, not {version}")
-        if "definition" in options:
-            raise UsageError("a Computer makes its definition itself")
         if unknown := sorted(set(configs or ()) - set(ACTIONS)):
             raise UsageError(f"configs: there is no action {', '.join(unknown)}")
         self._handler = handler
@@ -76,11 +75,8 @@ class Computer(Tool):
             and not (name == "zoom" and version == "computer_20250124")
         }
         definition = self._toolset(configs or {}) if version == _TOOLSET else self._single_tool()
-        if (cache_control := options.pop("cache_control", None)) is not None:
-            definition["cache_control"] = cache_control
         options.setdefault("group", _GROUP)
-        options["definition"] = definition
-        super().__init__(self._call, **options)
+        super().__init__(self._call, **with_definition(definition, options, takes=("cache_control",)))
 
     @property
     def betas(self) -> tuple[str, ...]:

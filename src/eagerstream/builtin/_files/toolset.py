@@ -75,7 +75,9 @@ class Files(SharedFiles):
             ToolError: The path leads out of the folder.
         """
         known = self.known.get(self.jail.parts(path))
-        return None if known is None else {"file_mtime_ms": known.mtime_ms, "file_size_bytes": known.size}
+        return (
+            None if known is None else {"file_mtime_ms": known.version.mtime_ms, "file_size_bytes": known.version.size}
+        )
 
     def clear_read_cache(self, path: str | None = None) -> None:
         """Forget which version of a file, or of all files, the model knows.

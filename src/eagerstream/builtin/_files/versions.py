@@ -19,12 +19,13 @@ class Version(NamedTuple):
     Attributes:
         size: Bytes.
         mtime_ns: When its content was changed, as it says of itself.
-        ctime_ns: When the system last saw it changed, or put there: it tells also where somebody put the mtime back.
+        ctime_ns: When the system last saw it changed, or put there: it tells also if somebody put the mtime back. None
+            if somebody else told us of the version: it is then known to the millisecond.
     """
 
     size: int
     mtime_ns: int
-    ctime_ns: int
+    ctime_ns: int | None
 
     @classmethod
     def of(cls, found: os.stat_result) -> Self:
@@ -36,30 +37,25 @@ class Version(NamedTuple):
         """As models are told it."""
         return self.mtime_ns // 1_000_000
 
+    def is_still(self, now: Version | None) -> bool:
+        """The file is what it was."""
+        if now is None:
+            return False
+        return now == self if self.ctime_ns is not None else (now.mtime_ms, now.size) == (self.mtime_ms, self.size)
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is remembered of a file.
 
     Attributes:
-        mtime_ms, size: Of the version that was read, or that we wrote.
-        version: All of it; None where somebody else told us of it.
+        version: The one that was read, or that we wrote.
         own_ms: The mtimes that it had before our own changes: whoever still names one knows what came between, for it
             was made by calls of the same conversation.
     """
 
-    mtime_ms: int
-    size: int
-    version: Version | None = None
+    version: Version
     own_ms: tuple[int, ...] = ()
-
-    def is_still(self, now: Version | None) -> bool:
-        """The file is what it was."""
-        if now is None:
-            return False
-        if self.version is not None:
-            return now == self.version
-        return (now.mtime_ms, now.size) == (self.mtime_ms, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +77,20 @@ class Expected:
         if self.told_ms is not None:
             if now is None:
                 return False
-            if self.known is not None and self.told_ms == self.known.mtime_ms:  # of which more is known than its mtime
-                return self.known.is_still(now)
-            is_our_own = self.known is not None and self.known.is_still(now) and self.told_ms in self.known.own_ms
+            known = self.known
+            if known is not None and self.told_ms == known.version.mtime_ms:  # of which more is known than its mtime
+                return known.version.is_still(now)
+            is_our_own = known is not None and known.version.is_still(now) and self.told_ms in known.own_ms
             return (now.mtime_ms == self.told_ms and now == self.found) or is_our_own
-        return now == self.found if self.known is None else self.known.is_still(now)
+        return now == self.found if self.known is None else self.known.version.is_still(now)
 
     @property
     def mtime_ms(self) -> int | None:
         """Of the version that is expected; None where it is that nothing is there."""
         if self.told_ms is not None:
             return self.told_ms
-        if self.known is not None:
-            return self.known.mtime_ms
-        return self.found.mtime_ms if self.found is not None else None
+        version = self.found if self.known is None else self.known.version
+        return None if version is None else version.mtime_ms
 
 
 class KnownFiles:
@@ -109,21 +105,17 @@ class KnownFiles:
 
     def was_read(self, parts: Parts, version: Version) -> None:
         """The model has seen this version."""
-        known = self._known.get(parts)
-        own_ms = known.own_ms if known is not None and known.is_still(version) else ()
-        self._remember(parts, Known(version.mtime_ms, version.size, version, own_ms))
+        self._remember(parts, Known(version, self._own_ms(parts, version)))
 
     def was_written(self, parts: Parts, version: Version, *, replaced: Version | None) -> None:
         """We made this version of that one."""
-        known = self._known.get(parts)
-        own_ms = known.own_ms if known is not None and known.is_still(replaced) else ()
-        if replaced is not None:
-            own_ms = (*own_ms, replaced.mtime_ms)[-_MAX_OWN:]
-        self._remember(parts, Known(version.mtime_ms, version.size, version, own_ms))
+        own_ms = () if replaced is None else (*self._own_ms(parts, replaced), replaced.mtime_ms)[-_MAX_OWN:]
+        self._remember(parts, Known(version, own_ms))
 
     def was_told(self, parts: Parts, metadata: Mapping[str, int]) -> None:
         """Somebody else knows of it; `{"file_mtime_ms": int, "file_size_bytes": int}`."""
-        self._remember(parts, Known(metadata["file_mtime_ms"], metadata["file_size_bytes"]))
+        mtime_ns = metadata["file_mtime_ms"] * 1_000_000
+        self._remember(parts, Known(Version(metadata["file_size_bytes"], mtime_ns, None)))
 
     def forget(self, parts: Parts) -> None:
         """Nothing is known of a file any more."""
@@ -132,6 +124,10 @@ class KnownFiles:
     def forget_all(self) -> None:
         """Nothing is known of any file."""
         self._known.clear()
+
+    def _own_ms(self, parts: Parts, now: Version) -> tuple[int, ...]:
+        known = self._known.get(parts)
+        return known.own_ms if known is not None and known.version.is_still(now) else ()
 
     def _remember(self, parts: Parts, known: Known) -> None:
         self._known.pop(parts, None)

@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final, Unpack
+from typing import Annotated, Final, Unpack
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -128,8 +128,7 @@ def _bounded(result: SearchResult) -> SearchResult:
 
 def takes_blocks(call: ToolCall | None) -> bool:
     """Return whether the answer may have `search_result` blocks. Code that the API runs takes none."""
-    caller: Any = call.block.get("caller") if call is not None else None
-    return not isinstance(caller, dict) or caller.get("type", "direct") == "direct"
+    return call is None or not call.is_programmatic
 
 
 def search_block(source: str, title: str, content: str) -> Block:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ...errors import ToolError
@@ -189,9 +188,8 @@ class UndoHistory:
         return next((edit for edit in reversed(self._edits) if edit.parts == parts), None)
 
     def forget(self, edit: Remembered) -> None:
-        """It has been taken back; of equal ones, the last: those between them are still to come."""
-        with suppress(ValueError):  # so many came meanwhile that it was forgotten already
-            del self._edits[len(self._edits) - 1 - self._edits[::-1].index(edit)]
+        """It has been taken back. Equal ones before it stay."""
+        self._edits = [each for each in self._edits if each is not edit]
 
 
 def _digest(content: bytes) -> bytes:
