@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 from dataclasses import replace
@@ -15,7 +16,7 @@ import pytest
 import eagerstream
 from eagerstream.errors import UsageError
 from eagerstream.latency._analysis import assemble
-from eagerstream.latency._embedded import EmbeddedServer, ServerLost, Simulation
+from eagerstream.latency._embedded import ServerLost, Simulation, embedded_server
 from eagerstream.latency._kinds import TransportName
 from eagerstream.latency._matrix import Matrix
 from eagerstream.latency._measure import Measured, measure
@@ -187,9 +188,8 @@ def test_what_the_server_answers() -> None:
 @pytest.mark.slow
 def test_the_server_ends_with_its_block() -> None:
     """Ctrl-C does not reach it, leaving the block does; a dead one is told of."""
-    with EmbeddedServer() as server:
-        process = server._process
-        assert process is not None
+    with embedded_server() as server:
+        (process,) = multiprocessing.active_children()
         assert process.pid is not None
         os.kill(process.pid, signal.SIGINT)
         server.play([Recording.load(DATA / "text.sse")])

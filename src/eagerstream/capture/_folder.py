@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from .._support.files import open_private, sync, sync_folder
 from .._support.unpacking import TooManyBytesError, Unpacker, UnpackingError
@@ -35,8 +35,6 @@ class RequestFacts(NamedTuple):
     model: str = ""
     input_keys: frozenset[str] = frozenset()
 
-
-_Known: TypeAlias = RequestFacts | Callable[[], RequestFacts] | Future[RequestFacts]
 
 _log = logging.getLogger(__name__)
 
@@ -145,13 +143,13 @@ class RecordingFolder:
             self._begun += 1
             number = self._begun
         facts = partial(facts_of, request, keys=self._redact_contents)
-        known: _Known = RequestFacts()
+        known: Callable[[], RequestFacts] = RequestFacts
         if not isinstance(request, bytes):
-            known = facts()
+            known = partial(RequestFacts, *facts())
         elif len(request) <= _MAX_PARSED_BYTES:
             known = facts  # when it is needed: waking the writer now would delay the request
-        elif self._redact_contents:
-            known = self._later(facts) or known  # now, so that the body need not be kept
+        elif self._redact_contents and (parsed := self._later(facts)) is not None:
+            known = parsed.result  # now, so that the body need not be kept
         return Tape(self, number, lambda reply: self._later(self._save, reply, known, host))
 
     def flush(self) -> None:
@@ -184,10 +182,9 @@ class RecordingFolder:
             self.tell_once(f"{self.path}: the program ended before a recording was written")
             return None
 
-    def _save(self, reply: TapedReply, known: _Known, host: str) -> None:
+    def _save(self, reply: TapedReply, known: Callable[[], RequestFacts], host: str) -> None:
         try:
-            facts = known.result() if isinstance(known, Future) else known() if callable(known) else known
-            recording = self._recording(reply, facts, host)
+            recording = self._recording(reply, known(), host)
             path = self._write(reply.number, recording.encoded())
         except TooManyBytesError:
             self.tell_once(too_large(self.max_reply_bytes))

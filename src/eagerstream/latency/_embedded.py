@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isinf
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ..errors import EagerStreamError, UsageError
 from ..recordings import Recording
@@ -78,49 +76,18 @@ class Simulation:
 
 
 class EmbeddedServer:
-    """A replay server in another process: a context manager; `play` decides what it answers with from then on.
+    """A replay server in another process. Its calls block for a moment."""
 
-    Its calls block for a moment. Ctrl-C does not end it, leaving the block does; so does the end of this process.
-    """
-
-    def __init__(self) -> None:
-        self._process: BaseProcess | None = None
-        self._connection: Connection | None = None
-        self.base_url = ""
-
-    def __enter__(self) -> Self:
-        context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        with _interrupts_wait():
-            self._process.start()
-        theirs.close()
-        try:
-            self.base_url = str(self._receive(_START_S))
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self, _: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._connection is not None:
-            self._connection.close()  # which tells it to end
-        if self._process is not None:
-            self._process.join(_END_S)
-            if self._process.is_alive():
-                self._process.kill()
-                self._process.join()
-            self._process.close()
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.base_url = str(self._receive(_START_S))
 
     def play(self, turns: Sequence[Recording]) -> None:
-        """Answer with these replies, turn by turn, as `Scenario` does.
+        """Answer with these replies from now on, turn by turn, as `Scenario` does.
 
         Raises:
             ServerLost: The other process has ended, or does not answer.
         """
-        assert self._connection is not None
         try:
             self._connection.send(tuple(turns))
         except OSError as error:
@@ -128,13 +95,36 @@ class EmbeddedServer:
         self._receive(_ANSWER_S)
 
     def _receive(self, timeout_s: float) -> object:
-        assert self._connection is not None
         try:
             if self._connection.poll(timeout_s):
                 return self._connection.recv()
         except (EOFError, OSError) as error:
             raise ServerLost("the embedded server has ended") from error
         raise ServerLost(f"the embedded server does not answer within {timeout_s:g} s")
+
+
+@contextmanager
+def embedded_server() -> Iterator[EmbeddedServer]:
+    """Start a server. Ctrl-C does not end it, leaving the block does; so does the end of this process.
+
+    Raises:
+        ServerLost: It did not start.
+    """
+    context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    with _interrupts_wait():
+        process.start()
+    theirs.close()
+    try:
+        yield EmbeddedServer(ours)
+    finally:
+        ours.close()  # which tells it to end
+        process.join(_END_S)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        process.close()
 
 
 @contextmanager

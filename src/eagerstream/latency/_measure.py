@@ -16,7 +16,7 @@ import anyio
 from ..errors import EagerStreamError, MissingExtraError
 from ..loop import Run, RunLatency, RunMarks, RunStatus, run
 from ..transports import HTTPTransport
-from ._embedded import EmbeddedServer, Simulation
+from ._embedded import EmbeddedServer, Simulation, embedded_server
 from ._kinds import TransportName
 from ._matrix import Case, Matrix, Step
 from ._metrics import figures
@@ -73,7 +73,7 @@ async def measure(matrix: Matrix, conditions: Conditions, tell: Callable[[Measur
     async with AsyncExitStack() as stack:
         server: EmbeddedServer | None = None
         if conditions.simulation is not None:
-            server = stack.enter_context(EmbeddedServer())
+            server = stack.enter_context(embedded_server())
         base_url = server.base_url if server else None
         connections: dict[TransportName, _Connection] = {}
         for case in matrix.cases:

@@ -103,7 +103,6 @@ class Pictures:
         self._names = names
         self._pairs = pairs(results)
         self._scales_s = scales_s(results)
-        self._runs = [shown_runs(case, len(self._cases)) for case in self._cases[:MAX_CASES]]
         self._charts = 0
 
     def _prefix(self) -> str:
@@ -209,7 +208,8 @@ class Pictures:
 
     def waterfalls(self) -> Markup | None:
         """Each run of each case on its time line."""
-        parts = [self._case(case, runs) for case, runs in zip(self._cases, self._runs, strict=False) if runs]
+        shown = ((case, shown_runs(case, len(self._cases))) for case in self._cases[:MAX_CASES])
+        parts = [self._case(case, runs) for case, runs in shown if runs]
         if not parts:
             return None
         return section(

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -183,9 +182,7 @@ class Pool(ABC, Generic[W]):
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Cancel what still runs, and end the workers."""
         await self._close()
 

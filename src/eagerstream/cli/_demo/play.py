@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,11 +29,6 @@ _PICTURE_BYTES: Final = 900
 """Bytes of the poem written when the picture is taken: the quick tools are done by then, the poem is not."""
 
 
-class _Side(Enum):
-    EAGER = "eager"
-    BUFFERED = "buffered"
-
-
 async def play(console: Console, *, live: bool, model: str, svg: Path | None) -> None:
     """Play the demo to its end; leaving early (Ctrl-C) closes connections and servers.
 
@@ -54,9 +48,9 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
     eager, buffered = Hub(), Hub()
     with TemporaryDirectory() as folder, TemporaryDirectory() as other_folder:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(converse, _Side.BUFFERED, other_folder, buffered)
+            tasks.start_soon(partial(converse, other_folder, buffered, eager=False))
             async with terminal_progress(eager, console=console):
-                await converse(_Side.EAGER, folder, eager)
+                await converse(folder, eager, eager=True)
     table = partial(_table, _calls(eager), _calls(buffered), simulated=not live)
     console.print()
     console.print(table(width=console.width))
@@ -65,9 +59,8 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
         console.print(Text(f"saved {svg}"))
 
 
-async def _converse(side: _Side, folder: str, hub: Hub, *, live: bool, model: str) -> None:
+async def _converse(folder: str, hub: Hub, *, eager: bool, live: bool, model: str) -> None:
     """One run of the demo's conversation, observed by the hub; `folder` gets the file."""
-    eager = side is _Side.EAGER
     async with _client(eager=eager, live=live) as client:
         running = run(client, tools=poem.tools(Path(folder), eager=eager), max_turns=10, **poem.request(model=model))
         hub.observe(running)
