@@ -18,22 +18,24 @@ from .._support.lazy import lazy_exports
 __all__: list[str]
 
 if TYPE_CHECKING:
-    from ._bash import Bash as Bash
+    from ._bash.tool import Bash as Bash
     from ._browser_toolset import BrowserToolset as BrowserToolset
     from ._calculator import Calculator as Calculator
-    from ._computer import ChromiumPage as ChromiumPage, Computer as Computer, ComputerHandler as ComputerHandler
-    from ._files import Edit as Edit, Files as Files, MultiEdit as MultiEdit, Read as Read, Write as Write
+    from ._computer.handler import ComputerHandler as ComputerHandler
+    from ._computer.page import ChromiumPage as ChromiumPage
+    from ._computer.tool import Computer as Computer
+    from ._files.edit import Edit as Edit, MultiEdit as MultiEdit
+    from ._files.read import Read as Read
+    from ._files.toolset import Files as Files
+    from ._files.write import Write as Write
     from ._jail import Jail as Jail
     from ._memory import Memory as Memory
-    from ._search import (
-        BraveSearch as BraveSearch,
-        SearchPage as SearchPage,
-        SearchResult as SearchResult,
-        SearchTool as SearchTool,
-        WikipediaSearch as WikipediaSearch,
-    )
-    from ._sql import SQL as SQL
-    from ._text_editor import EagerTextEditor as EagerTextEditor, TextEditor as TextEditor
+    from ._search.brave import BraveSearch as BraveSearch
+    from ._search.tool import SearchPage as SearchPage, SearchResult as SearchResult, SearchTool as SearchTool
+    from ._search.wikipedia import WikipediaSearch as WikipediaSearch
+    from ._sql.tool import SQL as SQL
+    from ._text_editor.eager import EagerTextEditor as EagerTextEditor
+    from ._text_editor.tool import TextEditor as TextEditor
     from ._truncation import truncate_output as truncate_output, truncate_results as truncate_results
     from .server_tools import (
         advisor as advisor,
@@ -48,14 +50,25 @@ else:  # or type checkers would take any name for one that is there
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "._bash": ("Bash",),
+            "._bash.tool": ("Bash",),
             "._browser_toolset": ("BrowserToolset",),
             "._calculator": ("Calculator",),
-            "._computer": ("ChromiumPage", "Computer", "ComputerHandler"),
-            "._files": ("Edit", "Files", "MultiEdit", "Read", "Write"),
+            "._computer.handler": ("ComputerHandler",),
+            "._computer.page": ("ChromiumPage",),
+            "._computer.tool": ("Computer",),
+            "._files.edit": ("Edit", "MultiEdit"),
+            "._files.read": ("Read",),
+            "._files.toolset": ("Files",),
+            "._files.write": ("Write",),
             "._jail": ("Jail",),
             "._memory": ("Memory",),
-            "._search": ("BraveSearch", "SearchPage", "SearchResult", "SearchTool", "WikipediaSearch"),
+            "._search.brave": ("BraveSearch",),
+            "._search.tool": ("SearchPage", "SearchResult", "SearchTool"),
+            "._search.wikipedia": ("WikipediaSearch",),
+            "._sql.tool": ("SQL",),
+            "._text_editor.eager": ("EagerTextEditor",),
+            "._text_editor.tool": ("TextEditor",),
+            "._truncation": ("truncate_output", "truncate_results"),
             ".server_tools": (
                 "advisor",
                 "code_execution",
@@ -65,8 +78,5 @@ else:  # or type checkers would take any name for one that is there
                 "web_fetch",
                 "web_search",
             ),
-            "._sql": ("SQL",),
-            "._text_editor": ("EagerTextEditor", "TextEditor"),
-            "._truncation": ("truncate_output", "truncate_results"),
         },
     )

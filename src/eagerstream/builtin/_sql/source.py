@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ...errors import UsageError
 from .server import Server, confine, connection_sessions, dbapi_sessions, engine_sessions, inspected_schema
@@ -31,28 +31,27 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 
-class Source(ABC):
+@dataclass(frozen=True, eq=False)
+class Source:
     """A database, as the tool needs it.
 
     Attributes:
         dialect: For the model.
         is_shared: All queries run on one connection, one after the other.
+        read_schema: Returns what tables there are; empty if that cannot be told. It blocks, and raises `UsageError` if
+            the database cannot be read.
+        runner: Called for each query, on the thread of the event loop. Returns the function that runs it in another.
     """
 
     dialect: str
     is_shared: bool
+    read_schema: Callable[[], str]
+    runner: Callable[[], Callable[..., Table]]
 
-    @abstractmethod
-    def read_schema(self) -> str:
-        """What tables there are; empty where it cannot be told. It blocks.
-
-        Raises:
-            UsageError: The database cannot be read.
-        """
-
-    @abstractmethod
     async def run_query(self, sql: str, bounds: RowBounds, *, read_only: bool) -> Table:
-        """Run one statement; cancelling it stops the statement, where the driver can."""
+        """Run one statement; cancelling it stops the statement, if the driver can."""
+        run = self.runner()
+        return await in_thread(lambda stop: run(sql, bounds, stop, read_only=read_only))
 
 
 def source_of(
@@ -80,44 +79,36 @@ def source_of(
     server = Server(dbapi_sessions(database), named, functions)
     if named.lower() == "duckdb":
         confine(database)
-    return _ServerSource(server, named, is_shared=True)
+    return Source(named, is_shared=True, read_schema=lambda: "", runner=lambda: server.run_query)
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
 
 
-class _SQLiteSource(Source):
-    """SQLite; `opener` is asked for each query, on the thread of the event loop."""
+def _sqlite(opener: Callable[[], Opener], *, is_shared: bool) -> Source:
+    """SQLite; `opener` is called for each query, on the thread of the event loop."""
 
-    dialect: str = "SQLite"
-
-    def __init__(self, opener: Callable[[], Opener], *, is_shared: bool) -> None:
-        self._opener = opener
-        self.is_shared = is_shared
-
-    def read_schema(self) -> str:
+    def schema() -> str:
         try:
-            return read_schema(self._opener())
+            return read_schema(opener())
         except sqlite3.Error as error:
             raise UsageError(f"the database cannot be read: {error}") from error
 
-    async def run_query(self, sql: str, bounds: RowBounds, *, read_only: bool) -> Table:
-        opener = self._opener()
-        return await in_thread(lambda stop: run_query(opener, sql, bounds, stop, read_only=read_only))
+    return Source("SQLite", is_shared, schema, lambda: partial(run_query, opener()))
 
 
 def _of_path(path: Path, *, read_only: bool) -> Source:
     if read_only and not path.is_file():
         raise UsageError(f"there is no database to read: {path}")
     opener = path_opener(path, read_only=read_only)
-    return _SQLiteSource(lambda: opener, is_shared=False)
+    return _sqlite(lambda: opener, is_shared=False)
 
 
 def _memory() -> Source:
     """A database of the tool's own, for as long as there is the tool."""
     connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     opener = shared_opener(connection)
-    source = _SQLiteSource(lambda: opener, is_shared=True)
+    source = _sqlite(lambda: opener, is_shared=True)
     weakref.finalize(source, connection.close)  # from Python 3.13 on, a connection that nobody closes is a warning
     return source
 
@@ -125,11 +116,11 @@ def _memory() -> Source:
 def _of_sqlite(connection: sqlite3.Connection, *, read_only: bool) -> Source:
     if not _is_bound_to_thread(connection):
         opener = shared_opener(connection)
-        return _SQLiteSource(lambda: opener, is_shared=True)
+        return _sqlite(lambda: opener, is_shared=True)
     if (file := file_of(connection)) is not None:
         return _of_path(file, read_only=read_only)
     _check_copies_do(read_only=read_only)
-    return _SQLiteSource(partial(copy_opener, connection), is_shared=False)
+    return _sqlite(partial(copy_opener, connection), is_shared=False)
 
 
 def _is_bound_to_thread(connection: sqlite3.Connection) -> bool:
@@ -175,7 +166,8 @@ def _of_sqlalchemy(bind: object, *, read_only: bool, functions: frozenset[str]) 
     if name == "duckdb":
         raise UsageError("give SQL DuckDB's own connection instead: its transactions are begun in another way")
     sessions = engine_sessions(bind) if isinstance(bind, Engine) else connection_sessions(bind)
-    return _ServerSource(Server(sessions, name, functions), name, bind=bind, is_shared=isinstance(bind, Connection))
+    server = Server(sessions, name, functions)
+    return Source(name, isinstance(bind, Connection), partial(inspected_schema, bind), lambda: server.run_query)
 
 
 def _of_sqlite_bind(bind: Engine | Connection, *, read_only: bool) -> Source | None:
@@ -195,9 +187,9 @@ def _of_sqlite_bind(bind: Engine | Connection, *, read_only: bool) -> Source | N
         return _of_path(file, read_only=read_only)
     if is_bound:
         _check_copies_do(read_only=read_only)
-        return _SQLiteSource(partial(_copy_of_pooled, bind), is_shared=False)
+        return _sqlite(partial(_copy_of_pooled, bind), is_shared=False)
     opener = _pooled_opener(bind, turn)
-    return _SQLiteSource(lambda: opener, is_shared=file is None)
+    return _sqlite(lambda: opener, is_shared=file is None)
 
 
 def _copy_of_pooled(engine: Engine) -> Opener:
@@ -214,20 +206,3 @@ def _pooled_opener(engine: Engine, turn: Turn | None) -> Opener:
             yield cast("sqlite3.Connection", pooled.driver_connection)
 
     return opened
-
-
-# --- other databases --------------------------------------------------------------------------------------------------
-
-
-class _ServerSource(Source):
-    def __init__(self, server: Server, dialect: str, *, bind: Any = None, is_shared: bool) -> None:
-        self._server = server
-        self._bind = bind
-        self.dialect = dialect
-        self.is_shared = is_shared
-
-    def read_schema(self) -> str:
-        return "" if self._bind is None else inspected_schema(self._bind)
-
-    async def run_query(self, sql: str, bounds: RowBounds, *, read_only: bool) -> Table:
-        return await in_thread(lambda stop: self._server.run_query(sql, bounds, stop, read_only=read_only))
