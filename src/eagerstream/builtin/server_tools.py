@@ -19,7 +19,7 @@ Sources: the API's guides to each tool, and the anthropic package's types of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import UsageError
@@ -246,72 +246,54 @@ def _checked(fields: Mapping[str, object]) -> dict[str, Any]:
     known = {name: value for name, value in fields.items() if value is not None or name in _REQUIRED}
     if {"allowed_domains", "blocked_domains"} <= known.keys():
         raise UsageError("allowed_domains and blocked_domains exclude each other: give one of them")
-    return {name: _FORMS[name](name, value) if name in _FORMS else value for name, value in known.items()}
+    return {name: _form(name, value) for name, value in known.items()}
 
 
-def _count(name: str, value: object) -> object:
-    check_count(name, value)
-    return value
+def _form(name: str, value: Any) -> object:
+    """Return a field in the form that the API takes.
 
-
-def _text(name: str, value: object) -> object:
-    if not isinstance(value, str) or not value:
-        raise UsageError(f"{name} must be a text that is not empty, not {value!r:.80}")
+    Raises:
+        UsageError: It has another type, or is out of its range.
+    """
+    match name:
+        case "max_uses" | "max_content_tokens" | "max_tokens":
+            check_count(name, value)
+        case "response_inclusion":
+            check_choice(name, value, get_args(Inclusion))
+        case "mcp_server_name" | "model" if not isinstance(value, str) or not value:
+            raise UsageError(f"{name} must be a text that is not empty, not {value!r:.80}")
+        case "citations":
+            if not isinstance(value, bool):
+                raise UsageError(f"{name} must be True or False, not {value!r:.80}")
+            return {"enabled": value}
+        case "allowed_domains" | "blocked_domains" | "allowed_callers" | "tools":
+            return _list(name, value)
+        case "user_location":
+            if unknown := sorted(set(value) - {"type", *_LOCATION}):
+                raise UsageError(f"{name} has no {', '.join(map(repr, unknown))}, only {', '.join(_LOCATION)}")
+            return {**value, "type": "approximate"}
+        case "default_config":
+            return _config(value)
+        case "configs":
+            return {tool: _config(config) for tool, config in value.items()}
+        case _:
+            pass
     return value
 
 
 def _list(name: str, values: object) -> list[object]:
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise UsageError(f"{name} must be a list, not {values!r:.80}")
-    return list(values)
-
-
-def _domains(name: str, values: object) -> list[object]:
-    domains = _list(name, values)
-    for domain in domains:
+    listed = list(values)
+    for domain in listed if name.endswith("_domains") else ():
         if not isinstance(domain, str) or not domain or "://" in domain:
             raise UsageError(f"a domain is written example.com, without https://, not {domain!r:.80}")
-    return domains
+    return listed
 
 
-def _location(name: str, value: Any) -> Definition:
-    if unknown := sorted(set(value) - {"type", *_LOCATION}):
-        raise UsageError(f"{name} has no {', '.join(map(repr, unknown))}, only {', '.join(_LOCATION)}")
-    return {**value, "type": "approximate"}
-
-
-def _inclusion(name: str, value: object) -> object:
-    check_choice(name, value, get_args(Inclusion))
-    return value
-
-
-def _citations(name: str, value: object) -> Definition:
-    if not isinstance(value, bool):
-        raise UsageError(f"{name} must be True or False, not {value!r:.80}")
-    return {"enabled": value}
-
-
-def _config(_: str, config: object) -> object:
+def _config(config: object) -> object:
     if not isinstance(config, Mapping):
         raise UsageError(f"a configuration is a mapping, not {config!r:.80}")
     if wrong := [name for name in config if name not in _MCP_CONFIG or not isinstance(config[name], bool)]:
         raise UsageError(f"a configuration has {' and '.join(_MCP_CONFIG)}, True or False, not {wrong[0]!r:.80}")
     return config
-
-
-def _configs(_: str, configs: Any) -> Definition:
-    return {name: _config(name, config) for name, config in configs.items()}
-
-
-_FORMS: Final[Mapping[str, Callable[[str, object], object]]] = {
-    **dict.fromkeys(("max_uses", "max_content_tokens", "max_tokens"), _count),
-    **dict.fromkeys(("allowed_domains", "blocked_domains"), _domains),
-    **dict.fromkeys(("allowed_callers", "tools"), _list),
-    **dict.fromkeys(_REQUIRED, _text),
-    "citations": _citations,
-    "configs": _configs,
-    "default_config": _config,
-    "response_inclusion": _inclusion,
-    "user_location": _location,
-}
-"""What each field must be, by name: returns the value in the form that the API takes."""
