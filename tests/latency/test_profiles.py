@@ -12,8 +12,7 @@ import pytest
 
 from eagerstream.errors import UsageError
 from eagerstream.latency._fitted import Fitted
-from eagerstream.latency._pieces import Fragment, check_playable, fragments
-from eagerstream.latency._profiles import DOCUMENTED, Profile, named_profile
+from eagerstream.latency._profiles import DOCUMENTED, Fragment, Profile, check_playable, fragments, named_profile
 from eagerstream.recordings import Recording
 from eagerstream.testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
 from eagerstream.testing.demos.poem import POEM

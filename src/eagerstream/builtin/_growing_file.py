@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from ..errors import ToolError
@@ -128,6 +129,32 @@ class GrowingFile:
             os.close(self._handle)
             os.close(self._folder)
             self._handle = None
+
+
+class Draft:
+    """A file that is written in steps, each in a thread. No step begins once it is over.
+
+    A task that asyncio itself cancels leaves its thread behind, and discards what is still being done.
+    """
+
+    def __init__(self) -> None:
+        self._file: GrowingFile | None = None
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def discard(self) -> None:
+        """Nothing of it is to stay, unless it was committed."""
+        with self._lock:
+            self._is_over = True
+            if self._file is not None:
+                self._file.discard()
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        with self._lock:
+            if self._is_over:
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            yield
 
 
 def found_at(name: str, folder: int) -> os.stat_result | None:

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from ..errors import UsageError
 from ..recordings import Recording
 from ..testing import buffered
-from ._pieces import Kind, Piece, check_playable, fragments, recut
+from ._profiles import Kind, Piece, check_playable, fragments, recut
 from ._results import load_checked, save_json
 
 VERSION: Final = 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -90,7 +90,7 @@ async def _measure_step(
     case = step.case
     running: Run | None = None
     failure: Exception | None = None
-    with _folder() as folder:
+    with TemporaryDirectory(prefix="eagerstream-bench-", ignore_cleanup_errors=True) as folder:
         try:
             with anyio.fail_after(conditions.timeout_s):
                 if server is not None and conditions.simulation is not None:
@@ -98,7 +98,7 @@ async def _measure_step(
                     server.play(conditions.simulation.replies(case, step.repetition))
                 await connection.warm()
             with anyio.fail_after(conditions.timeout_s):
-                running = _run(case, connection, folder, conditions)
+                running = _run(case, connection, Path(folder), conditions)
                 async with running:
                     await running.finish()
         except Exception as error:
@@ -176,13 +176,6 @@ async def _connected(transport: TransportName, base_url: str | None) -> AsyncIte
         raise MissingExtraError("bench", transport) from error
     async with library.AsyncClient(**options) as http_client:
         yield _Connection(HTTPTransport(base_url=url, api_key=key, http_client=http_client), http_client, url)
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    """A folder for what the tools of one run write."""
-    with TemporaryDirectory(prefix="eagerstream-bench-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 def _first(error: Exception) -> Exception:

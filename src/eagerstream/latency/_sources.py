@@ -21,7 +21,7 @@ from ..testing.demos import poem
 from ..tools import ForeignTool, Tool, as_tool
 from ..wire import USER_DEFINED, tool_kind
 from ._made_up import made_up_input
-from ._pieces import check_playable
+from ._profiles import check_playable
 from ._results import read_whole
 
 AnyTool: TypeAlias = ForeignTool | Mapping[str, Any]

@@ -181,7 +181,8 @@ class Bash(Tool):
             if not ended.shell_goes_on:
                 await self._end()
         if ended.exit_status is None:
-            raise ToolError(_late(self._command_timeout_s, output), code=ToolErrorCode.TIMEOUT)
+            late = f"Error: command did not finish within {self._command_timeout_s:g} seconds"
+            raise ToolError("\n".join([late, *_printed(output)]), code=ToolErrorCode.TIMEOUT)
         reasons = [*([_WAS_ENDED] if was_lost else []), *([] if ended.shell_goes_on else [_ENDED])]
         return _answer(ended.exit_status, output, " ".join(reasons))
 
@@ -274,10 +275,6 @@ def _checked(input: Mapping[str, Any]) -> tuple[str | None, bool]:
     if fault is not None:
         raise ToolError(f"Error: {fault}", code=ToolErrorCode.INVALID_PARAM)
     return command or None, bool(restart)
-
-
-def _late(limit_s: float, output: Output) -> str:
-    return "\n".join([f"Error: command did not finish within {limit_s:g} seconds", *_printed(output)])
 
 
 def _answer(exit_status: int, output: Output, reason: str) -> ToolResponse:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
 from ...errors import ToolError
-from .._growing_file import MAX_FILE_BYTES, TAKING_PLACE, GrowingFile
+from .._growing_file import MAX_FILE_BYTES, TAKING_PLACE, Draft, GrowingFile
 from .._paths import Parts
 from .shared import SharedFiles
 from .versions import Expected, Version
@@ -31,7 +27,7 @@ class Written(NamedTuple):
     backup: str | None
 
 
-class Change:
+class Change(Draft):
     """New content for a file. All of it blocks, and may be called from several threads.
 
     It ends with `commit`, or with `discard`, after which nothing of it is left.
@@ -42,16 +38,13 @@ class Change:
     """
 
     def __init__(self, files: SharedFiles, parts: Parts) -> None:
+        super().__init__()
         self._files = files
         self._parts = parts
-        self._file: GrowingFile | None = None
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._expected: Expected | None = None
         self._replaced: Version | None = None
-        # Who is cancelled by asyncio's own means leaves its thread behind, and discards what is still being done.
-        self._lock = threading.Lock()
-        self._is_over = False
 
     def begin(self) -> Version | None:
         """Begin to write. Gives what stands in the file's place; None for nothing.
@@ -59,7 +52,7 @@ class Change:
         Raises:
             OSError, ToolError: Nothing can be written there.
         """
-        with self._going_on():
+        with self._step():
             found = self._version_at(self._parts)
             # A folder that is yet to be made is made at the end: nothing of a change that is given up may stay.
             if not self._parts or self._version_at(self._parts[:-1]) is not None:
@@ -72,7 +65,7 @@ class Change:
         Raises:
             OSError, ToolError: There is no room for it.
         """
-        with self._going_on():
+        with self._step():
             if self._file is not None:
                 self._file.write(content)
                 return
@@ -89,7 +82,7 @@ class Change:
             Refused: Something else is there.
             OSError, ToolError: It cannot. `discard` it, in either case.
         """
-        with self._going_on(), TAKING_PLACE:
+        with self._step(), TAKING_PLACE:
             self._expected = expected
             now = self._version_at(self._parts)
             self._files.require_unchanged(self._parts, expected, now)
@@ -107,20 +100,6 @@ class Change:
             return Written(
                 Version.of(found), self._replaced, None if backup is None else self._files.jail.shown(backup)
             )
-
-    def discard(self) -> None:
-        """Nothing of it is to stay, unless it was committed."""
-        with self._lock:
-            self._is_over = True
-            if self._file is not None:
-                self._file.discard()
-
-    @contextmanager
-    def _going_on(self) -> Iterator[None]:
-        with self._lock:
-            if self._is_over:
-                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
-            yield
 
     def _open(self) -> GrowingFile:
         self._file = self._files.jail.replace(self._parts, check=lambda found: self._check(found and Version.of(found)))

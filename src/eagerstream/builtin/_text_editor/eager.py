@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Final, Literal, Unpack
@@ -16,7 +15,7 @@ from pydantic import Field
 from ...errors import InputInterrupted, ToolError
 from ...tools import Later, TextStream, Tool, ToolCall, ToolErrorCode, ToolOptions, ToolResponse
 from ...wire import Outcome
-from .._growing_file import GrowingFile
+from .._growing_file import Draft, GrowingFile
 from .._jail import Jail
 from .._paths import Parts
 from .._text_files import in_words
@@ -172,17 +171,14 @@ class EagerTextEditor(Tool):
             raise ToolError(fault, code=ToolErrorCode.INVALID_PARAM)
 
 
-class _Writing:
+class _Writing(Draft):
     """A file on its way to the disk, and how far it is."""
 
     def __init__(self, jail: Jail, parts: Parts, call: ToolCall | None) -> None:
+        super().__init__()
         self._jail = jail
         self._parts = parts
         self._call = call
-        self._file: GrowingFile | None = None
-        # Who is cancelled by asyncio's own means leaves its thread behind, and ends what is still being done.
-        self._lock = threading.Lock()
-        self._is_over = False
         self._reported_s = float("-inf")
         self._ends_line = True
         self._line_ends = 0
@@ -197,7 +193,7 @@ class _Writing:
 
     def begin(self) -> None:
         """Open it: in its place where that is free, beside it where not."""
-        with self._going_on():
+        with self._step():
             try:
                 self._file = self._jail.create(self._parts)
             except FileExistsError:
@@ -221,19 +217,17 @@ class _Writing:
 
     def commit(self) -> None:
         """It stays."""
-        with self._going_on():
+        with self._step():
             self._opened.commit()
             self._is_over = True
 
     def discard(self) -> None:
-        """It does not stay, unless it was committed."""
-        with self._lock, suppress(OSError):  # why it came to this is told, and is worth more
-            self._is_over = True
-            if self._file is not None:
-                self._file.discard()
+        """See `Draft.discard`."""
+        with suppress(OSError):  # why it came to this is told, and is worth more
+            super().discard()
 
     def _append(self, piece: str) -> None:
-        with self._going_on():
+        with self._step():
             self._opened.write(piece.encode())
 
     @property
@@ -243,11 +237,9 @@ class _Writing:
         return self._file
 
     @contextmanager
-    def _going_on(self) -> Iterator[None]:
+    def _step(self) -> Iterator[None]:
         missing = f"Error: {self.shown} cannot be created: a file stands in its way"
-        with in_words(self.shown, missing=missing), self._lock:
-            if self._is_over:
-                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+        with in_words(self.shown, missing=missing), super()._step():
             yield
 
 
