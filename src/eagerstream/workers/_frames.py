@@ -45,7 +45,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A call of a tool begins on this line; see `references`."""
+    """A call of a tool begins on this line; see `_references`."""
 
     reference: bytes = field(repr=False)
 

@@ -84,7 +84,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A value of progress, as `values.to_bytes` gives it."""
+    """A value of progress, as `to_bytes` gives it."""
 
     value: bytes = field(repr=False)
 

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
 
 from ...errors import ToolError
 from .._growing_file import MAX_FILE_BYTES, TAKING_PLACE, Draft, GrowingFile
 from .._paths import Parts
 from .shared import SharedFiles
-from .versions import Expected, Version
-
-
-class Written(NamedTuple):
-    """What a change did.
-
-    Attributes:
-        version: The file's, now.
-        replaced: What was there before; None where nothing was.
-        backup: Where that is kept, as the model calls it; None where it is not.
-    """
-
-    version: Version
-    replaced: Version | None
-    backup: str | None
+from .versions import Expected, Version, Written
 
 
 class Change(Draft):

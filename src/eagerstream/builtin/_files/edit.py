@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import anyio.to_thread
 from pydantic import Field
@@ -13,9 +13,9 @@ from typing_extensions import TypedDict
 from ...tools import ToolErrorCode, ToolResponse
 from .._paths import Parts
 from .._text_files import NoSingleMatch
-from .change import Change, Written
+from .change import Change
 from .shared import FileTool, Refused, SharedFiles
-from .versions import Expected, Known, Version
+from .versions import Expected, Known, Version, Written
 
 _MAX_EDITS: Final = 256
 
@@ -95,15 +95,8 @@ async def _edit(
         written, change = await anyio.to_thread.run_sync(edit)
     except (Refused, OSError) as error:
         return files.answer_to(error, parts)
-    files.known.was_written(parts, written.version, replaced=written.replaced)
     said = files.words.edited if is_single else files.words.edited_often
-    data: dict[str, Any] = {
-        "modified": True,
-        "changed_bytes": change,
-        "size_bytes": written.version.size,
-        "file_mtime_ms": written.version.mtime_ms,
-        "backup_path": written.backup,
-    }
+    data = {"modified": True, "changed_bytes": change, **files.was_written(parts, written)}
     if not is_single:
         data["num_edits"] = len(edits)
     return ToolResponse.success(said.format(path=files.jail.shown(parts), count=len(edits), change=change), data)
@@ -140,9 +133,9 @@ def _edit_in_thread(
 
 
 def _no_single_match(files: SharedFiles, parts: Parts, count: int, *, index: int | None) -> Refused:
-    text = files.words.no_single_match.format(count=count)
-    context = {"matches": count}
-    if index is not None:
-        text = files.words.which_edit.format(index=index, what=text)
-        context["edit_index"] = index
-    return files.refused(ToolErrorCode.INVALID_PARAM, text, parts, context)
+    words, code = files.words, ToolErrorCode.INVALID_PARAM
+    if index is None:
+        return files.refused(code, words.no_single_match, parts, {"matches": count}, count=count)
+    what = words.no_single_match.format(count=count)
+    context = {"matches": count, "edit_index": index}
+    return files.refused(code, words.which_edit, parts, context, index=index, what=what)

@@ -75,8 +75,8 @@ class Read(FileTool):
         document = self._files.document(parts, content)
         total = document.line_count
         if 0 < offset >= total:
-            text = words.past_end.format(path=path, offset=offset)
-            raise self._files.refused(ToolErrorCode.INVALID_PARAM, text, parts, {"total_lines": total})
+            context = {"total_lines": total}
+            raise self._files.refused(ToolErrorCode.INVALID_PARAM, words.past_end, parts, context, offset=offset)
         page = page_of(StringIO(document.text, newline="\n"), offset, limit)
         text = words.read.format(
             path=path, lines=page.lines, total=total, offset=offset, size=version.size, mtime=version.mtime_ms

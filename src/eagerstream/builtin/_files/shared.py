@@ -14,7 +14,7 @@ from .._jail import Jail
 from .._paths import Parts
 from .._text_files import Document
 from .._tool_options import group_of, with_defaults
-from .versions import Expected, KnownFiles, Version
+from .versions import Expected, KnownFiles, Version, Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +87,19 @@ class SharedFiles:
         self.backups: Final = backups
         self.group: Final = group_of(self.jail.identity)
 
-    def refused(self, code: str, text: str, parts: Parts, context: Mapping[str, Any] | None = None) -> Refused:
-        """An error about a file."""
-        return Refused(ToolResponse.error(code, text, context={"path": self.jail.shown(parts), **(context or {})}))
+    def refused(
+        self, code: str, text: str, parts: Parts, context: Mapping[str, Any] | None = None, **fields: object
+    ) -> Refused:
+        """An error about a file. `text` is one of the words, with a placeholder for each of `fields` and the path."""
+        path = self.jail.shown(parts)
+        text = text.format(path=path, **fields)
+        return Refused(ToolResponse.error(code, text, context={"path": path, **(context or {})}))
+
+    def was_written(self, parts: Parts, written: Written) -> dict[str, Any]:
+        """Remember what a change did, and return the data that a response has of it."""
+        version = written.version
+        self.known.was_written(parts, version, replaced=written.replaced)
+        return {"size_bytes": version.size, "file_mtime_ms": version.mtime_ms, "backup_path": written.backup}
 
     def document(self, parts: Parts, content: bytes) -> Document:
         """Return what a file holds. If not all of its lines end with CRLF, its carriage returns are in the text.
@@ -97,12 +107,10 @@ class SharedFiles:
         Raises:
             Refused: It is no text in UTF-8.
         """
-        shown = self.jail.shown(parts)
         try:
-            document = Document.of(content, shown=shown)
+            document = Document.of(content, shown=self.jail.shown(parts))
         except ToolError:
-            said = self.words.not_text.format(path=shown)
-            raise self.refused(ToolErrorCode.BINARY_FILE, said, parts) from None
+            raise self.refused(ToolErrorCode.BINARY_FILE, self.words.not_text, parts) from None
         has_others = not all(document.carriages) or "\r" in document.text
         return document.verbatim() if any(document.carriages) and has_others else document
 
@@ -119,9 +127,9 @@ class SharedFiles:
             said = self.words.deleted
         else:
             said = self.words.changed if current != expected.mtime_ms else self.words.changed_alike
-        text = said.format(path=self.jail.shown(parts), current=current, known=expected.mtime_ms)
-        context = {"current_mtime_ms": current, "cached_mtime_ms": expected.mtime_ms}
-        raise self.refused(ToolErrorCode.CONFLICT, text, parts, context)
+        known = expected.mtime_ms
+        context = {"current_mtime_ms": current, "cached_mtime_ms": known}
+        raise self.refused(ToolErrorCode.CONFLICT, said, parts, context, current=current, known=known)
 
     def answer_to(self, error: Refused | OSError, parts: Parts) -> ToolResponse:
         """What the model is told of a failure: never a path of the host."""
@@ -137,7 +145,7 @@ class SharedFiles:
         }
         code, text = next(answers[kind] for kind in answers if isinstance(error, kind))
         why = error.strerror or type(error).__name__
-        return self.refused(code, text.format(path=self.jail.shown(parts), why=why), parts).response
+        return self.refused(code, text, parts, why=why).response
 
 
 class FileTool(Tool, ABC):

@@ -44,6 +44,20 @@ class Version(NamedTuple):
         return now == self if self.ctime_ns is not None else (now.mtime_ms, now.size) == (self.mtime_ms, self.size)
 
 
+class Written(NamedTuple):
+    """What a change did.
+
+    Attributes:
+        version: The file's, now.
+        replaced: What was there before; None where nothing was.
+        backup: Where that is kept, as the model calls it; None where it is not.
+    """
+
+    version: Version
+    replaced: Version | None
+    backup: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is remembered of a file.

@@ -61,26 +61,18 @@ class Write(FileTool):
             if call is not None and is_early:
                 await self._require_whole(call)
             if files.require_read and found is not None and known is None and told_ms is None:
-                text = files.words.unread.format(path=files.jail.shown(parts))
-                raise files.refused(ToolErrorCode.CONFLICT, text, parts)
+                raise files.refused(ToolErrorCode.CONFLICT, files.words.unread, parts)
             written = await anyio.to_thread.run_sync(change.commit, Expected(found, known, told_ms))
         except InputInterrupted:
-            text = files.words.not_whole.format(path=files.jail.shown(parts))
-            return files.refused(ToolErrorCode.INVALID_FORMAT, text, parts).response
+            return files.refused(ToolErrorCode.INVALID_FORMAT, files.words.not_whole, parts).response
         except (Refused, OSError) as error:
             return files.answer_to(error, parts)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(change.discard)
-        version = written.version
-        files.known.was_written(parts, version, replaced=written.replaced)
-        data = {
-            "written": True,
-            "size_bytes": version.size,
-            "file_mtime_ms": version.mtime_ms,
-            "backup_path": written.backup,
-        }
-        return ToolResponse.success(files.words.wrote.format(path=files.jail.shown(parts), size=version.size), data)
+        data = {"written": True, **files.was_written(parts, written)}
+        text = files.words.wrote.format(path=files.jail.shown(parts), size=written.version.size)
+        return ToolResponse.success(text, data)
 
     async def _require_whole(self, call: ToolCall) -> None:
         """The content has ended; what follows it may still show that the call must not count."""

@@ -64,7 +64,7 @@ def checked_read(sql: str, dialect: str, extra_functions: frozenset[str] = froze
     """Return the statement to send instead of `sql`: rewritten from what was checked, without comments.
 
     So the database runs what was understood, even if it would have read the original in another way. The statement must
-    consist of the constructs in `constructs.py` and call the functions in `functions.py` or `extra_functions`.
+    consist of the constructs and call the functions in `allowed.py`, or those of `extra_functions`.
 
     Raises:
         ToolError: It is not one statement, or has something that is on no list. The text is for the model.
