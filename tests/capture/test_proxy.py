@@ -526,7 +526,7 @@ def test_a_break_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     async def fail(*_: object) -> None:
         raise RuntimeError("words of the reply")
 
-    monkeypatch.setattr("eagerstream.capture._forwarding.close", fail)
+    monkeypatch.setattr("eagerstream.capture._proxy.close", fail)
     with wire(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhi") as upstream:
         with RecordingProxy(upstream.url, tmp_path) as proxy:
             assert b"content-length: 10" in exchange(proxy, post(b"/v1/messages")).lower()

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import os
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, MutableMapping
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any, Final
 
 from .._serving.access import new_token
-from .._serving.asgi_server import ThreadedServer
-from ._admission import Admission
+from .._serving.asgi_server import TRANSPORT_STATE, Receive, Send, ThreadedServer
+from ..testing._endings import close, reset
+from ..transports import close_quietly, unwind
+from ._admission import Admission, Refused
 from ._folder import RecordingFolder
-from ._forwarding import Forwarding
-from ._upstream import Upstream
+from ._tape import Tape
+from ._upstream import Upstream, end_to_end, request_headers
+
+if TYPE_CHECKING:
+    import httpx
+
 
 DEFAULT_UPSTREAM: Final = "https://api.anthropic.com"
 _MAX_CONNECTIONS: Final = 256
@@ -101,3 +111,233 @@ class RecordingProxy(ThreadedServer):
     def _make_forwarding(self) -> Forwarding:
         self._forwarding = Forwarding(self.upstream, self.folder, self._admission)
         return self._forwarding
+
+
+# --- as an ASGI application: a request goes on, its reply comes back byte for byte, and is taken down -----------------
+
+MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
+"""The API's own bound on the body of a request."""
+
+_RECORDED_PATH: Final = b"/messages"
+_LEFT: Final = "the client left before its end"
+_CLOSED: Final = "the proxy was closed before its end"
+_BROKEN: Final = "it broke off: the connection to the upstream was lost"
+
+_log = logging.getLogger(__name__)
+
+
+class Forwarding:
+    """Passes requests on to one upstream.
+
+    Args:
+        upstream: Where to.
+        folder: Takes the replies to `POST .../messages`; others only pass.
+        admission: Decides which requests are passed on.
+
+    Attributes:
+        is_closing: Connections that end from now on are ended here, not by clients.
+    """
+
+    def __init__(self, upstream: Upstream, folder: RecordingFolder, admission: Admission) -> None:
+        import httpx
+
+        self.is_closing = False
+        self._upstream = upstream
+        url = httpx.URL(upstream.url)
+        self._base_path = url.raw_path.rstrip(b"/")
+        # httpx logs the URL of each request. A path or a query may be secret, so they are not in it.
+        self._url = url.copy_with(raw_path=b"/")
+        self._folder = folder
+        self._admission = admission
+        self._client = upstream.client()
+        self._holder: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request. Cancelling it closes its connection to the upstream."""
+        try:
+            path, body = await self._admitted(scope, receive)
+        except Refused as refusal:
+            await _refuse(send, refusal)
+        except _ClientLeft:
+            pass
+        else:
+            await self._answer(path, body, scope, receive, send)
+
+    async def _admitted(self, scope: MutableMapping[str, Any], receive: Receive) -> tuple[bytes, bytes]:
+        """Return path and body of a request that is passed on.
+
+        Raises:
+            Refused: It is not.
+            _ClientLeft: It was not sent to its end.
+        """
+        try:
+            path = self._admission.path_of(scope)
+        except Refused:
+            await _read_body(receive, 0)  # clients read no answer before they have sent all of it
+            raise
+        body = await _read_body(receive, MAX_REQUEST_BYTES)
+        if body is None:
+            what = f"the proxy takes no request over {MAX_REQUEST_BYTES} bytes"
+            raise Refused(413, "request_too_large", what)
+        return path, body
+
+    async def _answer(
+        self, path: bytes, body: bytes, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        if self._holder is None:
+            self._holder = asyncio.create_task(self._hold_client())
+        is_recorded = scope["method"] == "POST" and path.endswith(_RECORDED_PATH)
+        request = self._request(path, body, scope, uncompressed=is_recorded)
+        tape = self._folder.begin(body, host=self._upstream.host) if is_recorded else None
+        leaving = asyncio.ensure_future(_left(receive))
+        passing = asyncio.ensure_future(self._pass_on(request, tape, scope, send, leaving))
+        cut = _CLOSED
+        try:
+            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
+            cut = _CLOSED if self.is_closing else _LEFT
+        finally:
+            for task in (passing, leaving):
+                task.cancel()
+            await asyncio.wait((passing, leaving))
+            if tape is not None:
+                tape.end(cut)  # does nothing where it has ended
+        if not passing.cancelled() and (error := passing.exception()) is not None:
+            _log.error("a reply could not be passed on: %s", type(error).__name__)  # and nothing of what is in it
+            scope["state"][TRANSPORT_STATE].abort()
+            await _left(receive)
+
+    async def _hold_client(self) -> None:
+        """Until the event loop ends, which cancels what runs in it: then its connections are closed."""
+        async with self._client:
+            await asyncio.Event().wait()
+
+    def _request(
+        self, path: bytes, body: bytes, scope: MutableMapping[str, Any], *, uncompressed: bool
+    ) -> httpx.Request:
+        import httpx
+
+        query = scope["query_string"]
+        target = self._base_path + path + (b"?" + query if query else b"")
+        headers = request_headers(
+            scope["headers"], uncompressed=uncompressed, authorization=self._upstream.authorization
+        )
+        # httpx would put a part of the URL in order, and log it. httpcore from 1.0.4 on sends the target as it is.
+        return httpx.Request(scope["method"], self._url, headers=headers, content=body, extensions={"target": target})
+
+    async def _pass_on(
+        self,
+        request: httpx.Request,
+        tape: Tape | None,
+        scope: MutableMapping[str, Any],
+        send: Send,
+        leaving: asyncio.Future[None],
+    ) -> None:
+        import httpx
+
+        try:
+            response = await self._client.send(request, stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+            what = f"the proxy cannot reach {self._upstream.host} ({type(error).__name__})"
+            await _refuse(send, Refused(502, "api_error", what))
+            return
+        except Exception as error:
+            await _break_off(error, scope, send, leaving)
+            return
+        chunks = response.aiter_raw()
+        try:
+            if tape is not None:
+                _begin(tape, response)
+            headers = _dated(end_to_end(response.headers.raw))
+            await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+            async for chunk in chunks:
+                if tape is not None:
+                    tape.take(chunk)
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                # A read may bring hundreds of chunks: others get their turn, and a client that has left is noticed.
+                await asyncio.sleep(0)
+            if tape is not None:
+                tape.end()
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except Exception as error:
+            if tape is not None:
+                tape.end(_BROKEN)
+            await _break_off(error, scope, send, leaving)
+        finally:
+            await unwind(chunks)
+            await close_quietly(response)
+
+
+# --- the request ------------------------------------------------------------------------------------------------------
+
+
+class _ClientLeft(Exception):
+    """The rest of the request does not come."""
+
+
+async def _read_body(receive: Receive, max_bytes: int) -> bytes | None:
+    """Return the body; `None` for a larger one, which is read to its end and not kept.
+
+    Raises:
+        _ClientLeft: It does not come to its end.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientLeft
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= max_bytes:
+            parts.append(part)
+        else:
+            parts.clear()
+        if not message.get("more_body", False):
+            return b"".join(parts) if size <= max_bytes else None
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _begin(tape: Tape, response: httpx.Response) -> None:
+    raw = response.headers.raw  # as text they may be taken for UTF-8, which the format of recordings has not
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
+    codings = [value for name, value in headers if name.lower() == "content-encoding"]
+    tape.begin(response.status_code, headers, content_encoding=", ".join(codings))
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+def _dated(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """With a `Date`: who passes on a response without one adds it (RFC 9110, section 6.6.1)."""
+    if any(name.lower() == b"date" for name, _ in headers):
+        return headers
+    return [*headers, (b"date", formatdate(usegmt=True).encode())]
+
+
+async def _refuse(send: Send, refusal: Refused) -> None:
+    """An error of the proxy's own, in the shape of the API's."""
+    told = {"type": refusal.error_type, "message": refusal.message}
+    body = json.dumps({"type": "error", "error": told}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": _dated(headers)})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _break_off(
+    error: Exception, scope: MutableMapping[str, Any], send: Send, leaving: asyncio.Future[None]
+) -> None:
+    """Break the client's connection as that to the upstream broke: never an end that looks like one.
+
+    A close where the upstream closed, or sent what is no HTTP: without the last chunk the client sees that more was to
+    come, unless it is too old for chunks. A reset for everything else.
+    """
+    import httpx
+
+    if not isinstance(error, httpx.TransportError):
+        _log.error("a request could not be passed on: %s", type(error).__name__)  # and nothing of what it is about
+    ending = close if isinstance(error, httpx.RemoteProtocolError) and scope["http_version"] != "1.0" else reset
+    await ending(scope["state"][TRANSPORT_STATE], send, leaving)
