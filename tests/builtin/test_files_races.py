@@ -172,7 +172,7 @@ async def test_cut(root: Path, path: str, rest: str) -> None:
     mtime = (root / "a.txt").stat().st_mtime_ns // 1_000_000
     async with executing(Files(root, require_read=False).tools) as writings:
         writing = writings.begin("Write", f'{{"path": "{path}", "content": "ev')
-        await until(lambda: parts_in(root) or path.startswith("new/"))
+        await until(lambda: writing.call.ran and (parts_in(root) or path.startswith("new/")))
         writing.feed(rest.replace("{mtime}", str(mtime)))
         await anyio.sleep(0.01)
         writing.cut()
