@@ -1,4 +1,4 @@
-"""One response: read its bytes, feed the wire core, and hand out events."""
+"""One response: read its bytes, feed the wire core, and hand out its events."""
 
 from __future__ import annotations
 

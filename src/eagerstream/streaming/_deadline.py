@@ -1,4 +1,4 @@
-"""`ReplyDeadline`: gives up a reply that is silent for too long, or that takes too long in all."""
+"""`ReplyDeadline`: gives up a response that is silent for too long, or that takes too long in all."""
 
 from __future__ import annotations
 
@@ -15,15 +15,20 @@ from ..limits import Limits
 from ..wire import InputFragment, WireEvent
 
 _GRACE_S: Final = 0.25
-"""How long a body may still go on after the message, before the connection is given up instead of used again."""
+"""Seconds for which a body may continue after the message, before the connection is given up instead of used again."""
 
 
 class ReplyDeadline:
-    """Cancels `scope` when no byte has come for so long, or no event but pings, or the reply takes too long in all.
+    """Cancels `scope` if no byte comes for too long, no event but pings, or if the response takes too long in all.
 
     Each of these may take longer by a twentieth of the shortest. A time-out around each `receive` would cost more than
     taking its chunk in, so there is one deadline, and it is moved only when a twentieth of its time has passed.
     """
+
+    # Three bounds, because each alone misses a peer: one that pings is not silent, one that drips events makes
+    # progress, and `max_reply_s` has to allow hours. Each chunk asks for the time, which costs 60 ns with
+    # `time.monotonic` and 480 with `anyio.current_time`. Only the deadline needs the latter: trio has a clock of its
+    # own.
 
     def __init__(self, limits: Limits, scope: anyio.CancelScope | None, *, opening_s: float) -> None:
         self._idle_s = limits.idle_timeout_s
@@ -33,11 +38,14 @@ class ReplyDeadline:
         self.scope = scope or anyio.CancelScope()
         self._byte_at = self._progress_at = self._moved_at = time.monotonic()
         self._reply_until = math.inf
+        # The opening has its own time: a client may wait for a `retry-after`, or try three times
+        # (test_a_client_s_own_pause_is_no_silence).
         self.scope.deadline = anyio.current_time() + opening_s + self._slack_s
 
     @property
     def reason(self) -> str:
-        """Why the scope was cancelled."""
+        """The reason why the scope was cancelled."""
+        # Found out afterwards from the times: the one deadline stands for all bounds, and fires outside our code.
         now = time.monotonic()
         if now - self._byte_at >= self._idle_s:
             return f"no byte came for {self._idle_s:g} s"
@@ -46,16 +54,19 @@ class ReplyDeadline:
         return "the event loop stood still for longer than a time-out"
 
     def raise_if_too_long(self) -> None:
-        """Tell a reply that took too long in all from one that was silent.
+        """Raise an error if the response took too long in all, and was not only silent.
 
         Raises:
-            LimitError: It took longer than `Limits.max_reply_s`.
+            LimitError: The response took longer than `Limits.max_reply_s`.
         """
+        # A silence is an interruption, which a run resumes from. A peer that drips for hours would do so again.
         if time.monotonic() >= self._reply_until:
             raise LimitError("max_reply_s", self._reply_s, "the time of the reply")
 
     def begin(self) -> None:
-        """The reply has begun; it may be silent for as long as any, however long its opening was allowed to take."""
+        """Start the times of the response. The opening may have been allowed to take longer, the response may not."""
+        # Moved at once, not with the first chunk. Otherwise the deadline of the opening stays, and a response that
+        # opens and sends nothing gets the time of all tries together: eight minutes instead of two.
         self._reply_until = time.monotonic() + self._reply_s
         self._resume()
 
@@ -64,8 +75,9 @@ class ReplyDeadline:
         self._move()
 
     def end(self, batch: Iterable[WireEvent | InputFragment]) -> None:
-        """Bytes came, and these events with them."""
+        """Note that bytes came, and these events with them."""
         now = self._byte_at = time.monotonic()
+        # The first event is usually enough. An empty batch is half an event: bytes, but no progress.
         for event in batch:
             if isinstance(event, tuple) or event["type"] != "ping":
                 self._progress_at = now
@@ -74,7 +86,10 @@ class ReplyDeadline:
             self._move()
 
     def end_soon(self) -> None:
-        """The message is whole: only a moment is waited for the end of the body, or for another message in it."""
+        """Allow only a moment more for the end of the body, or for another message in it: the message is complete."""
+        # Some peers forget to close the body (test_a_body_held_open_after_the_message). We do not close it at once,
+        # because the connection of a body that is read to its end can be used again. `-inf` makes the next event move
+        # the deadline, in case another message follows.
         self._moved_at = -math.inf
         self.scope.deadline = anyio.current_time() + min(_GRACE_S, self._idle_s)
 
@@ -85,7 +100,9 @@ class ReplyDeadline:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Time spent in here is not the peer's."""
+        """Stop the times inside the block: time spent there is not the peer's."""
+        # While we wait for our own consumer, nothing is read, so nothing could come
+        # (test_a_slow_consumer_is_not_the_peer_s_silence).
         self.scope.deadline = math.inf
         begun_at = time.monotonic()
         try:

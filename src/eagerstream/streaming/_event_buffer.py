@@ -17,12 +17,15 @@ E = TypeVar("E")
 
 BufferMode: TypeAlias = Literal["merge", "wait"]
 
+# One read from loopback has hundreds of deltas, and a consumer that keeps up should see each of them unmerged.
 _CAPACITY: Final = 256
 """Events that wait for a consumer before deltas are merged, or the reader waits."""
 
 
 class _Entry:
     """An event that waits to be handed out; the texts of deltas merged into it are joined once, at the end."""
+
+    # A list, joined once: `+=` on the text of the event is quadratic if a consumer sleeps through a large input.
 
     __slots__ = ("chars", "event", "finished", "patches", "texts", "tokens")
 
@@ -48,6 +51,8 @@ class _Entry:
 
     def _keep_changes(self, event: Any) -> None:
         if isinstance(event, InputDelta):
+            # An observer that wants changes may come or go while deltas wait. The changes of a part of them would pass
+            # for all (test_changes_that_are_known_in_part_are_none).
             if event.patch is None:
                 self.patches = None
             elif self.patches is not None:
@@ -84,7 +89,9 @@ def _tokens(event: Any) -> int | None:
 
 
 def _delta_key(event: Any) -> Hashable:
-    """Deltas with the same key continue one another; None for what is not a delta."""
+    """Return the key of a delta: deltas with the same key continue one another. None for other events."""
+    # An input by identity, since an index may be used twice. A held delta keeps its input alive, so the `id` is its
+    # own. Texts have an index only, but a `MessageStart` between two messages separates them.
     match event:
         case InputDelta(input=input):
             return id(input)
@@ -103,12 +110,15 @@ class EventBuffer(Generic[E]):
 
     Up to `capacity` events wait as they are. Beyond that, a delta is merged into the waiting one of its block (no text
     is lost, and `partial` is the newest anyway), or, with `mode="wait"`, `is_full` asks the producer to wait for
-    `room`. What is not a delta is always taken in, and is few; where a peer sends more than `maximum` of them, `check`
+    `room`. An event that is not a delta is always added. There are few of them; if more than `maximum` wait, `room`
     raises.
 
     With `min_interval_s` or `min_chars`, an `InputDelta` is held until it is that late after the one before it, and
     that long; any other event, and the end, lets it go at once.
     """
+
+    # Not a memory object stream of anyio: its items cannot be merged, `send` is an await for each event, and a full one
+    # would make tools wait for a slow consumer. Here only `get` and `room` wait, and only if there is nothing to do.
 
     def __init__(
         self,
@@ -143,13 +153,15 @@ class EventBuffer(Generic[E]):
         self._waits_for_input = 0  # tasks that wait for more of an input: the producer must go on for them
         self._closed = False
         self.is_discarded = False
-        """Nobody wants the events: they are dropped."""
+        """True if nobody wants the events: they are dropped."""
         self._error: BaseException | None = None
 
     def put(self, event: E) -> None:
         """Add an event; never waits."""
         if self.is_discarded or self._closed:
             return
+        # Once anything is held, everything behind it is held, or events would overtake one another. Progress of tools
+        # is held beyond the capacity in "wait", too: the reader can wait for room, but tools do not.
         has_room = len(self._ready) < self._capacity or (self._keeps_apart and not hasattr(event, "newest_of"))
         if has_room and not self._thins and not self._held:
             self._ready.append(event)
@@ -158,7 +170,10 @@ class EventBuffer(Generic[E]):
         self._wake_consumer()
 
     def put_all(self, events: Sequence[E]) -> bool:
-        """Add events; never waits. The consumer wakes once. True if the producer should wait for `room`."""
+        """Add events; never waits. The consumer wakes once. Return True if the producer should wait for `room`."""
+        # Nearly every chunk takes this path: a read may have hundreds of deltas, and `put` would ask its questions for
+        # each. `_wake_consumer` is written out here, because each call is one more function on the path of a fragment
+        # (test_functions_on_the_path).
         is_plain = not (self.is_discarded or self._closed or self._thins or self._held)
         if is_plain and len(self._ready) + len(events) < self._capacity:
             self._ready.extend(events)
@@ -190,10 +205,14 @@ class EventBuffer(Generic[E]):
 
     @property
     def _keeps_apart(self) -> bool:
-        """It is the reader that waits for room; but not while somebody needs more of the input from it."""
+        """True if the reader waits for room, so that nothing is merged; not while a task waits for more of an input."""
+        # A consumer may wait for an input inside its loop. If the reader then waited for the consumer, both would wait
+        # for ever once the buffer is full (test_waiting_for_an_input_in_the_loop_does_not_hold_up_the_reader). So the
+        # reader continues, and merging bounds the buffer meanwhile.
         return self._waits and not self._waits_for_input
 
     def _merges(self, event: E) -> bool:
+        # Thinning merges deltas even while the buffer has room (test_thinned_inputs_are_bounded_and_whole).
         if self._thins and isinstance(event, InputDelta):
             return True
         keeps_apart = self._keeps_apart and isinstance(event, InputDelta | TextDelta | ThinkingDelta)
@@ -201,40 +220,47 @@ class EventBuffer(Generic[E]):
 
     @property
     def is_full(self) -> bool:
-        """The producer should wait for `room`."""
+        """True if the producer should wait for `room`."""
         if not self._waits or self.is_discarded or self._waits_for_input:
             return False
         return len(self._ready) + len(self._held) >= self._capacity
 
     def on_wait(self, change: int) -> None:
-        """One more task waits for an input, or one less; while any does, the buffer is never full."""
+        """Count the tasks that wait for an input, by 1 or -1; while there is one, the buffer is never full."""
+        # A count, not a flag: several tasks may wait, and one that stops waiting must not stop the reader for the
+        # others.
         self._waits_for_input += change
         if self._emptied is not None:
             self._emptied.set()
 
     async def room(self) -> None:
-        """Wait while the buffer is full.
+        """Wait while the buffer is full. Cancelling it loses nothing.
 
         Raises:
-            LimitError: More events wait than may.
+            LimitError: More than `Limits.max_waiting_events` events wait, deltas merged.
         """
+        # Raised here and not in `put`, which tools and clean-up call, too. The reader calls this, and its peer is the
+        # one that sends too much (test_events_that_nobody_takes).
         if len(self._held) > self._maximum:
             raise LimitError("max_waiting_events", self._maximum, "what waits for the consumer of events")
         while self.is_full:
             self._emptied = anyio.Event()
-            self._wake_consumer()  # what it holds back must not hold up the producer
+            # The consumer may sleep until the interval of a held delta ends. While the producer waits, nothing can be
+            # merged into that delta, so it is released at once.
+            self._wake_consumer()
             await self._emptied.wait()
         self._emptied = None
 
     def close(self, error: BaseException | None = None) -> None:
-        """No more events; what waits is still handed out, then `error` is raised, or the iteration ends."""
+        """Take no more events. Those that wait are still handed out; then `error` is raised, or the iteration ends."""
+        # The first close counts: the reader closes with its error, and again without one in its `finally`.
         if not self._closed:
             self._closed = True
             self._error = error
         self._wake_consumer()
 
     def discard(self) -> None:
-        """Nobody wants the events any more: drop what waits and what comes."""
+        """Drop the events that wait and all that come: nobody wants them any more."""
         self.is_discarded = True
         self._ready.clear()
         self._held.clear()
@@ -243,11 +269,15 @@ class EventBuffer(Generic[E]):
             self._emptied.set()
 
     async def get(self) -> E:
-        """The next event. Cancelling loses none.
+        """Return the next event. Cancelling this loses none.
 
         Raises:
             StopAsyncIteration: After the last event.
+            UsageError: Another task waits for the next event already.
+            Exception: The error that the buffer was closed with, after the last event.
         """
+        # No event is removed before the last await. So a consumer that gives up after a time gets the event with its
+        # next try (test_cancelling_get_loses_nothing).
         while not self._ready:
             held_s = self._release() if self._held else None
             if self._ready:
@@ -256,11 +286,15 @@ class EventBuffer(Generic[E]):
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
+            # There is one place for a waiter: a second one would take it, and the first would never be woken
+            # (test_two_consumers).
             if self._filled is not None:
                 raise UsageError("another task waits for the next event already: one at a time")
             filled = self._filled = anyio.Event()
             try:
-                if held_s is None:  # nearly always, and a time-out costs more than all the rest
+                # Nearly always. `move_on_after(None)` makes, enters and leaves a scope: an iterated run takes 13.7 µs
+                # per chunk without it and one coroutine, and 18.7 with them.
+                if held_s is None:
                     await filled.wait()
                 else:
                     with anyio.move_on_after(held_s):
@@ -273,7 +307,11 @@ class EventBuffer(Generic[E]):
         return self._ready.popleft()
 
     def _release(self) -> float | None:
-        """Make ready what need not be held; where something must, how long yet (None: until something comes)."""
+        """Make events ready that need not be held; return the seconds for which the first one must be, or None.
+
+        None: nothing is held, or it must be held until something comes.
+        """
+        # The consumer does this when it wakes. A timer task would have to be cancelled and started with each event.
         while self._held:
             held_s = self._held_s()
             if held_s != 0:
@@ -290,7 +328,8 @@ class EventBuffer(Generic[E]):
         return None
 
     def _held_s(self) -> float | None:
-        """How long the first held event must be held yet; 0: not at all, None: until something comes."""
+        """Return the seconds for which the first held event must still be held; None: until something comes."""
+        # A delta with anything behind it is released: a stop must not be late, and must not overtake the delta.
         first = self._held[0]
         if not (self._thins and isinstance(first.event, InputDelta)) or len(self._held) > 1:
             return 0

@@ -1,6 +1,6 @@
-"""`EventFeed`: how events get from the task that reads to the one that consumes, and who owns the tasks.
+"""`EventFeed`: the way of events from the task that reads to the one that consumes, and the owner of the tasks.
 
-Used by `stream` (one request) and by `run` (as many as it takes).
+`stream` (one request) and `run` (as many as needed) are made of it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ _log = logging.getLogger(__name__)
 class EventFeed(ABC, Generic[E]):
     """An async context manager that reads in a task of its own, and an async iterator over the events.
 
-    The task group is owned by `__aenter__` and `__aexit__`, and nothing is ever yielded inside it: leaving the block,
-    by whatever way, cancels the reading and waits until its connection is closed. An exception of the body comes out
-    as it is, not in a group; an exception of the reading is raised by the iteration (or by `finish`), after the events
-    before it.
+    The task group is owned by `__aenter__` and `__aexit__`, and nothing is ever yielded inside it. Leaving the block in
+    any way cancels the reading and waits until its connection is closed. An exception of the body comes out as it is,
+    not in a group. An exception of the reading is raised by the iteration (or by `finish`), after the events before it.
     """
+
+    # Not an async generator around a task group. If its consumer leaves by `break`, the garbage collector closes the
+    # generator in another task, and a cancel scope must be left by the task that entered it.
 
     def __init__(self, buffer: EventBuffer[E]) -> None:
         self._buffer = buffer
@@ -50,34 +52,38 @@ class EventFeed(ABC, Generic[E]):
 
     @property
     def failure(self) -> BaseException | None:
-        """What the reading raised, and the iteration raises in its turn; None where nothing has."""
+        """The exception of the reading, which the iteration raises; None if there is none."""
         return self._failure
 
     @abstractmethod
     async def _read(self) -> None:
-        """Produce all events; the task that this runs in may be cancelled anywhere."""
+        """Produce all events. The task that runs this may be cancelled at any await."""
 
     @abstractmethod
     def _how_it_ended(self) -> FeedEnd:
-        """As of now."""
+        """Return how the feed ended, as of now."""
 
     def _close(self) -> None:
-        """The block was left, and nothing runs any more."""
+        """Clean up after the block was left; nothing runs any more."""
 
     def observe(self, observer: Observer[E]) -> None:
-        """Show an observer all events from now on, and the end; at once where that was."""
+        """Show an observer all events from now on, and the end, at once if that was shown before."""
         self._set_observers((*self._observers, observer))
         if self._has_told_end:
             self._show_end()
 
     def _set_observers(self, observers: tuple[Observer[E], ...]) -> None:
         self._observers = observers
+        # Computed here, when something changes, instead of for each chunk. An observer without the attribute gets
+        # deltas: to leave them out must be its own choice.
         of_observers = any(getattr(each, "wants_deltas", True) for each in observers)
         self.wants_deltas = of_observers or self._needs_deltas or not self._buffer.is_discarded
         self.wants_changes = any(getattr(each, "wants_changes", False) for each in observers)
 
     def _show(self, tell: Callable[[Observer[E]], object], observers: Sequence[Observer[E]]) -> None:
         for observer in observers:
+            # An observer takes no part in a run, so its failure must not end the run. It is dropped, because a broken
+            # one would fail and be logged with each event.
             try:
                 tell(observer)
             except Exception as error:
@@ -95,20 +101,21 @@ class EventFeed(ABC, Generic[E]):
 
     def _show_end(self) -> None:
         end = self._how_it_ended()
+        # They see no more, and a feed that is kept must not keep its observers.
         observers = self._observers
-        self._set_observers(())  # they see no more, and are not kept by this
+        self._set_observers(())
         self._show(lambda observer: observer.end(end), observers)
 
     async def room(self) -> None:
         """Wait until the consumer has made room.
 
         Raises:
-            LimitError: More events wait than may.
+            LimitError: More than `Limits.max_waiting_events` events wait, deltas merged.
         """
         await self._buffer.room()
 
     def show_sending(self, request: Mapping[str, Any]) -> None:
-        """A request is about to be sent, by this task."""
+        """Show the observers a request that is about to be sent by this task."""
 
         def tell(observer: Observer[E]) -> None:
             if isinstance(observer, RequestObserver):
@@ -118,14 +125,22 @@ class EventFeed(ABC, Generic[E]):
             self._show(tell, self._observers)
 
     def put(self, event: E) -> None:
-        """Hand an event over to the consumer."""
+        """Show an event to the observers, and hand it over to the consumer."""
         self.put_all((event,))
 
     def put_all(self, events: Sequence[E]) -> bool:
-        """Hand events over to the consumer. True if the reading should wait for `room` before it continues."""
+        """Show events to the observers, and hand them over to the consumer.
+
+        Return True if the reading should wait for `room` before it continues.
+        """
+        # Before anybody sees the input: a task that waits for more of it needs the reader from the first moment on. A
+        # settled input needs nothing more, and would keep the buffer for as long as it is kept itself.
         for event in events:
             if isinstance(event, InputStart) and isinstance(event.input, GrowingInput) and event.input.outcome is None:
                 event.input.on_wait = self._buffer.on_wait
+        # Observers before the buffer: they get each event unmerged and at the time when it came, however slow the
+        # consumer is, and before the consumer can cancel the run. The loop of `_show` is repeated here, because its
+        # lambda would be one more function on the path of each fragment.
         for observer in self._observers:
             try:
                 observer.take(events)
@@ -134,13 +149,15 @@ class EventFeed(ABC, Generic[E]):
         return self._buffer.put_all(events)
 
     def _discard(self) -> None:
-        """Nobody takes the events any more."""
+        """Drop the events: nobody takes them any more. Deltas are then made only if an observer wants them."""
         self._buffer.discard()
         self._set_observers(self._observers)
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
             raise UsageError(f"{type(self).__name__} can be entered once")
+        # Not in the constructor: a stream that is never entered sends nothing, and has no end for an observer to wait
+        # for.
         for begins in beginnings():
             try:
                 begins(self)
@@ -155,6 +172,7 @@ class EventFeed(ABC, Generic[E]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         assert self._tasks is not None
+        # First: tools that may finish can still report progress while `leave` waits for them, and nobody takes it.
         self._discard()
         try:
             return await leave(self._tasks, error)
@@ -163,15 +181,21 @@ class EventFeed(ABC, Generic[E]):
             self._tell_end()
 
     async def _read_to_the_end(self) -> None:
+        # The exception must not reach the task group, which would cancel the body and raise an `ExceptionGroup`. The
+        # iteration raises it instead, after the events before it. A body that does not iterate to the end does not get
+        # it.
         try:
             await self._read()
         except Exception as error:
-            if isinstance(error, StopAsyncIteration):  # out of the iteration it would look like its end
+            if isinstance(error, StopAsyncIteration):
+                # Out of the iteration it would look like its end.
                 error = RuntimeError("the transport raised StopAsyncIteration")
             self._failure = error
             self._buffer.close(error)
         else:
-            self._tell_end()  # where it failed, tools may run on until the block is left
+            # Not after a failure: tools may then run until the block is left, and their events have to come before the
+            # end.
+            self._tell_end()
         finally:
             self._buffer.close()
             self._ended.set()
@@ -180,16 +204,27 @@ class EventFeed(ABC, Generic[E]):
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, E]:
-        """The next event; raises what the reading raised once all events before it are handed out."""
+        """Return the next event. After the last one, raise the exception of the reading, if any.
+
+        Cancelling this loses no event.
+
+        Raises:
+            StopAsyncIteration: After the last event.
+            UsageError: The block was not entered, or another task waits for the next event already.
+        """
+        # Not `async def`: returning the buffer's own coroutine saves a frame around each event.
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")
         return self._buffer.get()
 
     async def finish(self) -> None:
-        """Read to the end without handing out events, for those who want only what is left at the end.
+        """Read to the end without handing out events, if you want only the final result.
+
+        Cancelling this does not stop the reading: leave the block for that. Events are dropped from the call on.
 
         Raises:
-            EagerStreamError: What the iteration would have raised.
+            EagerStreamError: The error that the iteration would have raised.
+            UsageError: The block was not entered.
         """
         if self._tasks is None:
             raise UsageError(f"enter the {type(self).__name__} first: async with ...")

@@ -18,7 +18,10 @@ def _tell_nobody(_: int) -> None: ...
 
 
 class TextPlace(NamedTuple):
-    """A place in the text of an input, up to which somebody has taken it; see `GrowingInput.text_after`."""
+    """The place in the text of an input up to which somebody has taken it; see `GrowingInput.text_after`."""
+
+    # Three counts, because the text is kept in two forms: blocks in UTF-8, and the newest fragments after them. When
+    # those fragments become a block, `after_blocks` is the number of its characters that were taken before.
 
     chars: int = 0
     blocks: int = 0
@@ -28,10 +31,13 @@ class TextPlace(NamedTuple):
 class GrowingInput(ToolInput):
     """A `ToolInput` for those with an event loop; the events of `stream` and `run` carry it.
 
-    Paths are object keys and array indexes: `await input.field("files", 0, "name")`. Nothing here hangs: what can no
-    longer come raises `KeyError` where the input is valid without it, `InputInterrupted` where the input is not. Any
-    number of tasks may wait; cancelling one loses nothing.
+    Paths are object keys and array indexes: `await input.field("files", 0, "name")`. Nothing here hangs: if a value can
+    no longer come, waiting for it raises `KeyError` if the input is valid, and `InputInterrupted` otherwise. Any number
+    of tasks may wait; cancelling one loses nothing.
     """
+
+    # Each method looks at the input, waits for a change, and looks again. So no task has a queue of values that it has
+    # not read yet, and a slow tool costs no memory.
 
     def __init__(
         self,
@@ -43,35 +49,41 @@ class GrowingInput(ToolInput):
         invalid_key: str = INVALID_JSON,
     ) -> None:
         super().__init__(index, block, parser=parser, limits=limits, invalid_key=invalid_key)
-        self._waiting: dict[anyio.Event, None] = {}  # in the order in which they began to wait
+        # A dict as an ordered set: tasks wake in the order in which they started to wait.
+        self._waiting: dict[anyio.Event, None] = {}
+        # Made when a task waits for the end: the inputs of a plain `stream` usually need none.
         self._end: anyio.Event | None = None
         self.interrupted: str | None = None
-        """Why nothing more of it is wanted; see `interrupt`."""
+        """The reason why nothing more of it is wanted; see `interrupt`."""
         self.on_wait: Callable[[int], object] = _tell_nobody
-        """Told 1 when a task begins to wait for more of this input, -1 when it ends: who reads must not wait for it.
+        """Called with 1 when a task starts to wait for more of this input, with -1 when it stops waiting.
 
-        Nobody once the input is settled: it may be kept for long, and must not keep the reader.
+        Meanwhile the reader must continue. Does nothing once the input is settled: an input may be kept for long, and
+        must not keep the reader.
         """
 
     async def field(self, *path: str | int) -> Any:
-        """The value at `path`, as soon as it is finished; usually long before the input is.
+        """Return the value at `path` as soon as it is finished, usually long before the input is.
 
         Raises:
             KeyError: The input is valid and has no such value.
-            InputInterrupted: The input was cut off or is not JSON, and the value had not finished.
+            InputInterrupted: The input was cut off, is not JSON or was interrupted, and the value had not finished.
         """
         while True:
             self._raise_if_interrupted(path)
             if self.is_finished(*path):
                 return find(self.partial, path)
             self._raise_if_never(path)
+            # The value is kept when it finishes. When this task runs again, a repeated key may have started the value
+            # over (test_a_repeated_key_hangs_nobody). If a guard has interrupted in between, the value is not returned
+            # (test_a_guard_keeps_the_value_from_the_tool).
             values: list[Any] = []
             await self._change(self._watchers.on_finish, path, values.append)
             if values and self.interrupted is None:
                 return values[0]
 
     async def text(self, *path: str | int) -> AsyncGenerator[str, None]:
-        """The string at `path` in pieces, as they arrive; joined they are the string.
+        """Yield the string at `path` in pieces, as they arrive; joined, they are the string.
 
         Raises:
             TypeError: The value at `path` is not a string.
@@ -83,7 +95,11 @@ class GrowingInput(ToolInput):
             yield piece
 
     async def next_text(self, path: Path, sent: int) -> str:
-        """What comes of the string at `path` after its first `sent` characters; empty at its end. As `text`."""
+        """Wait for the text of the string at `path` after its first `sent` characters; empty at its end.
+
+        Raises:
+            TypeError, KeyError, InputInterrupted: As `text`.
+        """
         while True:
             self._raise_if_interrupted(path)
             piece, finished = self._text_since(path, sent)
@@ -93,7 +109,8 @@ class GrowingInput(ToolInput):
             await self._change(self._watchers.on_growth, path)
 
     def _text_since(self, path: Path, sent: int) -> tuple[str, bool]:
-        # A reference to the string, kept while waiting, would make the parser copy it with each fragment.
+        # In a function of its own, so that no frame that waits refers to the string: CPython appends in place only to a
+        # string without another reference, and the parser would copy it with each fragment.
         value = find(self.partial, path)
         if value is MISSING:
             return "", False
@@ -102,7 +119,7 @@ class GrowingInput(ToolInput):
         return value[sent:], self.is_finished(*path)
 
     async def items(self, *path: str | int) -> AsyncGenerator[Any, None]:
-        """The items of the array at `path`, each as soon as it is finished.
+        """Yield the items of the array at `path`, each as soon as it is finished.
 
         Raises:
             TypeError: The value at `path` is not an array.
@@ -114,7 +131,12 @@ class GrowingInput(ToolInput):
             yield found[0]
 
     async def next_item(self, path: Path, number: int) -> tuple[Any] | None:
-        """Item `number` (from 0) of the array at `path`, in a tuple; None where it has no more. As `items`."""
+        """Wait for item `number` (from 0) of the array at `path`; return it in a tuple, or None if there is no more.
+
+        Raises:
+            TypeError, KeyError, InputInterrupted: As `items`.
+        """
+        # In a tuple, because None may be an item.
         while True:
             self._raise_if_interrupted(path)
             array: Any = find(self.partial, path)
@@ -129,12 +151,13 @@ class GrowingInput(ToolInput):
             await self._change(self._watchers.on_item, path)
 
     async def begun(self) -> None:
-        """Wait until the input's object is open, or the input is settled."""
+        """Wait until the object of the input is open, or the input is settled."""
+        # A streaming tool must not start on a list or a number: the first character proves it, or nothing is proved.
         while self.outcome is None and self.error is None and type(self._caught_up().value) is not dict:
             await self._change(self._watchers.on_growth)
 
     async def finished(self) -> Outcome:
-        """How the input ended, as soon as it has; raises nothing."""
+        """Wait for the end of the input, and return its outcome; raises nothing."""
         while self.outcome is None:
             await self._change()
         return self.outcome
@@ -144,10 +167,11 @@ class GrowingInput(ToolInput):
         await self._change(self._watchers.on_text)
 
     def text_after(self, place: TextPlace) -> tuple[str, TextPlace]:
-        """What has been written of the JSON text since `place`, and the place after it; O(what is new).
+        """Return the JSON text since `place`, and the place after it; O(length of the new text).
 
-        What lies beyond `Limits.max_input_chars` may be left out.
+        Text beyond `Limits.max_input_chars` may be left out.
         """
+        # For workers in other processes, which parse the text themselves. `raw` would join all of it for each fragment.
         blocks = self._blocks  # before `_raw` is looked at, which takes their place
         if self._raw is not None:
             text = self._raw[place.chars :]
@@ -157,13 +181,15 @@ class GrowingInput(ToolInput):
         return text, TextPlace(place.chars + len(text), len(blocks), sum(map(len, self._tail)))
 
     async def ended(self) -> None:
-        """As `finished`, for who needs to know of the end and of nothing before it: the reader may take its time."""
+        """Wait for the end of the input, without keeping the reader from waiting for a slow consumer."""
+        # Unlike `finished`, this does not call `on_wait`. The task of each call waits here, so with `buffer="wait"` the
+        # reader would never wait for a slow consumer.
         while self.outcome is None:
             self._end = self._end or anyio.Event()
             await self._end.wait()
 
     def interrupt(self, reason: str) -> None:
-        """Nothing more of this input is wanted, although it may still come: whoever waits gets `InputInterrupted`."""
+        """Raise `InputInterrupted` in all tasks that wait: no more of this input is wanted, although it may come."""
         self.interrupted = self.interrupted or reason
         self._wake()
 
@@ -191,6 +217,8 @@ class GrowingInput(ToolInput):
             path: The place of the change.
             keep: Called with the finished value, if the kind is `on_finish`.
         """
+        # An event for each wait: one for the input would wake all tasks with each fragment. The paths of a fragment's
+        # changes are looked up among the watchers, so that 100 of them cost 1.24 times as much as none.
         event = anyio.Event()
 
         def wake(*values: Any) -> None:
@@ -201,9 +229,12 @@ class GrowingInput(ToolInput):
         self._waiting[event] = None
         if watchers is not None:
             self._watchers.add(watchers, path, wake)
+            # Without watchers fragments are only kept. From now on each one is parsed when it comes.
             if self._due_chars:
                 self._report()
-        on_wait = self.on_wait  # the one that is told of the beginning is told of the end
+        # Kept, because the end of the input replaces it, and the buffer's count must get its -1
+        # (test_who_is_told_of_waiting).
+        on_wait = self.on_wait
         on_wait(1)
         try:
             await event.wait()
@@ -221,9 +252,10 @@ class GrowingInput(ToolInput):
         self._wake()
 
     def _finish(self, *, whole: bool) -> None:
+        # A watcher may raise in there, and nobody must wait for ever because of it.
         try:
             super()._finish(whole=whole)
-        finally:  # a watcher may raise, and nobody must wait for ever because of it
+        finally:
             self.on_wait = _tell_nobody
             self._wake()
             if self._end is not None:

@@ -1,7 +1,7 @@
-"""`ReplyMarks`: what of a reply came when.
+"""`ReplyMarks`: the times of a response.
 
-While a reply is read, little more happens than that times are appended to arrays; what follows from them (gaps, fields
-and when they were finished) is found out when somebody asks.
+While a response is read, times are appended to arrays, and little else happens. Gaps, fields and the times at which
+fields were finished are computed when somebody asks.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from ._observers import FeedEnd
 Clock: TypeAlias = Callable[[], float]
 """Seconds since some moment, never falling: `time.monotonic`, or a clock of a test."""
 
+# With the median of real streams, 7 characters a fragment, these are 700,000 characters of one block.
 MAX_ARRIVALS: Final = 100_000
-"""Arrivals of a block that are kept apart, 16 bytes each; further ones only move the last."""
+"""Arrivals of a block that are kept apart, at most 24 bytes each; further ones only move the last."""
 
 MAX_FIELDS: Final = 10_000
-"""Finished fields of an input that are told of."""
+"""Finished fields of an input that are reported."""
 
 
 class Arrival(NamedTuple):
     """Fragments of a block that came together.
 
     Attributes:
-        at_s: When, by the clock of the marks.
-        fragments: How many they were, at least 1; none of them empty.
+        at_s: Time of arrival, by the clock of the marks.
+        fragments: Number of fragments, at least 1; none of them empty.
         chars: Characters in all of them.
     """
 
@@ -53,11 +54,11 @@ class Arrival(NamedTuple):
 
 
 class FinishedField(NamedTuple):
-    """A value of an input, and when the fragment came that finished it.
+    """A value of an input, and the time of the fragment that finished it.
 
     Attributes:
         path: Object keys and array indexes.
-        at_s: By the clock of the marks.
+        at_s: Time of that fragment, by the clock of the marks.
     """
 
     path: Path
@@ -65,18 +66,17 @@ class FinishedField(NamedTuple):
 
 
 class BlockMarks:
-    """When the parts of one content block came.
+    """The times of one content block, by the clock of the marks. `None`: has not happened.
 
-    Times are of the clock of the marks; None: has not happened. Fragments are the deltas that have text: of the JSON of
-    an input, of a text, of thinking.
+    Fragments are the deltas with text: of the JSON of an input, of a text, of thinking.
 
     Attributes:
         index: Place in the message.
-        kind, id, name: As its `content_block_start` has them; empty if it has none.
+        kind, id, name: Those of its `content_block_start`; empty if it has none.
         input: The input of a call; None for any other block.
-        start_s: Its `content_block_start`.
-        stop_s: Its `content_block_stop`. For an input without text: the event that proved it complete.
-        fragments, chars: How much has come.
+        start_s: Time of its `content_block_start`.
+        stop_s: Time of its `content_block_stop`. For an input without text: of the event that proved it complete.
+        fragments, chars: Number of fragments and characters so far.
     """
 
     def __init__(self, index: int, block: Mapping[str, Any], start_s: float, input: ToolInput | None = None) -> None:
@@ -89,36 +89,39 @@ class BlockMarks:
         self.stop_s: float | None = None
         self.fragments = 0
         self.chars = 0
+        # Three arrays, 24 bytes an arrival. A tuple in a list takes more than 100, and the garbage collector visits it.
         self._at_s = array("d")
         self._counts = array("L")
         self._chars = array("L")
 
     @property
     def first_fragment_s(self) -> float | None:
-        """When its first fragment came."""
+        """The time of its first fragment."""
         return self._at_s[0] if self._at_s else None
 
     @property
     def last_fragment_s(self) -> float | None:
-        """When its last fragment came."""
+        """The time of its last fragment."""
         return self._at_s[-1] if self._at_s else None
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Its fragments as they came."""
+        """Iterate over its fragments as they came."""
         # Not strictly as many: where another thread looks, one of the arrays may just have grown.
         return map(Arrival._make, zip(self._at_s, self._counts, self._chars, strict=False))
 
     def gaps_s(self) -> list[float]:
-        """Seconds from each fragment to the next; 0 between those that came together."""
+        """Return the seconds from each fragment to the next; 0 between those that came together."""
         together = self.fragments - len(self._at_s)
         return [later - earlier for earlier, later in pairwise(self._at_s)] + [0.0] * together
 
     def fields(self, maximum: int = MAX_FIELDS) -> list[FinishedField]:
-        """Each value of its input in the order in which they were finished, and when; at most `maximum`.
+        """Return the values of its input in the order in which they were finished, with the times; at most `maximum`.
 
-        The input is parsed once more for it, up to the last of these fields: O(characters). Of one that came whole with
-        its start there are none.
+        The input is parsed once more for it, up to the last of these fields: O(characters). An input that came complete
+        with its start has none.
         """
+        # Parsed afterwards instead of reported with each fragment: every run has marks, and few programs ask for
+        # fields. The input keeps its text anyway, and the arrivals give the time of each part.
         input = self.input
         if input is None or not self._at_s:
             return []
@@ -135,7 +138,10 @@ class BlockMarks:
         return found
 
     def reached(self, at_s: float, fragments: int, chars: int) -> None:
-        """So much of it has come by now, in all."""
+        """Note how much of it has come by now, in all."""
+        # Totals instead of pieces, because an input counts its own fragments, and no delta is made for the marks.
+        # Beyond the bound the last arrival grows, so that the totals and the last time stay right
+        # (test_arrivals_are_bounded).
         if chars == self.chars:
             return
         new_fragments, new_chars = fragments - self.fragments, chars - self.chars
@@ -151,21 +157,21 @@ class BlockMarks:
 
 
 class ReplyMarks:
-    """When the parts of one reply came; None: has not happened.
+    """The times of one response. `None`: has not happened.
 
-    It is an observer of the events of the reply. It does without `InputDelta`s: how much has come of an input, the
-    input itself knows, so that a run which nobody watches makes no deltas for the sake of its marks.
+    It is an observer of the events of the response. It needs no `InputDelta`s, because an input knows how much of it
+    has come: a run that nobody watches makes no deltas for its marks.
 
     Args:
-        clock: Tells the time.
+        clock: Returns the time in seconds.
 
     Attributes:
-        sent_s: The request was about to be sent.
-        headers_s: The headers were there, and asked for an answer (HTTP status 200).
-        first_byte_s: The first chunk of the body.
-        message_start_s, message_stop_s: Of the last message that began.
-        end_s: Nothing more was read: at its end, or where it broke off.
-        blocks: By their index in the message, as `MessageStream.inputs` counts it, in the order in which they began.
+        sent_s: Time at which the request was about to be sent.
+        headers_s: Time of the headers of an accepted request (HTTP status 200).
+        first_byte_s: Time of the first chunk of the body.
+        message_start_s, message_stop_s: Times of the last message that started.
+        end_s: Time from which on nothing more was read: its end, or its interruption.
+        blocks: Block index, as in `MessageStream.inputs`, to the marks of the block, in the order of their starts.
     """
 
     wants_deltas = False
@@ -182,20 +188,22 @@ class ReplyMarks:
         self._growing: dict[ToolInput, BlockMarks] = {}  # inputs that are not settled
 
     def sending(self, _: Mapping[str, Any], /) -> None:
-        """The request is about to be sent."""
+        """Note that the request is about to be sent."""
         self.sent_s = self.clock()
 
     def opened(self) -> None:
-        """The headers are there."""
+        """Note that the headers are there."""
         self.headers_s = self.clock()
 
     def ended(self) -> None:
-        """Nothing more is read. Events that follow only settle what was cut off."""
+        """Note that nothing more is read. Events that follow only settle what was cut off."""
+        # The first call counts: the reader calls this before it settles the inputs, and again at the very end.
         if self.end_s is None:
             self.end_s = self.clock()
 
     def take(self, events: Sequence[object]) -> None:
-        """These events came with one chunk of the body."""
+        """Note the events of one chunk of the body."""
+        # One time for the chunk, asked once: its events came together, whatever their number.
         if self.end_s is not None:
             return
         now = self.clock()
@@ -204,6 +212,7 @@ class ReplyMarks:
         for event in events:
             if type(event) is not InputDelta:  # nearly all are
                 self._take(event, now)
+        # All inputs that are open, as no delta says which of them grew. It is one, unless a peer interleaves blocks.
         for input, block in self._growing.items():
             block.reached(now, input.fragments, input.chars)
 

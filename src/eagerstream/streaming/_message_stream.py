@@ -1,4 +1,4 @@
-"""`stream`: one streaming request. Await bytes, feed the wire core, hand out events."""
+"""`stream`: one streaming request. Its loop awaits bytes, feeds the wire core, and hands out events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stream(
     tools: Sequence[Definition | Mapping[str, Any]] = (),
     **options: Unpack[StreamOptions],
 ) -> MessageStream:
-    """One streaming request to the Messages API, its events while they come, and the message at the end.
+    """Send one streaming request to the Messages API, and get its events as they come and the message at the end.
 
         async with eagerstream.stream(client, model=..., max_tokens=..., tools=[...], messages=[...]) as stream:
             async for event in stream:
@@ -53,11 +53,11 @@ def stream(
         message = stream.message
 
     Nothing is sent before the block is entered. Leaving it early, or being cancelled in it, closes the connection.
-    A slow consumer slows only itself: reading goes on.
+    A slow consumer slows only itself: reading continues.
 
     Args:
         client: An async client of the anthropic package, an `HTTPTransport`, a `Recording` to play back; or the body of
-            a response that is there already: an async iterator of bytes or of events, or a response of httpx.
+            an existing response: an async iterator of bytes or of events, or a response of httpx.
         model, max_tokens, messages: As in the API.
         tools: Functions decorated with `@tool`, tools of other libraries with `to_dict()`, or definitions as the API
             takes them. Betas that they need are added to the request.
@@ -76,16 +76,19 @@ def stream(
     check_names(rest, StreamOptions)
     request = request_parameters(model, max_tokens, tools, rest, eager=eager)
     request = {"messages": checked_messages(messages), **request}
+    # With the client that the user gave: it is the key under which refusals of the platform are remembered for the next
+    # requests, and each stream has a transport of its own.
     transport = EagerFallback(as_transport(client), client, feed["eager_fallback"])
     return MessageStream(transport, request, inputs, buffer_for(feed, limits), limits=limits, clock=feed["clock"])
 
 
 def checked_messages(messages: object) -> list[Mapping[str, Any]]:
-    """The messages, in a list of their own.
+    """Return the messages in a new list.
 
     Raises:
         UsageError: They are no list of mappings.
     """
+    # A string and a single message are iterables, too: without the check, their characters or keys would be messages.
     if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
         raise UsageError(f"messages must be a list of messages, not {type(messages).__name__}")
     listed = list(messages)
@@ -98,6 +101,10 @@ def checked_messages(messages: object) -> list[Mapping[str, Any]]:
 class SentDefinition(dict[str, Any]):
     """The definition of a tool as a request has it: nothing is added to it any more."""
 
+    # A plain dict without `eager_input_streaming` is ambiguous: its author did not think of the field, or a
+    # conversation with `eager=False` left it out. `stream(**conversation.request())` must not add it in the second
+    # case.
+
 
 def request_parameters(
     model: str,
@@ -107,13 +114,15 @@ def request_parameters(
     *,
     eager: bool,
 ) -> dict[str, Any]:
-    """The body of a request, without its messages.
+    """Return the body of a request, without its messages.
 
     Raises:
-        UsageError: `stream` is among the parameters, a tool has no definition, two share a name, one that is not
-            user-defined carries `eager_input_streaming`, or that is no boolean; `betas` are one text, or have the one
-            for fine-grained tool streaming beside a tool that the API refuses with it.
+        UsageError: `stream` is among the parameters, `eager` is no boolean, a tool has no definition, two share a name,
+            one that is not user-defined carries `eager_input_streaming`, or that field is no boolean; `betas` are one
+            text, or contain the one for fine-grained tool streaming together with a tool that the API refuses with it.
     """
+    # Each of these would be a 400 of the API. Found here, it costs no request, and `EagerFallback` does not take it for
+    # a platform that refuses eager inputs.
     if "stream" in parameters:
         raise UsageError("stream is not a parameter here: every request is streamed")
     if not isinstance(eager, bool):
@@ -127,13 +136,16 @@ def request_parameters(
     if isinstance(betas, str):
         raise UsageError(f"betas must be a list of texts, not {betas!r:.80}")
     if isinstance(betas, Iterable):
-        request["betas"] = list(betas)  # they are looked at more than once
+        # An iterator would be empty when they are sent, because they are looked at before.
+        request["betas"] = list(betas)
     check_legacy_beta(definitions, betas_of(request, ()))
     return {**request, "tools": definitions} if definitions else request
 
 
 def _sent_definition(tool: Definition | Mapping[str, Any], *, eager: bool) -> SentDefinition:
-    """The definition of a tool, with the field that asks for eager inputs where it belongs."""
+    """Return the definition of a tool, with the field that asks for eager inputs if the tool may have it."""
+    # The field is added to every user-defined tool, whatever library made it: this library exists to show inputs as
+    # they are written. An explicit `false` wins, because the API checks such an input before it sends it.
     if isinstance(tool, SentDefinition):
         return tool
     if isinstance(tool, Mapping):
@@ -156,12 +168,17 @@ def _sent_definition(tool: Definition | Mapping[str, Any], *, eager: bool) -> Se
 
 
 class MessageStream(EventFeed[StreamEvent]):
-    """What `stream` gives: an async context manager, and an async iterator over `StreamEvent`s.
+    """One response: an async context manager, and an async iterator over `StreamEvent`s.
 
     The iteration (or `finish`) raises, after the events before it:
         APIError: The API refused the request, or sent an `error` event.
-        StreamInterrupted: The reply broke off; `error.message` has what had come.
-        ProtocolError, LimitError: The body is not what the API sends, or more than `limits` allow.
+        StreamInterrupted: The response broke off; `error.message` is the part that had come.
+        ProtocolError: The body is no stream of the API's events.
+        LimitError: The body is larger, or takes longer, than `limits` allow.
+        UsageError: The client cannot send the request.
+
+    Cancellation: leaving the block early, or being cancelled in it, closes the connection. `message` has the part that
+    had come, and every input is settled.
     """
 
     def __init__(
@@ -176,7 +193,7 @@ class MessageStream(EventFeed[StreamEvent]):
     ) -> None:
         super().__init__(events)
         self.request_id: str | None = None
-        """The API's id of the request, once the reply has begun."""
+        """The API's id of the request, once the response has started."""
         self._transport = transport
         self._request = request
         self._limits = limits
@@ -184,43 +201,45 @@ class MessageStream(EventFeed[StreamEvent]):
             limits=limits, input_type=GrowingInput, messages=request["messages"], **inputs
         )
         self.marks = ReplyMarks(clock)
-        """What of the reply came when."""
+        """The times of the response."""
+        # The first observer, so that others can ask it about the event that they are shown.
         self.observe(self.marks)
 
     @property
     def client(self) -> object:
-        """What the requests are sent with, as it was given."""
+        """The client that sends the request, as it was given."""
         return self._transport.client
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """The model of the request."""
         return str(self._request["model"])
 
     @property
     def eager(self) -> EagerForm | None:
-        """How the accepted request asked for inputs as they are written: `"field"` (of its tools) or `"header"`.
+        """The form in which the accepted request asked for inputs as they are written: `"field"` or `"header"`.
 
-        None before it was accepted, where no tool asks, and where all that asks was refused; see `eager_fallback`.
+        `"field"` is `eager_input_streaming` of its tools. None before the request was accepted, if no tool asks, and if
+        both forms were refused; see `eager_fallback`.
         """
         return self._transport.eager
 
     @property
     def message(self) -> Message:
-        """The assistant message as far as it has come, as it must be echoed in a history.
+        """The assistant message so far, in the form for a history.
 
-        A call stands in it under its `ToolInput.echo_id`, and so must its result.
+        It has each call under its `ToolInput.echo_id`, which its result must have, too.
         """
         return self._assembler.message
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the model stopped; None until it has."""
+        """The reason why the model stopped; None until it has."""
         return self._assembler.stop_reason
 
     @property
     def is_whole(self) -> bool:
-        """The message has come to its end."""
+        """True if the message is complete."""
         return self._assembler.state is MessageState.STOPPED
 
     @property
@@ -230,18 +249,20 @@ class MessageStream(EventFeed[StreamEvent]):
 
     @property
     def lost_fragments(self) -> int:
-        """The number of fragments whose call never began: a part of the message was lost on the way."""
+        """The number of fragments whose call never started: a part of the message was lost on the way."""
         return self._assembler.lost_fragments
 
     @property
     def violations(self) -> Sequence[str]:
-        """The violations of the protocol by the peer so far, in words that quote no model; the first 100."""
+        """The peer's violations of the protocol so far, in words that quote no model; the first 100."""
         return self._assembler.violations
 
     async def _read(self) -> None:
         await read_reply(self._transport, self._request, self._assembler, self, limits=self._limits)
 
     def _how_it_ended(self) -> FeedEnd:
+        # The status has the words of `RunStatus`, so that an observer need not know which kind of feed it sees. A
+        # stream without an error and without a complete message was left early.
         usage = self.message.get("usage") or {}
         violations = self._assembler.violation_count
         if self._failure is not None:

@@ -1,4 +1,4 @@
-"""`Observer`: who sees the events of a stream or a run without taking part; and who is told of those that begin."""
+"""`Observer`: sees the events of a stream or a run without taking part. `on_feed`: sees each feed that is entered."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ E_contra = TypeVar("E_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class FeedEnd:
-    """How a feed ended.
+    """The end of a feed.
 
     Attributes:
-        status: A value of `RunStatus`; of a single request `completed`, `cancelled` or `error`.
-        turns: Replies received whole.
-        usage: As the API has it.
-        error: Its `type` and `text`, where something was raised; else None.
+        status: A value of `RunStatus`; for a single request `completed`, `cancelled` or `error`.
+        turns: Number of complete responses.
+        usage: The usage in the form of the API.
+        error: `type` and `text` of the error that was raised; None if there was none.
         violations: Number of violations of the protocol by the peer, as in `stream.violations`.
     """
 
@@ -33,51 +33,57 @@ class FeedEnd:
 class Observer(Protocol[E_contra]):
     """Sees the events of a feed as they come, before its consumer does; never takes part in it.
 
-    It is called from the task in which a thing happens, which waits for it: it must return at once. One that raises is
-    dropped, and told of in the log. What it sets of context variables holds in that task from then on, and in those
-    that the task starts: at a `ToolStart` for the tool.
+    It is called from the task in which the event happens, which waits for it: it must return at once. If it raises, it
+    is dropped, with a warning in the log. Context variables that it sets hold in that task from then on, and in the
+    tasks that it starts: at a `ToolStart`, for the tool.
 
     With an attribute `wants_changes = True`, each `InputDelta` carries the changes that its fragment makes. With an
-    attribute `wants_deltas = False`, it does without `InputDelta`s, which are not made if nobody wants them.
+    attribute `wants_deltas = False`, the observer needs no `InputDelta`s, which are not made if nobody wants them.
     """
 
-    def take(self, events: Sequence[E_contra], /) -> object:
-        """These events came, in this order; `InputDelta`s are not merged here.
+    # Synchronous, and in the same task. A queue to another task could fill up, and a trace has to set its context in
+    # the task that sends the request or starts the tool (test_what_is_set_holds_for_the_request_and_for_the_tool).
 
-        There are none if a chunk of a response brought only deltas that nobody wants.
+    def take(self, events: Sequence[E_contra], /) -> object:
+        """Take events that came, in their order; `InputDelta`s are not merged here.
+
+        The sequence is empty if a chunk of a response brought only deltas that nobody wants.
         """
         ...
 
     def end(self, end: FeedEnd, /) -> object:
-        """Nothing more comes."""
+        """Take the end: nothing more comes."""
         ...
 
 
+# A protocol of its own: an observer that has no use for requests need not have the method.
 @runtime_checkable
 class RequestObserver(Observer[E_contra], Protocol[E_contra]):
-    """An `Observer` that is told of requests, too.
+    """An `Observer` that sees requests, too.
 
     Attributes:
-        wants_deltas: False: it does without `InputDelta`s, which are not made where nobody wants any.
+        wants_deltas: False: it needs no `InputDelta`s, which are not made if nobody wants any.
     """
 
     wants_deltas: bool
 
     def sending(self, request: Mapping[str, Any], /) -> object:
-        """A request is about to be sent with these parameters, by the task that this is called in."""
+        """Take the parameters of a request that is about to be sent, by the task that this is called in."""
         ...
 
 
 OnFeed: TypeAlias = Callable[[Any], object]
-"""Told of each feed, a `handover.EventFeed`, when it is entered."""
+"""Called with each feed, an `EventFeed`, when it is entered."""
 
+# Two scopes. Tracing of a process wants every feed. A hub wants the feeds of one task, and those that the tools of that
+# task start: these tasks are the ones that inherit a context variable.
 _everywhere: list[OnFeed] = []
 _beginnings: ContextVar[tuple[OnFeed, ...]] = ContextVar("beginnings", default=())
 
 
 @contextmanager
 def on_feed(begins: OnFeed) -> Iterator[None]:
-    """Within the block, in this task and those that it starts, each feed is shown to `begins` when it is entered."""
+    """Show each feed that is entered within the block, by this task or those that it starts, to `begins`."""
     token = _beginnings.set((*_beginnings.get(), begins))
     try:
         yield
@@ -86,7 +92,7 @@ def on_feed(begins: OnFeed) -> Iterator[None]:
 
 
 def on_every_feed(begins: OnFeed) -> Callable[[], None]:
-    """From now on each feed of this process is shown to `begins` when it is entered; what is given ends that."""
+    """Show each feed of this process to `begins` when it is entered, until the returned function is called."""
     _everywhere.append(begins)
 
     def stop() -> None:
@@ -97,5 +103,5 @@ def on_every_feed(begins: OnFeed) -> Callable[[], None]:
 
 
 def beginnings() -> tuple[OnFeed, ...]:
-    """Who is to be told of a feed that is entered here and now."""
+    """Return the callbacks for a feed that is entered here and now."""
     return (*_everywhere, *_beginnings.get())

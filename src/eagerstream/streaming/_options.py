@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class RequestParameters(TypedDict, total=False):
-    """The parameters of the Messages API beside the model, `max_tokens`, the messages and the tools.
+    """The parameters of the Messages API other than the model, `max_tokens`, the messages and the tools.
 
     They are sent as they are. A parameter that the API knows and this list does not goes into `extra_body`.
 
@@ -76,7 +76,7 @@ class RequestParameters(TypedDict, total=False):
 
 
 class InputOptions(TypedDict, total=False):
-    """How tool inputs are parsed and echoed.
+    """The options for parsing and echoing tool inputs.
 
     Attributes:
         parser: Makes the parser of each tool input; `PartialJSON` by default.
@@ -88,22 +88,22 @@ class InputOptions(TypedDict, total=False):
 
 
 class FeedOptions(TypedDict, total=False):
-    """How events get to their consumer.
+    """The options for handing events to their consumer.
 
     Attributes:
-        buffer: What happens when more than 256 events wait for the consumer: `"merge"` (default) merges deltas of the
+        buffer: The reaction when more than 256 events wait for the consumer: `"merge"` (default) merges deltas of the
             same block, `"wait"` stops the reading until there is room.
-        min_interval_s: At most one `InputDelta` of an input in so many seconds, 0 by default. No text is lost, and the
-            last one comes before the `InputStop`.
-        min_chars: No `InputDelta` of fewer characters, except the last; 0 by default.
-        clock: Tells the time to the marks, in seconds; never falling. `time.monotonic` by default.
-        eager_fallback: How to react if the API refuses `eager_input_streaming`, a field that some platforms do not take
+        min_interval_s: Least time in seconds between two `InputDelta`s of an input, 0 by default. No text is lost, and
+            the last one comes before the `InputStop`.
+        min_chars: Least number of characters of an `InputDelta`, except the last; 0 by default.
+        clock: Returns the time for the marks, in seconds; never falling. `time.monotonic` by default.
+        eager_fallback: The reaction if the API refuses `eager_input_streaming`, a field that some platforms do not take
             for some models. `"auto"` (default): the request is sent once more with the beta that came before the field
-            (`fine-grained-tool-streaming-2025-05-14`), which holds for all its tools. If that is refused, too, or some
-            tool has `eager_input_streaming: false`, which cannot be said any more, the request goes without either, and
-            its inputs arrive buffered. A warning is logged, the client's next requests to that model begin with what
-            was accepted, and `eager` of the stream or the run tells. If you send that beta yourself, it stays. None:
-            the refusal is raised.
+            (`fine-grained-tool-streaming-2025-05-14`), which holds for all its tools. If that is refused, too, or if
+            some tool has `eager_input_streaming: false`, which the beta cannot express, the request goes without either
+            of them, and its inputs arrive buffered. A warning is logged, the client's next requests to that model start
+            with the accepted form, and `eager` of the stream or the run has it. If you send that beta yourself, it
+            stays. None: the refusal is raised.
     """
 
     buffer: BufferMode
@@ -119,7 +119,7 @@ class StreamOptions(RequestParameters, InputOptions, FeedOptions, total=False):
     Attributes:
         eager: Add `eager_input_streaming: true` to each user-defined tool whose definition does not have the field;
             True by default. An explicit `false` wins. If False, definitions are sent unchanged.
-        limits: Bounds on what is taken in.
+        limits: Bounds on the response and its inputs.
     """
 
     eager: bool
@@ -128,6 +128,7 @@ class StreamOptions(RequestParameters, InputOptions, FeedOptions, total=False):
 
 INPUT_DEFAULTS: Final[InputOptions] = {"parser": PartialJSON, "invalid_key": INVALID_JSON}
 FEED_DEFAULTS: Final[FeedOptions] = {
+    # Merged, because by default a slow consumer must slow nobody else: reading and tools continue, and no text is lost.
     "buffer": "merge",
     "min_interval_s": 0.0,
     "min_chars": 0,
@@ -137,7 +138,8 @@ FEED_DEFAULTS: Final[FeedOptions] = {
 
 
 def taken(options: dict[str, Any], defaults: T) -> T:
-    """Take the options of one group out of those of all. Any that is not given has its default."""
+    """Remove the options of one group from `options`, and return them. Any that is not given has its default."""
+    # Removed, so that what is left over at the end is for the API, whatever parameters it may have tomorrow.
     names = cast("Mapping[str, Any]", defaults)
     return cast("T", {name: options.pop(name, default) for name, default in names.items()})
 

@@ -1,4 +1,7 @@
-"""`read_reply`: the shell around the wire core. Await bytes, feed the core, hand its events on."""
+"""`read_reply`: the shell around the wire core. It awaits bytes, feeds the core, and hands the events on.
+
+This is the only loop that reads, for `stream` and `run` alike.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _log = logging.getLogger(__name__)
 
 
 class Sink(Protocol):
-    """Who takes the events of a reply."""
+    """Takes the events of a response."""
+
+    # Methods, not an async iterator of events: a generator is one more frame for each event, and it would stop reading
+    # whenever its consumer pauses.
 
     wants_deltas: bool
     """It has a use for `InputDelta`s: else none are made."""
@@ -33,22 +39,22 @@ class Sink(Protocol):
         ...
 
     def sending(self, request: RequestBody) -> None:
-        """The request is about to be sent, by the task that this is called in."""
+        """Note that the request is about to be sent, by the task that this is called in."""
         ...
 
     def opened(self, reply: Reply) -> None:
-        """The reply has begun."""
+        """Note that the response has started."""
         ...
 
     def take(self, events: list[MessageEvent[GrowingInput]]) -> bool:
-        """Take in what came with one chunk: nothing, if all of it were deltas that nobody wants.
+        """Take the events of one chunk: none, if the chunk had only deltas that nobody wants.
 
-        True if the reader must wait for `room` before it continues.
+        Return True if the reader must wait for `room` before it continues.
         """
         ...
 
     def ended(self) -> None:
-        """Nothing more is read. The events that still come settle what was cut off."""
+        """Note that nothing more is read. The events that still come settle what was cut off."""
         ...
 
 
@@ -62,21 +68,22 @@ async def read_reply(
     one_message: bool = False,
     scope: anyio.CancelScope | None = None,
 ) -> None:
-    """Send a request and read its reply to the end, or to the end of its first message.
+    """Send a request and read its response to the end, or to the end of its first message.
 
-    However it ends, every input is settled before this returns or raises, so that nobody waits for one in vain; their
-    `InputStop`s are handed on, except after cancellation from outside.
+    In any case, every input is settled before this returns or raises, so no task waits for one for ever. Their
+    `InputStop`s are handed on, except after cancellation from outside, which closes the connection.
 
     Args:
-        transport, request: Where to, and what.
+        transport: Sends the request.
+        request: The body of the request.
         assembler: Puts the message together.
         sink: Takes the events.
-        limits: Bounds on what is taken in, and on the time.
+        limits: Bounds on the size of the response, and on its time.
         one_message: Stop after the first message.
-        scope: Not entered yet; who cancels it ends the reading, which counts as an interruption.
+        scope: Not entered yet. Cancelling it ends the reading, which counts as an interruption.
 
     Raises:
-        APIError, StreamInterrupted, ProtocolError, LimitError: See `MessageStream`.
+        APIError, StreamInterrupted, ProtocolError, LimitError, UsageError: See `MessageStream`.
     """
     deadline = ReplyDeadline(limits, scope, opening_s=transport.opening_timeout_s(limits))
     request_id: str | None = None
@@ -90,21 +97,27 @@ async def read_reply(
                 deadline.begin()
                 reports = False
                 while (batch := await reply.receive()) is not None:
+                    # Asked for each chunk, because observers may come and go while the response is read.
                     if sink.wants_changes is not reports:
                         reports = assembler.reports = sink.wants_changes
                     must_wait = _take_batch(batch, assembler, sink, reply, one_message=one_message)
                     if assembler.state is MessageState.STOPPED:
                         deadline.end_soon()
                         if one_message:
+                            # A run sends its next request now. Without the draining, the client would close the
+                            # connection and open another one for it.
                             is_read = True
                             await _drain(reply)
                             break
                     else:
                         deadline.end(batch)
+                    # The deadline stops meanwhile: to wait for our own consumer is no silence of the peer.
                     if must_wait:
                         with deadline.allowed():
                             await sink.room()
                 is_read = True
+        # A clean end of the body may complete a message, because some gateways omit `message_stop`. A body that we gave
+        # up ourselves never does.
         cut = deadline.scope.cancelled_caught
         _settle(sink, assembler, cleanly=not cut)
         if assembler.state is not MessageState.STOPPED:
@@ -112,28 +125,39 @@ async def read_reply(
             reason = deadline.reason if cut else "the reply ended before its message did"
             raise StreamInterrupted(reason, request_id=request_id)
     except anyio.get_cancelled_exc_class() as cancelled:
+        # Our own cancellation passes through. On asyncio, a client that awaits a cancelled task of its own raises a
+        # `CancelledError`, too. That is a lost connection; as a cancellation, it would end the run without any error
+        # (test_a_foreign_cancellation).
         await raise_if_cancelled(cancelled)
         _settle(sink, assembler, cleanly=False)
         raise StreamInterrupted(
             "the connection was given up", request_id=request_id, message=assembler.message
         ) from cancelled
     except Exception as error:
+        # The message is complete, so a failure of the connection after it loses nothing. Other errors count if another
+        # message may follow, as in `stream`.
         if assembler.state is MessageState.STOPPED and (is_read or isinstance(error, StreamInterrupted)):
-            return  # the message is whole: what happens to the connection then loses nothing
+            return
+        # Before the inputs are settled, which changes the state.
         has_begun = assembler.state is not MessageState.WAITING
         _settle(sink, assembler, cleanly=False)
         if has_begun and isinstance(error, APIError):
             error.message = assembler.message
         raise
     finally:
+        # Once more, for a cancellation from outside. A task outside the block may wait for an input, and must not wait
+        # for ever (test_leaving_early_ends_what_waits_for_an_input). The events are not handed on, because `take` may
+        # start tools.
         sink.ended()
         assembler.close(cleanly=False)
+        # One warning for each response, with its first violation: such a peer usually repeats it in each block.
         if assembler.violations:
             what = "a response broke the protocol (request %s, violations: %d): %s"
             _log.warning(what, request_id, assembler.violation_count, assembler.violations[0])
 
 
 def _settle(sink: Sink, assembler: MessageAssembler[GrowingInput], *, cleanly: bool) -> None:
+    # The end first, so that the marks do not take the events that settle inputs for a chunk that came.
     sink.ended()
     sink.take(assembler.close(cleanly=cleanly))
 
@@ -146,26 +170,31 @@ def _take_batch(
     *,
     one_message: bool,
 ) -> bool:
-    """Hand the events of a chunk on, all in one go. True if the reader must wait."""
+    """Hand the events of a chunk on, all together. Return True if the reader must wait."""
+    # Together, so that the consumer wakes once for hundreds of events. `feed_deltas` takes the fragments in one pass,
+    # and returns the first event that is not one.
     events: list[MessageEvent[GrowingInput]] = []
     deltas = events if sink.wants_deltas else None
     rest = iter(batch)
     try:
         while (wire_event := assembler.feed_deltas(rest, deltas)) is not None:
+            # The API may report an error after HTTP 200. It ends the response, whatever follows.
             if type(wire_event) is dict and wire_event["type"] == "error":
                 raise event_error(wire_event, reply.request_id)
             events += assembler.feed(wire_event)
+            # Nonsense after the message must not spoil it (test_nonsense_after_the_message).
             if one_message and assembler.state is MessageState.STOPPED:
                 break
     finally:
-        must_wait = sink.take(events)  # also what came before an event that raised
+        # Also the events before one that raised: the cut of the bytes must not decide which events the consumer gets.
+        must_wait = sink.take(events)
     return must_wait
 
 
 async def _drain(reply: Reply) -> None:
-    """Read what is left after the message, usually nothing, so that the connection can be used again."""
+    """Read the rest of the body after the message, usually nothing, so that the connection can be used again."""
     try:
         while await reply.receive() is not None:
             pass
     except Exception:
-        pass  # the message is whole: what comes after it loses nothing
+        pass  # the message is complete: what comes after it loses nothing
