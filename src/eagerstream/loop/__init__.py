@@ -1,4 +1,4 @@
-"""Request, run tools, send results, until a stop reason ends it."""
+"""The loop: send a request, run its tools, send their results, until a stop reason ends the run."""
 
 from __future__ import annotations
 

@@ -19,23 +19,27 @@ _NOT_CACHEABLE: Final = ("thinking", "redacted_thinking")
 
 
 def with_breakpoints(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The request with breakpoints behind what will come again; those that the user has set stay, and count.
+    """Return the request with breakpoints behind the parts that later requests repeat. The user's own stay and count.
 
-    In order of worth, as far as the four reach: the last user message, which the next request repeats; the one before,
-    whose cache this request reads, however many blocks have come since; the system prompt, or the tools if there is
-    none. Nothing of `request` is changed.
+    They are placed in this order, up to the limit of four: on the last user message, which the next request repeats; on
+    the one before, whose cache this request reads, however many blocks have come since; on the system prompt, or on the
+    tools if there is none. `request` is not changed.
     """
+    # The user's own come first: the API refuses a fifth, and he knows his prompts. They are counted as the history's
+    # check counts them, typed blocks of the anthropic package included (test_those_of_typed_blocks_count).
     marked = dict(request)
     free = _MAX_BREAKPOINTS - sum(count_breakpoints(request.get(part)) for part in ("tools", "system", "messages"))
     if request.get("cache_control") is not None:
         free -= 1  # the API places one itself
     messages = list(request["messages"])
     of_users = [index for index, message in enumerate(messages) if message.get("role") == "user"]
+    # Only user messages: an assistant message must go back as it came, and may end in thinking, which takes no mark.
     for index in of_users[:-3:-1]:
         if free > 0 and (content := _marked(messages[index]["content"])) is not None:
             messages[index] = {**messages[index], "content": content}
             free -= 1
     marked["messages"] = messages
+    # The API's order is tools, system, messages, so a mark on the system prompt covers the tools. Hence one of the two.
     for part in ("system", "tools"):
         if free > 0 and request.get(part):
             if (content := _marked(request[part])) is not None:
@@ -45,14 +49,15 @@ def with_breakpoints(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marked(content: str | Sequence[Any]) -> list[Any] | None:
-    """The content with a breakpoint on its last block; None where it takes none, or has one there already."""
+    """Return the content with a breakpoint on its last block; None if it takes none, or has one there already."""
     blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
     for index in range(len(blocks) - 1, -1, -1):
         block = as_mapping(blocks[index])
         if not isinstance(block, Mapping) or block.get("cache_control") is not None:
             return None
         if block.get("type") not in _NOT_CACHEABLE and not block.get("defer_loading"):
-            # Of the same type: a definition that is ready to be sent stays one.
+            # Of the same type. Step by step, `stream` gets this request, and would add to a plain dict the eager field
+            # that `eager=False` of the conversation has left out.
             marked: Any = SentDefinition(block) if isinstance(block, SentDefinition) else dict(block)
             marked["cache_control"] = _EPHEMERAL
             blocks[index] = marked

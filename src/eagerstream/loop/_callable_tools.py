@@ -1,4 +1,4 @@
-"""`callable_tools`: what the model may call, and what runs it."""
+"""`callable_tools`: the tools that the model may call, and the executor that runs them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def callable_tools(
     max_concurrency: int,
     circuit_breaker: CircuitBreaker | None,
 ) -> tuple[Toolbox, Executor]:
-    """The tools by name, and the executor that was given, or else one in this process.
+    """Return the tools by name, and the given executor or else one in this process.
 
     Raises:
-        UsageError: A tool cannot be run, two share a name, or the executor and the rest do not go together.
+        UsageError: A tool cannot be run, two share a name, or the executor cannot do what an option or a tool asks.
     """
+    # Such an executor would call broken tools without the user noticing, so the option is refused, not ignored.
     if executor is not None and circuit_breaker is not None:
         raise UsageError("an executor of your own has to ask the circuit_breaker itself")
     toolbox = toolbox_of(tools, executor)
@@ -44,8 +45,12 @@ def toolbox_of(tools: Sequence[ForeignTool | Mapping[str, Any]], executor: Execu
     """
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
         raise UsageError(f"tools must be a list of tools, not {type(tools).__name__}")
+    # None stands for a tool that nothing here runs: one of the API's own, or of an unknown kind. A bare definition of a
+    # client tool (bash, memory) without an executor is refused: its calls could only be answered as not found.
     found = [as_tool(tool, runs_elsewhere=executor is not None) for tool in tools]
     toolbox = Toolbox(tool for tool in found if tool is not None)
+    # An executor has to say that it asks. The default is no: a tool that must not run unseen must not be given to an
+    # executor that has never heard of approval (test_an_executor_that_asks_nobody).
     asks = executor is None or getattr(executor, "asks_approval", False)
     if not asks and (asking := toolbox.asking_approval()):
         raise UsageError(f"{', '.join(asking)}: this executor does not ask for approval (asks_approval = True)")

@@ -1,6 +1,6 @@
-"""`Conversation`: the loop without its input and output. It makes each request, and takes in each reply.
+"""`Conversation`: the loop without I/O. It makes each request, and takes each response.
 
-`run` is this and the tasks around it. Who wants to be in charge of each step drives it by hand, with the same requests:
+`run` is this and the tasks around it. If you want to control each step, drive it by hand. The requests are the same:
 
     conversation = Conversation(model=..., max_tokens=..., tools=[...], messages=[...])
     while not conversation.ended:
@@ -43,15 +43,17 @@ _log = logging.getLogger(__name__)
 
 LOST_START: Final = "a call of the reply came without its beginning"
 _MAX_RESTART_DELAY_S: Final = 30.0
+# Beyond 2 ** 1023 a float overflows: a night without a network would end in an OverflowError
+# (test_a_thousand_restarts).
 _MAX_DOUBLINGS: Final = 64
 
 
 class Conversation:
-    """What has been said, what is to be sent next, and when it is over.
+    """The history of a conversation, its next request, and its end.
 
     Args:
         model, max_tokens: As in the API.
-        messages: As in the API, or the result of an earlier run, to go on from.
+        messages: As in the API, or the result of an earlier run to continue from.
         tools: Functions decorated with `@tool`, tools of other libraries (anything with `to_dict()` and `call()`), and
             definitions of tools that the API itself runs.
         options: See `ConversationOptions`, and there `LoopOptions`, `CallOptions`, `RequestParameters`. A `tool_choice`
@@ -62,10 +64,10 @@ class Conversation:
         HistoryError: The API would refuse the messages or the tools.
 
     Attributes:
-        result: As of now.
-        tools: By their names.
+        result: The result as of now.
+        tools: The tools by name.
         executor: Runs the calls.
-        limits: Bounds on what is taken in.
+        limits: The bounds on responses, inputs and results.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class Conversation:
         **options: Unpack[ConversationOptions],
     ) -> None:
         given: dict[str, Any] = dict(options)
+        # Everything that is left over goes into the request. An option of `stream` would be sent to the API, and come
+        # back as a 400 about an unknown parameter.
         if misplaced := sorted(given.keys() & _OPTIONS_OF_READING):
             raise UsageError(f"{', '.join(misplaced)}: these are options of stream, not of a conversation")
         self.limits: Limits = given.pop("limits", DEFAULT_LIMITS)
@@ -94,10 +98,11 @@ class Conversation:
         if isinstance(messages, RunResult):
             self.result.container = messages.container
             messages = messages.messages
+        # A list of our own: the caller's must not grow with the run (test_the_caller_s_messages_are_not_touched).
         self.result.messages = checked_messages(messages)
         self._awaits_reply = False
         self.failure: LimitError | None = None
-        """What the run is to raise once its last turn is closed."""
+        """The error to raise after the last turn is closed, so that its calls have their results first."""
         check_names(given, RunOptions)
         self._tools = tools
         self._parameters = request_parameters(model, max_tokens, tools, given, eager=self._eager)
@@ -110,11 +115,12 @@ class Conversation:
         self._restarts = 0
         self._retry_max_tokens: int | None = None  # of the turn under way, once it is sent again
         self._ids = _call_ids(self.result.messages)
+        # Now, so that the error comes out of the caller's own line, before anything is sent or paid for.
         self._check_history()
 
     @property
     def model(self) -> str:
-        """The model of the run; `before_request` may ask another one."""
+        """The model of the run; `before_request` may choose another one for a request."""
         return str(self._parameters["model"])
 
     @property
@@ -123,19 +129,22 @@ class Conversation:
 
     @property
     def ended(self) -> bool:
-        """There is nothing more to send. A turn whose calls all have their answers is closed for it."""
+        """True if there is nothing more to send. This closes a turn whose calls all have their answers."""
+        # A user who has answered every call by hand need not ask for results. Closing may decide the end, and `while
+        # not ended: request()` must see it here instead of an error from `request` (test_the_end_without_results).
         if self._turn is not None and self._turn.ending and all(call.result for call in self._turn.calls):
             self._turn.close()
         return self._has_ended
 
     def request(self) -> dict[str, Any]:
-        """The body of the next request; the turn before it, if any, is closed.
+        """Close the turn before, if any, and return the body of the next request.
 
-        Where its stream breaks off, nothing of the reply has run: call this again, and send it again.
+        If its stream breaks off, nothing of the response has run: call this again, and send the result again.
 
         Raises:
-            UsageError: There is nothing more to send.
-            HistoryError: The API would refuse it.
+            UsageError: There is nothing more to send, the response to the last request was not taken, or
+                `before_request` asks for changes that cannot be made.
+            HistoryError: The API would refuse the request.
         """
         if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
             raise UsageError("the reply to the last request has not been taken in")
@@ -143,25 +152,32 @@ class Conversation:
         if self._has_ended:
             raise UsageError(f"the conversation has ended: {self.result.status.value}")
         self._prepare(self._turns + (not self.retries))
+        # Before each request, not only the first: the hook may have changed tools and system prompt. The error names
+        # every fault at once; the API's 400 would name one, after the upload.
         self._check_history()
         self._awaits_reply = True
         if self._turn is not None:
             self._turn.is_answered = True
+        # A copy of the list, because a user who drives the conversation by hand may change the request.
         request = {**self._request, "messages": list(self.result.messages)}
         if self._retry_max_tokens is not None:
             request["max_tokens"] = self._retry_max_tokens
         if self.result.container is not None:
             request["container"] = _with_container(request.get("container"), self.result.container)
+        # Last, and in the copy only: marks in the history would add up with each turn, and the API accepts four.
         return with_breakpoints(request) if self._options["cache"] == "auto" else request
 
     def _prepare(self, turn: int) -> None:
-        """Find the parameters of the request of a turn; one that is sent again keeps them."""
+        """Find the parameters of the request of a turn; a request that is sent again keeps them."""
+        # The hook may count its calls, or choose at random, and a request that is sent again has to be the same one
+        # (test_before_request_is_asked_once_for_a_request_that_is_sent_again).
         if turn == self._prepared:
             return
         request = dict(self._parameters)
         choice = request.get("tool_choice")
         if turn > 1 and isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
-            # A model that must call a tool in each response can never end its turn.
+            # A model that must call a tool in each response can never end its turn. `auto`, not no `tool_choice`,
+            # because `disable_parallel_tool_use` stays. A hook that wants a forced call again says so for each request.
             request["tool_choice"] = {name: value for name, value in choice.items() if name != "name"} | {
                 "type": "auto"
             }
@@ -172,21 +188,26 @@ class Conversation:
         self._prepared = turn
 
     def _changed(self, request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters of a request with what its hook changes, and its tools ready to be called."""
+        """Return the parameters of a request with the changes of its hook, and make its tools callable."""
         if not isinstance(changes, Mapping):
             raise UsageError(f"before_request must return the parameters to change, not {type(changes).__name__}")
         if wrong := sorted({"messages", "stream", "eager", *_OPTIONS_OF_READING} & set(changes)):
             raise UsageError(f"before_request cannot change {', '.join(wrong)}")
+        # Each request starts from the run's own tools: without this, tools of one request would be there in the next.
+        # In place, because the executor and the turn have this toolbox.
         tools = changes.get("tools", self._tools)
         self.tools.replace(toolbox_of(self._runnable(tools), self._given_executor))
         merged = {**request, **changes}
         check_count("max_tokens", merged["max_tokens"], least=0)
+        # The API refuses a `tool_choice` without tools, and the hook may have taken the last one away.
         left_out = {"model", "max_tokens", "tools"} | ({"tool_choice"} if not tools else set())
         others = {name: value for name, value in merged.items() if name not in left_out}
         return request_parameters(merged["model"], merged["max_tokens"], tools, others, eager=self._eager)
 
     def _runnable(self, tools: Any) -> Any:
-        """The tools that a hook asks for; a definition under the name of one of the run's tools is run by that tool."""
+        """Return the tools that a hook asks for; a tool of the run stands in for a definition of the same name."""
+        # The hook sees definitions in its request, and gives back some of them, maybe changed. A definition alone could
+        # not be run, and would be refused.
         if not isinstance(tools, Sequence):
             return tools  # refused by `toolbox_of`, with a reason
         definitions = self._parameters.get("tools", ())
@@ -194,13 +215,14 @@ class Conversation:
         return [own.get(_key(tool), tool) if isinstance(tool, Mapping) else tool for tool in tools]
 
     def take(self, stream: MessageStream) -> Turn:
-        """The turn that a whole reply makes, for those who drive the conversation by hand.
+        """Return the turn of a complete response, if you drive the conversation by hand.
 
         Raises:
-            UsageError: The reply has not been read to its end, or no request was made for it.
+            UsageError: The response was not read to its end, or no request was made for it.
             ProtocolError: The start of a call was lost on the way. Nothing has run: make the request again.
-            LimitError: The reply was cut, with `on_truncated="raise"`; none of its calls was run.
+            LimitError: The response was cut, with `on_truncated="raise"`; none of its calls was run.
         """
+        # Each mistake is found before `begin`, which counts a turn: after the error the request can be made again.
         if not self._awaits_reply:
             raise UsageError("no request has been made that this could be the reply to")
         if not stream.is_whole:
@@ -208,10 +230,13 @@ class Conversation:
         if stream.lost_fragments:
             raise ProtocolError(LOST_START)
         turn = self.begin()
+        # In the order of the blocks; the inputs are in the order of their starts. Guards are asked in `make_call`,
+        # since nobody could ask them while the input was written.
         for index in sorted(stream.inputs):
             if stream.inputs[index].kind == "tool_use":
                 self.make_call(turn, stream.inputs[index])
         self.end(turn, stream.message)
+        # A turn without calls is not executed, so nothing else would close it.
         if self.failure is not None or not turn.calls:
             turn.close()
         if self.failure is not None:
@@ -219,7 +244,7 @@ class Conversation:
         return turn
 
     def begin(self) -> Turn:
-        """A turn whose request is about to be sent, or has been."""
+        """Return the turn of a request that is about to be sent, or has been."""
         self.close_turn()
         self._awaits_reply = False
         if not self.retries:
@@ -234,20 +259,27 @@ class Conversation:
         return self._turn
 
     def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall:
-        """Add a call to the turn, for an input that begins or has ended.
+        """Add a call to the turn, for an input that has started or ended.
 
-        If an earlier turn has a call of the same id (some gateways count from 0 in each response), the history gets
-        another one for it: the API refuses an id that comes twice.
+        If an earlier turn has a call with the same id (some gateways count from 0 in each response), the history gets
+        another id for it: the API refuses an id that comes twice.
         """
+        # Only the echo changes: `call.id` stays the peer's, for logs and tools. The seed contains the turn and the
+        # index, because several turns may need a stand-in for the same id. A loop, because a stand-in may itself be
+        # taken.
         while input.echo_id in self._ids:
             input.echo_id = stand_in_id(f"{input.echo_id} {turn.number} {input.index}", input.kind)
         self._ids.add(input.echo_id)
         tool = self.tools.find(input.block)
+        # The name was shortened to 64 characters, the strictest rule. A name that the API has just taken in a
+        # definition it takes in a call, too (test_a_long_name_of_a_tool_stays).
         if tool is not None and tool.name == input.name:
-            input.echo_name = input.name  # the API takes it in the definition, too
+            input.echo_name = input.name
         call = turn.add(input)
         call.idempotent = tool is not None and tool.idempotent
         self.result.calls.append(call)
+        # For the step-by-step form: its inputs are complete, and nobody could ask the guard while they were written. A
+        # copy of the object, so that a guard that takes keys out of it does not change the echo.
         if tool is not None and tool.guard is not None and input.value is not None:
             reject = tool.rejects({**input.value})
             if reject is not None:
@@ -255,14 +287,14 @@ class Conversation:
         return call
 
     def end(self, turn: Turn, message: Message, ending: Ending | None = None) -> None:
-        """The reply has ended: decide how the conversation goes on.
+        """Decide how the conversation continues after the end of a response.
 
-        Which of the turn's calls may still begin is in `turn.ending`; they are run, or not, before the turn is closed.
+        `turn.ending` says which calls of the turn may still start. They are run, or not, before the turn is closed.
 
         Args:
-            turn: The turn that `begin` gave.
+            turn: The turn that `begin` returned.
             message: The assistant message.
-            ending: How it ended; by its stop reason where it is None.
+            ending: The row of the table; None to find it by the stop reason.
         """
         result = self.result
         result.message = message
@@ -276,89 +308,102 @@ class Conversation:
             self._decide(turn, reason)
 
     def interrupt(self, turn: Turn, message: Message, error: APIError | ProtocolError) -> float:
-        """The reply broke off: decide how the conversation goes on.
+        """Decide how the conversation continues after a response that broke off.
 
-        Where nothing has begun to run, the turn is discarded, and its request is to be made again. Where something has,
-        the turn is to be closed with what was whole.
+        If nothing had started to run, the turn is discarded, and its request is to be made again. Otherwise the turn is
+        to be closed with its complete calls.
 
         Args:
-            turn: The turn that `begin` gave.
-            message: What had come of the assistant message.
+            turn: The turn that `begin` returned.
+            message: The part of the assistant message that had come.
             error: Why it broke off.
 
         Returns:
             Seconds to wait before the next request.
 
         Raises:
-            APIError, ProtocolError: `error` itself: it does not go on.
+            APIError, ProtocolError: `error` itself, if the conversation does not continue.
         """
         retry_after_s = 0.0
         if isinstance(error, APIError):
             retry_after_s = max(error.retry_after_s or 0.0, 0.0)
-            # A time that is no number is over the limit, too.
+            # A client that retries has already done so. If both retried, the numbers of their attempts would multiply
+            # (test_a_client_that_retries_itself). `not <=`, because NaN seconds are over the limit, too.
             if not error.retryable or error.retried or not retry_after_s <= self.limits.max_retry_after_s:
                 raise error
+        # The count is of interruptions in a row: `_decide` resets it after a complete response. A long run may be
+        # interrupted now and then, but a peer that never gets through must not be asked for ever.
         if self._options["on_interrupt"] == "raise" or self._restarts == self._options["max_restarts"]:
             raise error
         longest_s = max(self._options["restart_delay_s"], _MAX_RESTART_DELAY_S)
         delay_s: float = min(self._options["restart_delay_s"] * 2 ** min(self._restarts, _MAX_DOUBLINGS), longest_s)
         self._restarts += 1
         self._take_account(message)
+        # If a tool has started, the same request must not be sent again: the model would call the same tools again.
         if turn.forbids_retry:
             self.result.message = message
             self._retry_max_tokens = None
             turn.end(message, INTERRUPTED)
+            # `_decide` needs a stop reason, and none came. Of its bounds, only this one is about interrupted turns.
             if turn.number == self._options["max_turns"]:
                 self.result.status = RunStatus.LIMIT
         else:
             self.void(turn)
             turn.discard()
-        # Spread out: those who were interrupted at the same time must not come back at the same time.
+        # Spread out, because clients that were interrupted at the same time must not come back at the same time. Only
+        # our own delay is spread: a peer must not be asked sooner than it said (test_the_peer_says_how_long).
         return retry_after_s + delay_s * uniform(0.5, 1)
 
     def void(self, turn: Turn) -> None:
-        """The calls of the turn do not count any more: others may have their ids."""
+        """Forget the ids of the turn's calls: others may have them."""
+        # None of them is in the history, so the next attempt may use the same ids without stand-ins ("retry, the same
+        # id again").
         self._ids -= {call.input.echo_id for call in turn.calls}
 
     def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
-        """How a reply with this stop reason ends the turn."""
+        """Return the row of the transition table for a response with this stop reason."""
         return ending_of(stop_reason, on_truncated=self._options["on_truncated"], forbids_retry=turn.forbids_retry)
 
     def abandon(self, message: Message, status: RunStatus) -> None:
-        """The reply under way broke off, or nobody waits for it any more: nothing more is sent.
+        """End the conversation: the current response broke off, or nobody waits for it any more.
 
-        The turn is still to be closed: what has begun to run may come to its end before.
+        The turn is still to be closed. Calls that run may end before that.
         """
         if self._turn is not None and self._turn.ending is None and not self._turn.is_discarded:
             self._turn.end(message, BROKEN_OFF)
             self._take_account(message)
+        # An attempt that brought no content must not hide the last message that had some.
         if message["content"]:
             self.result.message = message
         self.result.status = status
 
     def _take_account(self, message: Message) -> None:
-        """What a reply cost, and where its code ran, however it ended."""
+        """Add the usage of a response, and note the container of its code, however the response ended."""
+        # A response that is discarded was paid for, too, and its container has the files of the code that ran
+        # (test_what_failed_was_paid_for_too).
         add_usage(self.result.usage, message.get("usage") or {})
         container = message.get("container")
         if isinstance(container, str | Mapping) and container:
             self.result.container = encodable(container)
 
     def close_turn(self) -> None:
-        """Settle the turn under way, if any; what stays of it is added to the history."""
+        """Settle the current turn, if any, and add the part of it that stays to the history."""
         if self._turn is not None:
             self._turn.close()
 
     @property
     def retries(self) -> bool:
-        """The last turn was discarded: its request is sent once more."""
+        """True if the last turn was discarded: its request is sent once more."""
         return self._turn is not None and self._turn.is_discarded
 
     def _end_truncated(self, turn: Turn) -> None:
-        """A reply cut by `max_tokens` that is not reported: it is discarded and sent again, or the end."""
+        """React to a response that `max_tokens` cut and that is not reported: send it again, raise, or stop."""
         asked = self._request["max_tokens"]
         if self._options["on_truncated"] == "raise":
             self.failure = LimitError("max_tokens", asked, "the reply")
         elif self._options["on_truncated"] == "retry" and self._retry_max_tokens is None:
+            # Once only: a model that does not come to an end would cost twice as much with each attempt. The cap may
+            # leave no room for more tokens; then the same request would be cut again.
             more = min(2 * asked, self._options["max_tokens_cap"] or 2 * asked)
             if more > asked:
                 self._retry_max_tokens = more
@@ -366,11 +411,13 @@ class Conversation:
                 turn.discard()
 
     def _decide(self, turn: Turn, reason: str | None) -> None:
-        """Whether the conversation goes on after a turn, and its status where it does not."""
+        """Decide if the conversation continues after a turn, and set its status if not."""
         ending = turn.ending
         assert ending is not None
         self._retry_max_tokens = None
         self._restarts = 0
+        # By the blocks that are kept, not by the calls: those before a `fallback` block are left out, and a turn
+        # without one call has no results to send (test_only_calls_before_a_fallback).
         kept = turn.kept
         has_results = any(block.get("type") == "tool_use" for block in kept)
         wants_more = ending.then is Then.RESUME or (ending.then is Then.RESULTS and has_results)
@@ -379,6 +426,8 @@ class Conversation:
             if reason == "tool_use":
                 _log.warning("the reply stopped for tools and calls none: the run ends")
             return
+        # A pause without client calls, or a reported cut: the model continues by itself, and might for ever. A turn
+        # with results is progress, and resets the count.
         is_continuation = not has_results or ending.status is RunStatus.TRUNCATED
         self._continuations = self._continuations + 1 if is_continuation else 0
         if self._continuations > self._options["max_continuations"]:
@@ -387,12 +436,16 @@ class Conversation:
             self.result.status = RunStatus.LIMIT
 
     def settled(self, turn: Turn) -> None:
-        """A turn is settled: it joins the history."""
+        """Add a settled turn to the history."""
+        # A new list, so that a kept `result.messages` stays the history of its moment.
         self.result.messages = [*self.result.messages, *turn.history]
         results = [call for call in turn.calls if call.in_history]
         if turn.ending is INTERRUPTED:
+            # An interruption is no mistake of the tools, so it does not count below. If no call ran after all (an input
+            # too large to be checked at once did not fit), nothing stays, and the ids are free again
+            # (test_an_id_comes_again_where_nothing_of_it_stayed).
             if not turn.history:
-                self.void(turn)  # nothing of it ran after all: whatever ran stays
+                self.void(turn)
         elif results:
             self._failed_turns = self._failed_turns + 1 if all(call.is_error for call in results) else 0
             if self._failed_turns == self._options["max_consecutive_tool_errors"] and not self._has_ended:
@@ -409,12 +462,12 @@ _OPTIONS_OF_READING: Final = frozenset(INPUT_DEFAULTS) | frozenset(FEED_DEFAULTS
 
 
 def _key(definition: Mapping[str, Any]) -> tuple[str, ...]:
-    """The name of a tool; toolsets have none, and are known by their kind and their server."""
+    """Return the key of a tool: its name; a toolset has none, and is known by its kind and its server."""
     return tuple(str(definition.get(field)) for field in ("name", "type", "mcp_server_name"))
 
 
 def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Ids of the calls that the history has already."""
+    """Return the ids of the calls that the history already has."""
     ids: set[str] = set()
     for message in messages:
         content = message.get("content")
@@ -425,6 +478,6 @@ def _call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def _with_container(given: Any, container: Any) -> Any:
-    """The container that code of the last reply ran in, for the next request; skills that the user asked for stay."""
+    """Return the container of the last response for the next request, with the skills that the user asked for."""
     id = container.get("id") if isinstance(container, Mapping) else container
     return {**given, "id": id} if isinstance(given, Mapping) else id

@@ -1,4 +1,4 @@
-"""`EarlyCalls`: tools that begin while the reply is still being written, under somebody else's loop."""
+"""`EarlyCalls`: tools that start while the response is still being written, under somebody else's loop."""
 
 from __future__ import annotations
 
@@ -31,28 +31,29 @@ _log = logging.getLogger(__name__)
 
 
 class EarlyCalls(CallListener):
-    """Runs the calls of replies that somebody else's loop reads, each as early as `run` would.
+    """Runs the calls of responses that somebody else's loop reads, each as early as `run` would.
 
         async with EarlyCalls(tools) as calls:
-            async for event in events_of_the_reply:
+            async for event in events_of_the_response:
                 calls.feed(event)
             for call in await calls.finish():
                 send(call.result)
 
     It is for agent frameworks, which have requests, a history and a loop of their own. One object serves any number of
-    replies, one after the other; `message_start` begins the next. A reply that begins anew before it has ended is void:
-    its calls are cancelled.
+    responses, one after the other; `message_start` starts the next. If a response starts anew before it has ended, its
+    first part is void: the calls are cancelled.
 
-    Leaving the block cancels the tools that still run; their calls are answered as cancelled.
+    Leaving the block, or cancellation inside it, cancels the tools that still run. Their calls are answered as
+    cancelled.
 
     Args:
         tools: As for `run`.
-        executor: What runs the calls; the tools in this process where it is None.
+        executor: Runs the calls. None: the tools run in this process.
         max_concurrency, circuit_breaker: For the executor in this process.
         limits, parser, invalid_key: As for `stream`.
-        on_start: Told each call whose tool is called.
-        on_progress: Told a call, and how far its tool is.
-        on_stop: Told each call that has been answered.
+        on_start: Called with each call whose tool is called.
+        on_progress: Called with a call and the progress that its tool reports.
+        on_stop: Called with each call that has been answered.
 
     Raises:
         UsageError: A tool cannot be run, two share a name, or an executor does not ask for approval.
@@ -99,6 +100,7 @@ class EarlyCalls(CallListener):
             raise UsageError("these calls have been entered before")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
+        # A cancelled call does not wait for its input here: the framework may never feed the rest of it.
         self._runner = CallRunner(self._executor, self._tasks, waits_for_input=False)
         return self
 
@@ -106,10 +108,13 @@ class EarlyCalls(CallListener):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         assert self._tasks is not None
+        # The inputs end first, so that tools that read them are interrupted and can report their work. That may raise
+        # (a callback, an id that comes twice), and the group must still be left: otherwise tools ran on, and asyncio's
+        # cancel scopes were out of order. The runner closes last, when no task can answer a call any more.
         try:
             if not self._has_ended:
                 self._end_reply(broken=True)
-        finally:  # whatever it raises: no tool is left behind
+        finally:
             try:
                 swallows = await leave(self._tasks, error)
             finally:
@@ -119,27 +124,30 @@ class EarlyCalls(CallListener):
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The calls of the reply under way, or of the last one; in the order of their blocks once it has ended."""
+        """The calls of the current response, or of the last one; in the order of their blocks once it has ended."""
         return self._turn.calls
 
     @property
     def violations(self) -> Sequence[str]:
-        """The violations of the protocol by the peer, in words that quote no model; the first 100."""
+        """The peer's violations of the protocol, in words that quote no model; the first 100."""
         return self._accumulator.violations
 
     def get(self, id: str) -> ToolCall | None:
-        """The call of that id; None where there is none. Those of earlier replies are kept while they run.
+        """Return the call with this id; None if there is none. Calls of earlier responses are kept while they run.
 
-        A framework that runs tools itself gives them the ids: `await call.answered.wait()`, and `call.response` is what
-        the tool said.
+        A framework that runs tools itself gives them the ids: `await call.answered.wait()`, and `call.response` is the
+        tool's answer.
         """
         return self._by_id.get(id)
 
     def cancel(self, id: str) -> None:
-        """Nobody wants the call of that id any more: it does not begin, or its tool is cancelled.
+        """Cancel the call with this id: it does not start, or its tool is cancelled.
 
-        Nothing happens where it has ended, or where there is none.
+        Do nothing if the call has ended, or if there is none.
         """
+        # A framework may refuse a call, or rewrite it after the response. Then its tool must neither continue with the
+        # old arguments nor start with them at the end of the response. An answer keeps a call from starting, and the
+        # runner cancels a tool that runs.
         call = self._by_id.get(id)
         if call is None:
             return
@@ -149,44 +157,52 @@ class EarlyCalls(CallListener):
             self._runner.cancel(call)
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[GrowingInput]]:
-        """Take in one wire event of a reply, and begin what may begin: the tool runs at the next `await`.
+        """Take one wire event of a response, and start the calls that may start: a tool runs at the next `await`.
 
         Args:
             event: As for `InputAccumulator.feed`.
 
         Returns:
-            What it means for the inputs.
+            The events of the inputs that follow from it.
 
         Raises:
-            LimitError, UsageError: As `InputAccumulator.feed`.
+            LimitError: As `InputAccumulator.feed`.
+            UsageError: As `InputAccumulator.feed`, or the block was not entered.
             ProtocolError: Two calls of a response have the same id.
         """
+        # Not `async`: a framework may hand on its events from a plain callback, and waiting here would slow its reader.
         if self._tasks is None:
             raise UsageError("enter the calls first: async with EarlyCalls(...) as calls")
         is_first, self._has_begun = not self._has_begun, True
+        # A tuple is an `InputFragment`: nearly every event is one, and none of the cases below.
         if not isinstance(event, tuple):
             event = event if type(event) is dict else to_wire_event(event)
             match event:
+                # The very first one starts the turn that the constructor made. Without that turn, `finish` before the
+                # first event would have nothing to end (test_finish_before_the_first_event).
                 case {"type": "message_start"} if not is_first or self._has_ended:
                     return self._begin_reply(event)
                 case {"type": "message_stop"}:
                     return self._end_reply()
                 case {"type": "content_block_start"} if self._has_ended:
-                    self._begin_turn()  # of a peer that tells no beginning
+                    # Some peers send no `message_start`. The accumulator gets one, because otherwise the stop reason
+                    # and the ids of the response before would count (test_responses_without_a_beginning).
+                    self._begin_turn()
                     self._accumulator.feed({"type": "message_start"})
                 case _:
                     pass
         return self._take(self._accumulator.feed(event))
 
     async def finish(self) -> list[ToolCall]:
-        """The calls of the reply, once each has its result; in the order of their blocks.
+        """Wait until each call of the response has its result, and return the calls in the order of their blocks.
 
-        A reply that has not come to its end (`message_stop`) is taken as broken off: nothing more of it begins.
-        Cancelling it cancels nothing else: it can be called again.
+        A response without an end (`message_stop` or a stop reason) counts as broken off: no further call of it starts.
+        Cancelling this cancels no tool: it can be called again.
 
         Raises:
-            ProtocolError: As `feed`. Call it again for the calls.
+            ProtocolError: As `feed`. Call this again for the calls.
         """
+        # A stop reason is enough: the calls are complete then, and a framework may not hand on `message_stop`.
         if not self._has_ended:
             self._end_reply(broken=self._accumulator.stop_reason is None)
         for call in self._turn.calls:
@@ -200,18 +216,25 @@ class EarlyCalls(CallListener):
     def _begin_turn(self) -> None:
         self._number += 1
         self._doubles.clear()
+        # Earlier calls stay while they run, because the framework may still ask for them. No others stay: one object
+        # may serve any number of responses (test_calls_of_earlier_responses_are_not_kept).
         self._by_id = {id: call for id, call in self._by_id.items() if self._runner and call in self._runner}
+        # A guard cannot cut the response: the connection is the framework's, and it reads on.
         self._turn = Turn(self._number, self, executor=self._executor, limits=self._limits, can_be_cut=False)
         self._turn.listener = self
 
     def _begin_reply(self, event: Mapping[str, Any]) -> list[InputEvent[GrowingInput]]:
         events: list[InputEvent[GrowingInput]] = []
         if not self._has_ended:
+            # The response starts again. The turn is stopped before its inputs are closed, because the end of an input
+            # would start its call. Calls are withdrawn before they are cancelled, because only its answer keeps a call
+            # from starting whose task has not run yet.
             assert self._runner is not None
             self._turn.is_stopped = True
             events = self._take(self._accumulator.close())
             self._turn.withdraw(Begins.NONE)
             for call in self._turn.calls:
+                # The same ids may come again in the new beginning.
                 self._by_id.pop(call.id, None)
                 if call in self._runner:
                     self._runner.cancel(call)
@@ -231,18 +254,21 @@ class EarlyCalls(CallListener):
         return events
 
     def _end(self, ending: Ending) -> None:
-        """Nothing more of the reply comes: what was held starts now, or never."""
+        """End the turn: held calls start now, or never."""
         assert self._runner is not None
+        # Without content, and never settled: the history is the framework's.
         self._turn.end({"role": "assistant", "content": []}, ending)
         for call in self._turn.release(ending.begins):
             self._runner.start(call)
+        # The runner reports the calls that it started. These were answered without it.
         for call in self._turn.calls:
             if call.result is not None and call not in self._runner:
-                self._runner.end(call)  # it never started
+                self._runner.end(call)
 
     def _take(self, events: list[InputEvent[GrowingInput]]) -> list[InputEvent[GrowingInput]]:
         assert self._runner is not None
         self._runner.take(self._turn.take(events))
+        # Raised after the other calls of the event have started: no call is lost behind a repeated id.
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -252,9 +278,13 @@ class EarlyCalls(CallListener):
 
     def make_call(self, turn: Turn, input: GrowingInput) -> ToolCall | None:
         """See `CallMaker`. The history is the framework's: id and name are echoed as they came, so both are needed."""
+        # `run` repairs such a call. Here no stand-in can help: the result would name a call that the framework's
+        # history does not have.
         if not all(isinstance(input.block.get(name), str) and input.block[name] for name in ("id", "name")):
             _log.warning("a call without an id or a name is left out: it could not be answered")
             return None
+        # This method may run several times for an input: at its start if its tool streams, for its guard, and at its
+        # end. The error is raised the first time only (test_an_id_twice_while_tools_run).
         if input in self._doubles:
             return None
         if input.repeats_id:
@@ -262,6 +292,8 @@ class EarlyCalls(CallListener):
             what = f"two calls have the id {input.id!r:.80}: their results could not be told apart"
             self._failure = self._failure or ProtocolError(what)
             return None
+        # Even an id that the API would refuse: the framework echoes the id that came
+        # (test_an_id_that_the_api_would_refuse).
         input.echo_id = input.id
         call = self._by_id[input.id] = turn.add(input)
         tool = self.tools.find(input.block)
@@ -270,6 +302,8 @@ class EarlyCalls(CallListener):
 
     def ending_of(self, _: Turn, stop_reason: str | None) -> Ending:
         """See `CallMaker`."""
+        # The framework decides what follows a cut. Here complete calls run, as its loop may want their results, and
+        # nothing is sent again.
         return ending_of(stop_reason, on_truncated="report", forbids_retry=True)
 
     def void(self, turn: Turn) -> None:

@@ -1,4 +1,4 @@
-"""What a run tells beside the events of its replies."""
+"""The events of a run, in addition to those of its responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TurnStop:
         turn: Its number.
         message: The assistant message.
         calls: Its calls in the order of their blocks, each with its result.
-        error: Why its reply broke off, where it did and the run goes on with what was whole of it; else None.
+        error: The error with which its response broke off, if the run continues with its complete calls; else None.
     """
 
     turn: int
@@ -38,18 +38,18 @@ class TurnStop:
 
 @dataclass(slots=True)
 class ToolStart:
-    """A tool begins to run, usually while the reply goes on."""
+    """A tool starts to run, usually while the response continues."""
 
     call: ToolCall
 
 
 @dataclass(slots=True)
 class ToolProgress:
-    """A running tool tells how far it is.
+    """A running tool reports progress.
 
     Attributes:
         call: The call.
-        value: What the tool said, as it is; the model never sees it.
+        value: The value of the tool, unchanged; the model never sees it.
     """
 
     call: ToolCall
@@ -57,7 +57,9 @@ class ToolProgress:
 
     @property
     def newest_of(self) -> Hashable:
-        """While several wait for a consumer, only the newest of a call counts."""
+        """The key of events of which only the newest counts while they wait for a consumer."""
+        # A tool that reports often must not fill the memory if nobody reads, nor wait for its reader
+        # (test_progress_that_nobody_reads). By identity, since ids of calls may come again.
         return ("progress", id(self.call))
 
 
@@ -76,14 +78,14 @@ class ToolStop:
 
 @dataclass(slots=True)
 class Restarted:
-    """What came of this turn so far is void: the same request is sent once more.
+    """The events of this turn so far are void: the same request is sent once more.
 
-    Nothing of it had been run, except calls of tools that are `idempotent`.
+    Nothing of the turn had been run, except calls of tools that are `idempotent`.
 
     Attributes:
         turn: Its number, which stays.
         reason: `"max_tokens"`, or `"interrupted"`.
-        error: What interrupted it; None where nothing did.
+        error: The error that interrupted it; None for `"max_tokens"`.
         delay_s: Seconds until the request is sent.
     """
 

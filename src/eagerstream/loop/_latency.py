@@ -20,6 +20,7 @@ from ._latency_baseline import waiting_s
 from ._latency_data import BlockData, CallData, GapsData, LatencyData, RequestData
 from ._marks import CallMarks, RequestMarks, RunMarks
 
+# The version of the JSON, which may be compared with files of another day.
 VERSION: Final = 1
 
 T = TypeVar("T")
@@ -37,10 +38,12 @@ class Gaps:
 
     @classmethod
     def of(cls, gaps_s: Iterable[float]) -> Gaps | None:
-        """Of all these; None where there are none."""
+        """Return the figures of all these gaps; None if there are none."""
         listed = sorted(gaps_s)
         if not listed:
             return None
+        # `inclusive`: linear interpolation between what was measured, as NumPy's default has it. The other method
+        # extrapolates, and gives quantiles beyond the longest gap. `quantiles` refuses a single value.
         cuts = quantiles(listed, n=100, method="inclusive") if len(listed) > 1 else listed * 99
         return cls(len(listed), cuts[49], cuts[89], cuts[98], listed[-1])
 
@@ -53,18 +56,20 @@ class CallLatency:
         id: The API's id of the call.
         name: The tool, as the model wrote it.
         is_error: The call was answered with an error.
-        group: Of its tool. Calls of one group run one after the other.
-        start_s, stop_s: The block began, and was closed.
-        first_fragment_s, last_fragment_s: The first fragment of the input came, and the last one.
-        admitted_s: The call was given to the executor. From then on it waits for its turn, or for approval.
-        tool_start_s: The tool was called.
-        tool_progress_s: The tool reported progress for the first time.
-        tool_end_s: The call had its result.
+        group: Group of its tool. Calls of one group run one after the other.
+        start_s, stop_s: Times at which the block started, and was closed.
+        first_fragment_s, last_fragment_s: Times of the first and the last fragment of the input.
+        admitted_s: Time of its admission by the executor. From then on it waits for its turn, or for approval.
+        tool_start_s: Time at which the tool was called.
+        tool_progress_s: Time of the first progress that the tool reported.
+        tool_end_s: Time of the result.
         tool_s: Duration of the tool. If it reads its input while that is written, its waiting for the model counts.
         lead_s: Time from the start of the tool to the end of the response. Negative if the tool started later.
         hidden_s: The part of `tool_s` that passed while the response was still coming.
     """
 
+    # All figures are computed here, once, from marks that may still grow: a report would otherwise mix numbers of
+    # different moments. The fields of the input are the exception, since to find them the input is parsed again.
     def __init__(self, block: BlockMarks, call: CallMarks | None, reply_end_s: float | None, origin_s: float) -> None:
         since = partial(_since, origin_s)
         self.block = block
@@ -90,17 +95,17 @@ class CallLatency:
 
     @property
     def first_field_s(self) -> float | None:
-        """The first of its values was finished; the input is parsed up to there."""
+        """Time at which its first value was finished. The input is parsed up to there for it."""
         fields = self.fields(1)
         return fields[0].at_s if fields else None
 
     def fields(self, maximum: int = MAX_FIELDS) -> list[FinishedField]:
-        """When each of its values was finished; see `BlockMarks.fields`."""
+        """Return each of its values that was finished, with the time; see `BlockMarks.fields`."""
         return [FinishedField(path, at_s - self._origin_s) for path, at_s in self.block.fields(maximum)]
 
     @property
     def gaps(self) -> Gaps | None:
-        """Between its fragments; None where there are less than two."""
+        """The gaps between its fragments; None if there are fewer than two fragments."""
         return Gaps.of(self.block.gaps_s())
 
 
@@ -108,21 +113,21 @@ class RequestLatency:
     """One request and its response.
 
     Attributes:
-        turn: From 1; a request that is sent again has the number of the one before it.
+        turn: From 1. A request that is sent again has the number of the one before it.
         discarded: It was sent again, and does not count in the figures of the run.
-        sent_s: It was about to be sent.
-        headers_s: The headers of the response came.
-        first_byte_s: The first chunk of the body came.
-        message_start_s, message_stop_s: The message began, and was complete.
-        end_s: Nothing more was read.
-        settled_s: Every call had its result: the next request could be sent.
-        next_request_s: The next request was about to be sent.
-        won_s: How much earlier the next request could be sent than in a run that waits for the end of the response, at
-            least. That run is computed from the same marks: each tool whose result was sent begins when the message is
-            complete, and takes as long as it did; calls of one group run one after the other, and no more run at a time
-            than here. Of a tool that began before its input was complete, only what it did after that counts; of the
-            time for approval, nothing if calls may have waited for a slot in it. `None` while calls run, and if the
-            response ended in a way in which that run would have run none of them: cut, refused, given up.
+        sent_s: Time at which it was about to be sent.
+        headers_s: Time of the headers of the response.
+        first_byte_s: Time of the first chunk of the body.
+        message_start_s, message_stop_s: Times at which the message started, and was complete.
+        end_s: Time from which on nothing more was read.
+        settled_s: Time at which every call had its result: the next request could be sent.
+        next_request_s: Time at which the next request was about to be sent.
+        won_s: Least time by which the next request could be sent earlier than in a run that waits for the end of the
+            response. That run is computed from the same marks: each tool whose result was sent starts when the message
+            is complete, and takes as long as it did. Calls of one group run one after the other, and no more run at a
+            time than here. For a tool that started before its input was complete, only its time after that counts. The
+            time for approval does not count if calls may have waited for a slot in it. `None` while calls run, and if
+            the response ended in a way in which that run would have run none of them: cut, refused, given up.
         calls: The inputs of the response, in their order.
     """
 
@@ -143,13 +148,16 @@ class RequestLatency:
         self.end_s = since(reply.end_s)
         self.settled_s = since(marks.settled_s)
         self.next_request_s = since(following.reply.sent_s) if following else None
-        # When the response was complete, or broke off.
+        # The end of the message, not of the body: a run that waits need not wait for a peer that forgets to close. A
+        # response that broke off has only the other one.
         stop_s = reply.end_s if reply.message_stop_s is None else reply.message_stop_s
         self.won_s: float | None = None
         if stop_s is not None and marks.settled_s is not None and marks.runs_held:
             slots = run.max_concurrency
+            # The results of other calls were not sent. A run that waits need not have run them, so they win nothing.
             sent = [call for call in calls if call.call.in_history]
             self.won_s = stop_s + waiting_s(sent, marks, slots, waits=len(calls) > slots) - marks.settled_s
+        # By the input itself: ids may come twice, and indexes too.
         by_input: dict[ToolInput, CallMarks] = {call.call.input: call for call in calls}
         self.calls = [
             CallLatency(block, by_input.get(input), stop_s, origin_s)
@@ -158,7 +166,7 @@ class RequestLatency:
         ]
 
     def to_dict(self, *, arrivals: bool = False) -> RequestData:
-        """As plain data, each block with its finished fields."""
+        """Return the request as plain data, each block with its finished fields."""
         calls = {call.block.index: call for call in self.calls}
         blocks = [self._block(block, calls.get(block.index), arrivals=arrivals) for block in self._blocks]
         return _data(RequestData, self, blocks=blocks)
@@ -182,16 +190,17 @@ class RequestLatency:
 
 
 class RunLatency:
-    """When the parts of a run happened, up to the moment at which you asked for it.
+    """The times and figures of a run, up to the moment at which you asked for them.
 
-    Figures of the whole run leave out requests that were discarded and sent again. Its inputs are looked at when a
-    figure about fields is asked for, and stay with this object.
+    Figures of the complete run leave out requests that were discarded and sent again. Its inputs are parsed when you
+    ask for a figure about fields, and stay with this object.
 
     Attributes:
-        model: That was asked.
-        eager: How inputs were asked for as they are written: `"field"`, `"header"` or None, see `Run.eager`.
+        model: The model of the requests.
+        eager: Form in which the inputs were requested as they are written: `"field"`, `"header"` or None, see
+            `Run.eager`.
         status: A value of `RunStatus`.
-        requests: In the order in which they were sent.
+        requests: The requests in the order in which they were sent.
         calls: The inputs of all requests that were not discarded, in their order.
     """
 
@@ -199,55 +208,61 @@ class RunLatency:
         self.model = model
         self.eager = eager
         self.status = status
+        # From the first request, not from the clock's own zero, so that runs can be compared: on Linux the monotonic
+        # clock starts with the machine.
         first = marks.requests[0].reply.sent_s if marks.requests else None
         origin_s = first if first is not None else 0.0
         self.requests = [
             RequestLatency(request, following, marks, origin_s)
             for request, following in zip_longest(marks.requests, marks.requests[1:])
         ]
+        # With the discarded ones, inputs and tools would count as often as they were attempted.
         self._kept = [request for request in self.requests if not request.discarded]
         self.calls = [call for request in self._kept for call in request.calls]
 
     @property
     def duration_s(self) -> float | None:
-        """From the first request to the end of the last reply, or of the last tool where that is later."""
+        """Time from the first request to the end of the last response, or of the last tool if that is later."""
+        # All requests count, because the time of a discarded one has passed, too. So do all tools: a run that was left
+        # may wait for a tool that has to finish, and its last request is never settled.
         ends = [end_s for request in self.requests for end_s in (request.end_s, request.settled_s)]
-        ends += [call.tool_end_s for request in self.requests for call in request.calls]  # also where it was left
+        ends += [call.tool_end_s for request in self.requests for call in request.calls]
         return max((end_s for end_s in ends if end_s is not None), default=None)
 
     @property
     def time_to_first_fragment_s(self) -> float | None:
-        """From the first request to the first fragment of an input."""
+        """Time from the first request to the first fragment of an input."""
         return _first(call.first_fragment_s for call in self.calls)
 
     @property
     def time_to_first_field_s(self) -> float | None:
-        """From the first request to the first finished value of an input."""
+        """Time from the first request to the first finished value of an input."""
         return _first(call.first_field_s for call in self.calls)
 
     @property
     def time_to_tool_start_s(self) -> float | None:
-        """From the first request to the first tool that was called."""
+        """Time from the first request to the first tool that was called."""
         return _first(call.tool_start_s for call in self.calls)
 
     @property
     def fragments(self) -> int:
-        """Fragments of all inputs, the empty ones not counted."""
+        """Number of fragments of all inputs, without empty ones."""
         return sum(call.block.fragments for call in self.calls)
 
     @property
     def chars(self) -> int:
-        """Characters of all inputs."""
+        """Number of characters of all inputs."""
         return sum(call.block.chars for call in self.calls)
 
     @property
     def fragments_per_s(self) -> float | None:
-        """Fragments after the first of each input, by the time that they took; None where that is none."""
+        """Fragments after the first of each input, divided by the time that they took; None if they took none."""
         return _rate(sum(max(0, call.block.fragments - 1) for call in self.calls), self._writing_s)
 
     @property
     def chars_per_s(self) -> float | None:
-        """Characters after the first arrival of each input, by the time that they took; None where that is none."""
+        """Characters after the first arrival of each input, divided by the time that they took; None without a time."""
+        # The time is that between the first and the last arrival. What came with the first one was written before it.
         firsts = (next(call.block.arrivals(), None) for call in self.calls)
         return _rate(self.chars - sum(first.chars for first in firsts if first), self._writing_s)
 
@@ -258,40 +273,40 @@ class RunLatency:
 
     @property
     def gaps(self) -> Gaps | None:
-        """Between the fragments of each input, all together; None where there are none."""
+        """The gaps between the fragments of each input, all together; None if there are none."""
         return Gaps.of(chain.from_iterable(call.block.gaps_s() for call in self.calls))
 
     @property
     def tool_s(self) -> float:
-        """How long tools ran, all together."""
+        """Sum of the durations of all tools."""
         return sum(call.tool_s or 0.0 for call in self.calls)
 
     @property
     def hidden_s(self) -> float:
-        """How much of `tool_s` passed while the reply was still coming."""
+        """The part of `tool_s` that passed while the response was still coming."""
         return sum(call.hidden_s or 0.0 for call in self.calls)
 
     @property
     def hidden_share(self) -> float | None:
-        """The share of the tools' time that is hidden behind the stream, 0 to 1; None where no tool ran."""
+        """The share of the tools' time that is hidden behind the stream, 0 to 1; None if no tool ran."""
         return self.hidden_s / self.tool_s if self.tool_s else None
 
     @property
     def won_s(self) -> float:
-        """What was won, at least, against a run that waits for the end of each reply; see `RequestLatency.won_s`."""
+        """Least time won, compared with a run that waits for the end of each response; see `RequestLatency.won_s`."""
         return sum(request.won_s or 0.0 for request in self._kept)
 
     def to_dict(self, *, arrivals: bool = False) -> LatencyData:
-        """As plain data; inputs are parsed for their fields, see `BlockMarks.fields`.
+        """Return the figures as plain data. Inputs are parsed for their fields, see `BlockMarks.fields`.
 
         Args:
-            arrivals: With every arrival of fragments.
+            arrivals: Include every arrival of fragments.
         """
         requests = [request.to_dict(arrivals=arrivals) for request in self.requests]
         return _data(LatencyData, self, eagerstream_latency=VERSION, requests=requests)
 
     def to_json(self, *, arrivals: bool = False) -> str:
-        """`to_dict` as JSON text."""
+        """Return `to_dict` as JSON text."""
         return json.dumps(self.to_dict(arrivals=arrivals))
 
 
@@ -311,14 +326,16 @@ def _rate(count: int, seconds: float) -> float | None:
 
 
 def _data(shape: type[T], source: object, **others: Any) -> T:
-    """The TypedDict `shape` of the attributes of `source` with the same names, and of `others`."""
+    """Return the TypedDict `shape` with the attributes of `source` of the same names, and with `others`."""
+    # The annotations list the members of the JSON once. Before, each figure had a property, too: 457 lines became 332.
     return cast(
         "T", {name: _plain(others[name] if name in others else getattr(source, name)) for name in shape.__annotations__}
     )
 
 
 def _plain(value: Any) -> Any:
-    """Times and durations in microseconds."""
+    """Return a value as it is in the JSON: times and durations to the microsecond."""
+    # More digits would be noise of the clock.
     match value:
         case float():
             return round(value, 6)

@@ -1,6 +1,6 @@
-"""What `RunLatency.to_dict` gives: the shapes of its plain data.
+"""The shapes of the plain data of `RunLatency.to_dict`.
 
-Times are seconds since the first request was about to be sent; None where something has not happened.
+Times are seconds since the first request was about to be sent. `None`: has not happened.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 
 class GapsData(TypedDict):
-    """Of the gaps between fragments: how many there are, quantiles, and the longest; in seconds."""
+    """The gaps between fragments: their number, quantiles, and the longest, in seconds."""
 
     count: int
     p50_s: float
@@ -21,7 +21,7 @@ class GapsData(TypedDict):
 
 
 class FieldData(TypedDict):
-    """A finished field: its path, and when the fragment came that finished it."""
+    """A finished field: its path, and the time of the fragment that finished it."""
 
     path: list[str | int]
     at_s: float
@@ -61,7 +61,7 @@ class BlockData(TypedDict):
 
 
 class RequestData(TypedDict):
-    """A request and its reply; see `RequestLatency`."""
+    """A request and its response; see `RequestLatency`."""
 
     turn: int
     discarded: bool
@@ -77,8 +77,10 @@ class RequestData(TypedDict):
     blocks: list[BlockData]
 
 
+# The names are those of the attributes of `RunLatency` and its parts: `to_dict` takes the members of these classes from
+# there. So a figure is declared once, and mypy checks who reads the JSON.
 class LatencyData(TypedDict):
-    """A whole run; see `RunLatency`."""
+    """A complete run; see `RunLatency`."""
 
     eagerstream_latency: Literal[1]
     model: str

@@ -1,4 +1,4 @@
-"""`RunMarks`: what of a run came when, its requests and its tools."""
+"""`RunMarks`: the times of a run, of its requests and its tools."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from ..tools._call import ToolCall
 from ..tools._definition import Tool
 from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart
 
+# Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
 _TAKEN: Final = frozenset({TurnStart, Restarted, ToolStart, ToolProgress, ToolStop})
 
 
 @dataclass(slots=True)
 class CallMarks:
-    """When a call ran. Times are of the clock of the run; None: has not happened.
+    """The times of a call, by the clock of the run. `None`: has not happened.
 
     Attributes:
         call: The call.
-        group: Of its tool; calls of one run one after the other.
+        group: Group of its tool. Calls of one group run one after the other.
         approved: Somebody is asked before it runs.
-        admitted_s: It was given to the executor: from here on it waits for its turn, or for approval.
-        start_s: Its tool was called.
-        progress_s: The tool said for the first time how far it is.
-        end_s: The call had its result.
+        admitted_s: Time of its admission by the executor. From then on it waits for its turn, or for approval.
+        start_s: Time at which its tool was called.
+        progress_s: Time of the first progress that the tool reported.
+        end_s: Time of its result.
     """
 
     call: ToolCall
@@ -40,15 +41,15 @@ class CallMarks:
 
 @dataclass(slots=True)
 class RequestMarks:
-    """One request of a run, and the calls of its reply.
+    """One request of a run, and the calls of its response.
 
     Attributes:
         turn: From 1. A request that is sent again has the number of the one before it.
-        reply: When the parts of the reply came.
-        calls: In the order in which they were admitted.
+        reply: The times of the response.
+        calls: The calls in the order in which they were admitted.
         discarded: Nothing of it stays: it was sent again.
-        settled_s: Every call had its result: the next request could be sent.
-        runs_held: The reply ended in such a way that calls that waited for its end have run.
+        settled_s: Time at which every call had its result: the next request could be sent.
+        runs_held: The response ended in such a way that calls that waited for its end have run.
     """
 
     turn: int
@@ -60,16 +61,18 @@ class RequestMarks:
 
 
 class RunMarks:
-    """When the parts of a run came: an observer of its events. The run tells it the little that no event says.
+    """The times of a run: an observer of its events. The run reports the few times for which there is no event.
 
     Args:
-        clock: Tells the time.
+        clock: Returns the time in seconds.
         max_concurrency: Tools that run at once.
 
     Attributes:
-        requests: In the order in which they were sent.
+        requests: The requests in the order in which they were sent.
     """
 
+    # An observer like any other, because the events are already there: as callbacks from the reader, marks were eight
+    # functions on the path of each fragment. It wants no deltas, since an input knows how much of it has come.
     wants_deltas = False
 
     def __init__(self, *, clock: Clock = time.monotonic, max_concurrency: int = 16) -> None:
@@ -86,6 +89,7 @@ class RunMarks:
 
     def take(self, events: Sequence[RunEvent]) -> None:
         """See `Observer`."""
+        # The `TurnStart` of the first turn comes before its request.
         if self.requests:
             self.requests[-1].reply.take(events)
         for event in events:
@@ -93,6 +97,8 @@ class RunMarks:
                 self._take(event)
 
     def _take(self, event: RunEvent) -> None:
+        # A call is looked for in `_calls`, not in the last request: a tool with `on_cancel="finish"` may end after the
+        # next request was sent. One that was never admitted has no marks, and its `ToolStop` says nothing about time.
         match event:
             case TurnStart(turn=turn):
                 self._turn = turn
@@ -110,23 +116,27 @@ class RunMarks:
     def end(self, end: FeedEnd) -> None:
         """See `Observer`: nothing is left to do."""
 
-    # --- what no event says -------------------------------------------------------------------------------------------
+    # --- times without an event ---------------------------------------------------------------------------------------
 
     def opened(self) -> None:
-        """The response to the last request has begun."""
+        """Note that the response to the last request has started."""
         self.requests[-1].reply.opened()
 
     def ended(self) -> None:
-        """Nothing more of the response is read."""
+        """Note that nothing more of the response is read."""
         self.requests[-1].reply.ended()
 
     def settle(self, *, runs_held: bool) -> None:
-        """Every call of the last request has its result."""
+        """Note that every call of the last request has its result."""
+        # `runs_held`, because a run that waits for the end of each response would have run none of the calls of a
+        # refused or cut one. Against such a run nothing is won then (test_a_run_that_is_cancelled_wins_nothing).
         self.requests[-1].settled_s = self.clock()
         self.requests[-1].runs_held = runs_held
 
     def admit(self, call: ToolCall, tool: Tool | None) -> None:
-        """A call is given to the executor."""
+        """Note that a call is given to the executor."""
+        # Group and approval are copied now. The tools of a run may be others at the next request, and the marks stay
+        # longer than the tools.
         marks = CallMarks(call, admitted_s=self.clock())
         if tool is not None:
             marks.group = tool.group.name if tool.group else None

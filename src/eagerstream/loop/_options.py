@@ -32,7 +32,7 @@ class BeforeRequest(Protocol):
 
 
 class LoopOptions(TypedDict, total=False):
-    """When a run goes on, and how.
+    """The options that decide if and how a run continues.
 
     Attributes:
         before_request: Called before each request, see `BeforeRequest`. It may change the model, the tools,
@@ -43,21 +43,21 @@ class LoopOptions(TypedDict, total=False):
         max_continuations: How often in a row the run continues after a response that was paused (status `PAUSED` beyond
             it), or cut and reported (`TRUNCATED`); 5 by default.
         max_consecutive_tool_errors: Turns in a row in which every call failed, at most; status `LIMIT`. The model
-            usually mends a call in two or three tries. None (default) for no bound.
+            usually corrects a call in two or three tries. None (default) for no bound.
         on_truncated: The reaction to a response cut by `max_tokens`. `"stop"` (default): the run ends. `"retry"`: if
-            nothing of it has begun to run, it is requested once more with twice the tokens; else as `"report"`.
-            `"report"`: the model is told which call was cut, gets the results of the others, and goes on; without a
+            nothing of it has started to run, it is requested once more with twice the tokens; else as `"report"`.
+            `"report"`: the model is told which call was cut, gets the results of the others, and continues; without a
             call the run ends. `"raise"`: the run ends with a `LimitError`.
         max_tokens_cap: The most tokens that a retry asks for; None (default) for twice `max_tokens`.
         on_interrupt: The reaction to a response that breaks off: a lost connection, silence, an `error` event,
             nonsense, no end; and to a request refused for the time being (429, 529, ...), unless the client retries
-            these itself. `"resume"` (default): if nothing of it has begun to run, the same request is sent again
-            (`Restarted`). Otherwise running tools finish, the calls that were whole become the turn, and the run goes
-            on with their results (`TurnStop` with the `error`). No call runs twice. `"raise"`: the run ends with the
+            these itself. `"resume"` (default): if nothing of it has started to run, the same request is sent again
+            (`Restarted`). Otherwise running tools finish, the complete calls become the turn, and the run continues
+            with their results (`TurnStop` with the `error`). No call runs twice. `"raise"`: the run ends with the
             error.
         max_restarts: How often in a row the run may be interrupted; then the error is raised. 2 by default.
         restart_delay_s: The pause before the first restart, in seconds, 0.5 by default. It is doubled each time up to
-            30 s, less up to half of it by chance, and added to what the peer asks for (`retry-after`, up to
+            30 s, less up to half of it by chance, and added to the time that the peer asks for (`retry-after`, up to
             `Limits.max_retry_after_s`).
         cache: `"auto"` places cache breakpoints that move along with the history, within the API's limit of four. None
             (default): the cache breakpoints are yours.
@@ -76,14 +76,14 @@ class LoopOptions(TypedDict, total=False):
 
 
 class CallOptions(TypedDict, total=False):
-    """How calls are run.
+    """The options for running calls.
 
     Attributes:
         executor: Runs the calls. None (default): the tools run in this process. With an executor of your own, tools
-            whose schema the API brings (`bash_20250124`) may be bare definitions: it should know them.
+            whose schema the API brings (`bash_20250124`) may be bare definitions, which the executor must recognize.
         max_concurrency: Tools that run at once; 16 by default.
-        circuit_breaker: Leaves tools alone for a while that fail again and again; it can be asked how each tool is. A
-            call of such a tool is answered with an error at once. None (default) for none.
+        circuit_breaker: Stops calling a tool for a while if it fails again and again, and reports the state of each
+            tool. A call of such a tool is answered with an error at once. None (default) for none.
     """
 
     executor: Executor | None
@@ -96,7 +96,7 @@ class ConversationOptions(RequestParameters, LoopOptions, CallOptions, total=Fal
 
     Attributes:
         eager: As for `stream`.
-        limits: Bounds on what is taken in.
+        limits: Bounds on responses, inputs and results.
     """
 
     eager: bool
@@ -109,14 +109,20 @@ class RunOptions(ConversationOptions, InputOptions, FeedOptions, total=False):
 
 LOOP_DEFAULTS: Final[LoopOptions] = {
     "before_request": None,
+    # No bound on turns, nor on failed ones: an agent may need any number, and the API's guide lets a model try two or
+    # three times before it gives up by itself. Continuations have one, as nothing else ends them: the guide's is 5,
+    # too.
     "max_turns": None,
     "max_continuations": 5,
     "max_consecutive_tool_errors": None,
+    # A retry costs tokens and a report another turn, so both are for the user to choose. A lost connection is nobody's
+    # choice, and nothing runs twice if the run resumes: hence the other default.
     "on_truncated": "stop",
     "max_tokens_cap": None,
     "on_interrupt": "resume",
     "max_restarts": 2,
     "restart_delay_s": 0.5,
+    # Marks change what is billed, and the user may have his own.
     "cache": None,
 }
 CALL_DEFAULTS: Final[CallOptions] = {"executor": None, "max_concurrency": 16, "circuit_breaker": None}
@@ -128,6 +134,8 @@ def check_loop_options(options: LoopOptions) -> None:
     Raises:
         UsageError: It names the setting.
     """
+    # At the call of `run`, not when an option is first used: that may be hours later, in the middle of a run
+    # (test_no_bound_on_continuations).
     values: Mapping[str, Any] = options
     for name in ("max_turns", "max_consecutive_tool_errors", "max_tokens_cap"):
         if values[name] is not None:

@@ -1,4 +1,4 @@
-"""`RunResult`: what is left of a run, however it ended; it can be saved, and gone on from."""
+"""`RunResult`: the result of a run, however it ended. It can be saved, and a later run can continue from it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from ..tools._call import ToolCall
 from ..tools._content import to_json
 from ..wire._events import Message
 
+# The key identifies the kind of file, and its value the version. Another version may mean something else by the same
+# names, so it is refused as a whole (test_a_saved_run_of_another_version).
 _VERSION_KEY: Final = "eagerstream_run"
 _VERSION: Final = 1
-_NO_COUNT: Final = 2**53  # of tokens; what a peer says beyond it would only fill up
+# No count of tokens is that large. Beyond it, readers of the JSON that use floats lose digits, and integers of
+# thousands of digits cannot be written at all (test_usage_that_is_no_count).
+_NO_COUNT: Final = 2**53
 
 
 class RunStatus(StrEnum):
@@ -39,21 +43,24 @@ class RunStatus(StrEnum):
 
 @dataclass(slots=True)
 class RunResult:
-    """What is left of a run, however it ended.
+    """The result of a run, however it ended.
 
     Attributes:
-        status: How it ended.
-        message: The last assistant message, its `stop_reason` and `stop_details` included; None where no reply came.
-        messages: The history to go on from: it can be sent as it is, or with a further user message. Only as it is
-            where the API has yet to run a call of its own, as after a pause.
-        turns: Replies received whole.
-        usage: The counts of all replies, summed, nested ones too: what the API bills. Of what is no count (the service
-            tier, say) the last.
-        calls: Every call of every turn, also of turns that the history does not keep (`call.in_history` tells).
-        container: That code of the last reply ran in, for the next request.
-        error: What ended it, as plain data: `type`, `text`, and what `EagerStreamError.to_dict` adds; None where
-            nothing was raised.
+        status: The way in which the run ended.
+        message: The last assistant message with its `stop_reason` and `stop_details`; None if no response came.
+        messages: The history to continue from. Send it as it is, or with another user message. If the API has yet to
+            run a call of its own, as after a pause, send it as it is.
+        turns: Number of complete responses.
+        usage: The counts of all responses, summed, nested ones too: the tokens that the API bills. For a value that is
+            no count (the service tier, for example), the last one.
+        calls: Every call of every turn, including turns that the history does not keep (see `call.in_history`).
+        container: The container in which code of the last response ran, for the next request.
+        error: The error that ended the run, as plain data: `type`, `text`, and the fields of
+            `EagerStreamError.to_dict`; None if nothing was raised.
     """
+
+    # A failed run has a result, too: without it, the work of its tools would have to be done again. So everything that
+    # a later run needs is plain data, and nothing here refers to the run, its client or its tasks.
 
     status: RunStatus
     message: Message | None = field(repr=False)  # what models and tools say does not belong in a log
@@ -66,24 +73,26 @@ class RunResult:
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the model stopped last; None where no reply came, or it did not say."""
+        """The reason why the model stopped last; None if no response came, or if it had none."""
         return self.message.get("stop_reason") if self.message else None
 
     @property
     def is_empty(self) -> bool:
-        """The model ended without a word.
+        """True if the model ended without content.
 
-        The API's advice: do not send the same again; as a last resort, add a user message that says to go on.
+        The API's advice: do not send the same again. As a last resort, add a user message that asks to continue.
         """
         return self.message is not None and not self.message["content"]
 
     @property
     def continuation(self) -> Message | None:
-        """A user message that asks to go on with a text that broke off; None where there is none.
+        """A user message that asks to continue a text that broke off; None if there is no such text.
 
-        For those who want a half-written answer kept, after a run that ended with an error or was cancelled. A history
-        cannot end in the text itself: models from 4.6 on take no such beginning of a reply.
+        Use it to keep a half-written answer after a run that ended with an error or was cancelled. A history cannot end
+        in the text itself: models from 4.6 on accept no such prefix of a response.
         """
+        # Text only. The API's guide: calls and thinking that were cut cannot be recovered, so the model has to write
+        # them again. Never added by itself: the user decides if half an answer is better than a new one.
         if self.message is None or self.message.get("stop_reason") is not None:
             return None
         texts = (block.get("text") for block in self.message["content"] if block.get("type") == "text")
@@ -94,13 +103,16 @@ class RunResult:
         return {"role": "user", "content": asked}
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, which `from_dict` takes. Holds all that was said: keep it as you keep the conversation.
+        """Return the result as plain data for `from_dict`. It contains the conversation: protect it like that.
 
-        Of a run that has not ended, `messages` is the history up to its last settled turn: save it at a `TurnStop`.
+        If the run has not ended, `messages` is the history up to its last settled turn: save it at a `TurnStop`.
 
         Raises:
             UsageError: A message that was given has no JSON form.
         """
+        # Dumped and parsed, which makes a copy that the run does not change. Given messages without a JSON form are an
+        # error, because half a history is worse than none. The data of tools never raises: a run can be saved whatever
+        # its tools returned (test_data_that_has_no_json_form).
         try:
             said = json.dumps(self.messages, allow_nan=False, default=_as_plain)
             message, container = to_json([self.message, self.container])
@@ -119,7 +131,11 @@ class RunResult:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as JSON text. Raises as that."""
+        """Return `to_dict` as JSON text.
+
+        Raises:
+            UsageError: As `to_dict`.
+        """
         try:
             return json.dumps(self.to_dict())
         except (ValueError, RecursionError) as error:
@@ -127,13 +143,14 @@ class RunResult:
 
     @classmethod
     def from_dict(cls, plain: object) -> Self:
-        """The result that `to_dict` told of, to go on from: `run(client, messages=result, ...)`.
+        """Return the result from `to_dict`'s data, to continue from: `run(client, messages=result, ...)`.
 
         Raises:
-            UsageError: It is none, or of a version that is not known here.
+            UsageError: The data is no saved run, or has an unknown version.
         """
         if not isinstance(plain, Mapping) or plain.get(_VERSION_KEY) != _VERSION:
             raise UsageError(f"not a saved run: expected an object with {_VERSION_KEY!r}: {_VERSION}")
+        # All of these exceptions mean that the file was changed, or cut (test_a_saved_run_that_was_changed).
         try:
             return cls(
                 RunStatus(plain["status"]),
@@ -150,7 +167,11 @@ class RunResult:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """The result that `to_json` told of. Raises as `from_dict`."""
+        """Return the result from `to_json`'s text.
+
+        Raises:
+            UsageError: As `from_dict`.
+        """
         try:
             plain = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -159,7 +180,7 @@ class RunResult:
 
 
 def _as_plain(value: object) -> object:
-    """What `json` does not write by itself, and may stand in the messages that a program gives."""
+    """Return the plain form of a value that `json` does not write by itself, and that messages may contain."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, BaseModel):  # content of the anthropic package's messages
@@ -168,7 +189,9 @@ def _as_plain(value: object) -> object:
 
 
 def add_usage(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
-    """Add the counts of one reply to those of a run. Within a reply they are cumulative: its last ones are its own."""
+    """Add the counts of one response to those of a run. Within a response they are cumulative: the last ones count."""
+    # By type, not by name: the API adds counts from time to time, nested ones too. `type(...) is int`, because a bool
+    # is an int, and is no count.
     for name, value in usage.items():
         earlier = total.get(name)
         if type(value) is int:

@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _CODE_WAITS_S: Final = 270.0
-"""Seconds for which the API lets code wait for the result of a call; it then raises `TimeoutError` in the code."""
+"""Seconds for which the API lets code wait for the result of a call; it then raises `TimeoutError` in the code.
+
+The call continues then, and the log says that its result comes too late.
+"""
 
 
 class CallRunner:
-    """Gives each call its place, runs it in a task, and sees that it is answered and that its end is reported once.
+    """Runs each call in a task, ensures that it is answered, and reports its end once.
 
     Args:
         executor: Runs the calls.
         tasks: The task group. Cancelling it cancels all tools; `close` then answers their calls.
         waits_for_input: A cancelled call is answered when its input is settled: the end of a call is its last event.
+            `EarlyCalls` sets it to False, because nobody need feed the rest of a response that was left.
 
     Attributes:
         is_stopped: No call that has not started yet may start.
@@ -45,13 +49,14 @@ class CallRunner:
         self._expected: dict[GrowingInput, ToolCall | None] = {}  # what the tasks run that wait for the ends of these
 
     def __contains__(self, call: ToolCall) -> bool:
-        """The call was started, and has not ended."""
+        """Return True if the call was started, and its end has not been reported."""
         return call in self._open
 
     def take(self, step: Step) -> None:
-        """Do what follows from events."""
+        """Carry out a step of a turn."""
         for call in step.cancelled:
             self.cancel(call)
+        # The entry before the task: if the input ends in the same chunk, `start` must find it before the task has run.
         for input in step.expected:
             self._expected[input] = None
             self._tasks.start_soon(self._run_expected, input)
@@ -60,19 +65,26 @@ class CallRunner:
 
     def start(self, call: ToolCall) -> None:
         """Run a call that was given its place among the others (`Executor.admit`)."""
+        # Open from here, not from the first step of its task: a framework may ask for the call, or cancel it, before
+        # that (test_a_call_is_known_before_its_task_has_started).
         self._open[call] = None
         if call.input in self._expected:
-            self._expected[call.input] = call  # its task is there by now
+            # Its task has been waiting for this input, and is woken by the same event. A new task would cost 53 µs
+            # here.
+            self._expected[call.input] = call
         else:
             self._tasks.start_soon(self._run, call)
 
     def cancel(self, call: ToolCall) -> None:
-        """Nobody wants its result any more: cancel the tool, if it runs."""
+        """Cancel the tool of a call whose result nobody wants any more."""
+        # A call whose task has not started has no scope. Either its owner has answered it (`ToolCall.withdraw`), and
+        # the executor leaves it alone, or it is idempotent and may run.
         if call in self._scopes:
             self._scopes[call].cancel()
 
     def stop(self) -> None:
         """Cancel all calls, and start none that has been admitted."""
+        # The flag is for calls whose tasks have no scope yet.
         self.is_stopped = True
         for scope in [*self._scopes.values()]:
             scope.cancel()
@@ -80,34 +92,46 @@ class CallRunner:
     def end(self, call: ToolCall) -> None:
         """Report the end of a call that has its result, unless it was reported."""
         self._open.pop(call, None)
+        # Results keep their calls for long, and a call with its listener would keep the run.
         listener = call.listener
-        call.listener = CallListener()  # a call may be kept for long, and must not keep the run
+        call.listener = CallListener()
         if not call.is_reported:
             call.is_reported = True
             listener.call_ended(call)
 
     def close(self) -> None:
-        """No task runs any more: answer what has no result, and report the end of it."""
+        """Answer the calls without a result, and report their ends; no task runs any more."""
+        # If the owner was cancelled from outside, tasks have ended without an answer. All answers come before the first
+        # report, because a listener may look at the other calls.
         left = [*self._open]
         for call in left:
             answer(call)
-        with ExitStack() as ends:  # each is reported, even if a listener raises
+        # Each end is reported, even if a listener raises; the stack keeps the exceptions in each other's context.
+        with ExitStack() as ends:
             for call in reversed(left):
                 ends.callback(self.end, call)
 
     async def _run_expected(self, input: GrowingInput) -> None:
+        # `ended`, not `finished`: every call of a run waits here, and that must not keep the reader from waiting for a
+        # slow consumer.
         try:
             await input.ended()
         finally:
+            # If this is cancelled after the call was admitted, the call must reach the executor all the same, or its
+            # place would be lost to other runs (test_leaving_gives_back_the_place_of_a_call_about_to_begin).
             call = self._expected.pop(input)
-            if call is not None:  # if this is cancelled, too: the call gives its place back
+            if call is not None:
                 await self._run(call)
             del self  # as in `_run`
 
     async def _run(self, call: ToolCall) -> None:
-        if self.is_stopped:  # since it was admitted: it must not start, and gives its place back
+        if self.is_stopped:
+            # Stopped after it was admitted. The call is answered so that it does not start, and still goes to the
+            # executor, which takes its place back. The answer waits for the end of the input, because it may have to
+            # quote a text that `cancel` cuts off.
             await call.input.ended()
             answer(call)
+        # A scope for each call: one call is cancelled without the others.
         with anyio.CancelScope() as self._scopes[call]:
             try:
                 if call.is_programmatic:
@@ -115,23 +139,27 @@ class CallRunner:
                 else:
                     await self._executor.execute(call)
             except Exception as error:
+                # The executor may be the user's. An exception in this task would cancel all other tools.
                 call.fail(error)
             finally:
                 del self._scopes[call]
             if call.result is None:
+                # Somebody waits for this answer before the next request (test_an_executor_without_an_answer).
                 call.refuse("Error: the executor gave this call no answer")
-        if call.result is None:  # it was cancelled
+        # The call was cancelled. It ends after its input: consumers get the `InputStop` before the `ToolStop`, and the
+        # answer may have to quote the complete text. Outside the scope, in which the waiting would be cancelled, too.
+        if call.result is None:
             if self._waits_for_input:
                 await call.input.ended()
             answer(call)
         self.end(call)
         # The call keeps its tool's error, and the error keeps frames. From Python 3.12 on, a frame keeps its callers,
-        # too: a result would keep the run.
+        # too: the run, its client and its buffer stayed with each result (test_a_result_keeps_no_run).
         del self
 
 
 async def _execute_for_code(executor: Executor, call: ToolCall) -> None:
-    """Have a call of code executed, and log it if the code stops waiting for it before it ends."""
+    """Execute a call that code made, and log a warning if the code stops waiting for it before it ends."""
 
     async def warn() -> None:
         await anyio.sleep(_CODE_WAITS_S)
@@ -142,6 +170,7 @@ async def _execute_for_code(executor: Executor, call: ToolCall) -> None:
         tasks.start_soon(warn)
         try:
             await executor.execute(call)
-        except Exception as error:  # here: the task group would wrap it
+        except Exception as error:
+            # Here, because the task group would wrap it, and the model would read "ExceptionGroup".
             call.fail(error)
         tasks.cancel_scope.cancel()
