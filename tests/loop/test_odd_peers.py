@@ -288,6 +288,24 @@ async def test_a_call_under_another_id_runs_once_when_the_response_begins_anew()
     assert [each.in_history for each in run.result.calls] == [True]
 
 
+async def test_a_void_call_of_the_same_chunk_does_not_run() -> None:
+    """Its tool may run twice, so the new beginning counts; but it has not run yet, and its result is not wanted."""
+    ran: list[str] = []
+
+    @tool(idempotent=True, group="one at a time")
+    async def look(call: ToolCall) -> None:
+        """Look."""
+        ran.append(call.id)
+
+    def looked(id: str) -> list[dict[str, Any]]:
+        return [message_start(), tool_start(0, "look", id=id), input_delta(0, "{}"), block_stop(0)]
+
+    body = b"".join(map(encode_event, [*looked("call_0"), *looked("call_1"), message_delta("tool_use"), MESSAGE_STOP]))
+    run = await finished(LocalAPI([body], [DONE]).transport(), tools=[look])
+    assert ran == ["call_1"]
+    assert [call.in_history for call in run.result.calls] == [False, True]
+
+
 @pytest.mark.parametrize("reason", ["", "end_turn", "tool_use"])
 async def test_a_stop_reason_that_is_a_placeholder(reason: str) -> None:
     """Some gateways fill it in at once. Of a response that is cut behind it, it says nothing."""

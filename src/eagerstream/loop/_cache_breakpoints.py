@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..streaming._message_stream import SentDefinition
-from ..tools._history import count_breakpoints
+from ..tools._history import MAX_BREAKPOINTS, THINKING, count_breakpoints
 from ..wire._values import as_mapping
 
-_MAX_BREAKPOINTS: Final = 4
 _EPHEMERAL: Final = {"type": "ephemeral"}
-_NOT_CACHEABLE: Final = ("thinking", "redacted_thinking")
 
 
 def with_breakpoints(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def with_breakpoints(request: Mapping[str, Any]) -> dict[str, Any]:
     # The user's own come first: the API refuses a fifth, and he knows his prompts. They are counted as the history's
     # check counts them, typed blocks of the anthropic package included (test_those_of_typed_blocks_count).
     marked = dict(request)
-    free = _MAX_BREAKPOINTS - sum(count_breakpoints(request.get(part)) for part in ("tools", "system", "messages"))
+    free = MAX_BREAKPOINTS - sum(count_breakpoints(request.get(part)) for part in ("tools", "system", "messages"))
     if request.get("cache_control") is not None:
         free -= 1  # the API places one itself
     messages = list(request["messages"])
@@ -55,7 +53,7 @@ def _marked(content: str | Sequence[Any]) -> list[Any] | None:
         block = as_mapping(blocks[index])
         if not isinstance(block, Mapping) or block.get("cache_control") is not None:
             return None
-        if block.get("type") not in _NOT_CACHEABLE and not block.get("defer_loading"):
+        if block.get("type") not in THINKING and not block.get("defer_loading"):
             # Of the same type. Step by step, `stream` gets this request, and would add to a plain dict the eager field
             # that `eager=False` of the conversation has left out.
             marked: Any = SentDefinition(block) if isinstance(block, SentDefinition) else dict(block)

@@ -230,11 +230,10 @@ class Conversation:
         if stream.lost_fragments:
             raise ProtocolError(LOST_START)
         turn = self.begin()
-        # In the order of the blocks; the inputs are in the order of their starts. Guards are asked in `make_call`,
-        # since nobody could ask them while the input was written.
+        # In the order of the blocks; the inputs are in the order of their starts.
         for index in sorted(stream.inputs):
             if stream.inputs[index].kind == "tool_use":
-                self.make_call(turn, stream.inputs[index])
+                self._ask_guard(self.make_call(turn, stream.inputs[index]))
         self.end(turn, stream.message)
         # A turn without calls is not executed, so nothing else would close it.
         if self.failure is not None or not turn.calls:
@@ -278,13 +277,16 @@ class Conversation:
         call = turn.add(input)
         call.idempotent = tool is not None and tool.idempotent
         self.result.calls.append(call)
-        # For the step-by-step form: its inputs are complete, and nobody could ask the guard while they were written. A
-        # copy of the object, so that a guard that takes keys out of it does not change the echo.
-        if tool is not None and tool.guard is not None and input.value is not None:
-            reject = tool.rejects({**input.value})
+        return call
+
+    def _ask_guard(self, call: ToolCall) -> None:
+        # For the step-by-step form: nobody could ask the guard while the input was written. A copy of the object, so
+        # that a guard that takes keys out of it does not change the echo.
+        tool = self.tools.find(call.block)
+        if tool is not None and tool.guard is not None and call.input.value is not None:
+            reject = tool.rejects({**call.input.value})
             if reject is not None:
                 call.reject(reject.reason)
-        return call
 
     def end(self, turn: Turn, message: Message, ending: Ending | None = None) -> None:
         """Decide how the conversation continues after the end of a response.

@@ -174,24 +174,22 @@ class EarlyCalls(CallListener):
         if self._tasks is None:
             raise UsageError("enter the calls first: async with EarlyCalls(...) as calls")
         is_first, self._has_begun = not self._has_begun, True
-        # A tuple is an `InputFragment`: nearly every event is one, and none of the cases below.
-        if not isinstance(event, tuple):
-            event = event if type(event) is dict else to_wire_event(event)
-            match event:
-                # The very first one starts the turn that the constructor made. Without that turn, `finish` before the
-                # first event would have nothing to end (test_finish_before_the_first_event).
-                case {"type": "message_start"} if not is_first or self._has_ended:
-                    return self._begin_reply(event)
-                case {"type": "message_stop"}:
-                    return self._end_reply()
-                case {"type": "content_block_start"} if self._has_ended:
-                    # Some peers send no `message_start`. The accumulator gets one, because otherwise the stop reason
-                    # and the ids of the response before would count (test_responses_without_a_beginning).
-                    self._begin_turn()
-                    self._accumulator.feed({"type": "message_start"})
-                case _:
-                    pass
-        return self._take(self._accumulator.feed(event))
+        data = to_wire_event(event)
+        match data:
+            # The very first one starts the turn that the constructor made. Without that turn, `finish` before the first
+            # event would have nothing to end (test_finish_before_the_first_event).
+            case {"type": "message_start"} if not is_first or self._has_ended:
+                return self._begin_reply(data)
+            case {"type": "message_stop"}:
+                return self._end_reply()
+            case {"type": "content_block_start"} if self._has_ended:
+                # Some peers send no `message_start`. The accumulator gets one, because otherwise the stop reason and
+                # the ids of the response before would count (test_responses_without_a_beginning).
+                self._begin_turn()
+                self._accumulator.feed_event({"type": "message_start"})
+            case _:
+                pass
+        return self._take(self._accumulator.feed_event(data))
 
     async def finish(self) -> list[ToolCall]:
         """Wait until each call of the response has its result, and return the calls in the order of their blocks.

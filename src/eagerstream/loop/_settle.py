@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..tools._call import ToolCall
-from ..tools._content import to_json
+from ..tools._content import is_empty_text, to_json
+from ..tools._history import THINKING
 from ..tools._results import CANCELLED_TEXT, NOT_RUN
 from ..wire import Outcome, encodable
 from ..wire._accumulator import TOOL_BLOCKS
@@ -148,9 +149,7 @@ def _sendable(content: Sequence[Block], stop_reason: str | None) -> list[Block]:
     kept = [
         block
         for place, block in enumerate(content)
-        if not (
-            _is_empty_text(block) or (place < first and block["type"] == "tool_use") or str(block.get("id")) in lost
-        )
+        if not (is_empty_text(block) or (place < first and block["type"] == "tool_use") or str(block.get("id")) in lost)
     ]
     # Last, because the blocks after the thinking may just have been left out.
     drop_last_thinking(kept)
@@ -161,7 +160,7 @@ def drop_last_thinking(content: list[Block]) -> None:
     """Remove the thinking from the end of a message: the API refuses it there."""
     # Nowhere else: thinking before other blocks must be sent back unchanged, with its signature, or the API answers
     # 400.
-    while content and content[-1].get("type") in ("thinking", "redacted_thinking"):
+    while content and content[-1].get("type") in THINKING:
         content.pop()
 
 
@@ -225,8 +224,3 @@ def without_result(content: Sequence[Block]) -> set[object]:
     needed = {str(caller.get("tool_id")) for caller in callers if isinstance(caller, dict)}
     calls = {block["id"] for block in content if block["type"] in SERVER_CALLS}
     return calls - results - needed
-
-
-def _is_empty_text(block: Block) -> bool:
-    # The API refuses to take back what it sent: a text block of nothing, or of white space.
-    return block["type"] == "text" and (not block["text"] or block["text"].isspace())

@@ -312,6 +312,8 @@ class Turn:
         self.held.clear()
         self._held_groups.clear()
         step.cancelled.extend(self.calls)
+        for call in step.started:  # in the same chunk: no tool runs yet, and the call only gives its place back
+            call.withdraw()
         assert self._maker is not None
         self._maker.void(self)
         self.withdraw(Begins.ADMITTED)
