@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from eagerstream.builtin._bash.tool import Bash
+from eagerstream.builtin import Bash
 from eagerstream.errors import ToolError
 from eagerstream.tools import ToolResponse
 

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from eagerstream.builtin._computer.page import ChromiumPage
+from eagerstream.builtin import ChromiumPage
 
 
 def chromium_page(url: str, **options: Any) -> ChromiumPage:

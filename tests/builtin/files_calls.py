@@ -15,7 +15,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from eagerstream.builtin._files.toolset import Files
+from eagerstream.builtin import Files
 from eagerstream.streaming import GrowingInput
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse
 from eagerstream.wire import InputAccumulator

@@ -14,8 +14,8 @@ import anyio
 import pytest
 
 import eagerstream
+from eagerstream.builtin import Bash
 from eagerstream.builtin._bash.process import ShellProcess
-from eagerstream.builtin._bash.tool import Bash
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.loop import ToolProgress, ToolStop
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.builtin._bash.tool import Bash
+from eagerstream.builtin import Bash
 from eagerstream.errors import ToolError
 from tests.builtin.bash_support import LATE, answer, assert_sane, is_running, said, shell
 from tests.support import until

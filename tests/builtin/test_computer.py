@@ -13,9 +13,10 @@ import anyio
 import pytest
 
 import eagerstream
+from eagerstream.builtin import Computer, ComputerHandler
 from eagerstream.builtin._computer.actions import ACTIONS
-from eagerstream.builtin._computer.handler import ComputerHandler, Direction, Point, Region
-from eagerstream.builtin._computer.tool import Computer, ComputerVersion
+from eagerstream.builtin._computer.handler import Direction, Point, Region
+from eagerstream.builtin._computer.tool import ComputerVersion
 from eagerstream.errors import UsageError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall

@@ -15,8 +15,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from eagerstream.builtin import ChromiumPage
 from eagerstream.builtin._computer.origins import NowhereElse, Origin, named
-from eagerstream.builtin._computer.page import ChromiumPage
 from eagerstream.errors import MissingExtraError, ToolError, UsageError
 from tests.builtin.browsers import chromium_page, evaluate, until
 from tests.builtin.sites import Site, site

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from PIL import Image
 
+from eagerstream.builtin import ChromiumPage
 from eagerstream.builtin._computer.chromium import Chromium
-from eagerstream.builtin._computer.page import ChromiumPage
 from eagerstream.errors import ToolError
 from tests.builtin.browsers import chromium_page, evaluate, open_page, until
 from tests.builtin.sites import Site, site

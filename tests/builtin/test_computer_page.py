@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 import eagerstream
-from eagerstream.builtin._computer.page import ChromiumPage
-from eagerstream.builtin._computer.tool import Computer
+from eagerstream.builtin import ChromiumPage, Computer
 from eagerstream.errors import ToolError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from tests.builtin.browsers import chromium_page, evaluate, open_page, until

@@ -15,9 +15,8 @@ import pytest
 
 import eagerstream
 from eagerstream import ToolProgress, ToolStart, UsageError, validate_history
-from eagerstream.builtin import Jail
+from eagerstream.builtin import EagerTextEditor, Jail
 from eagerstream.builtin._growing_file import GrowingFile
-from eagerstream.builtin._text_editor.eager import EagerTextEditor
 from eagerstream.loop import Run
 from eagerstream.testing import encode_event, reply, text
 from tests.builtin.support import conversation, handles_in, names, needs_proc, results, said, texts

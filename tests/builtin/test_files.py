@@ -10,8 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from eagerstream.builtin._files.toolset import Files
-from eagerstream.builtin._files.write import Write
+from eagerstream.builtin import Files, Write
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import TextStream, ToolErrorCode, ToolResponse, ToolStatus
 from tests.builtin.files_calls import answer_of, executing, facts, needs_no_root, parts_in, touched, tree

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from eagerstream.builtin._files.toolset import Files
-from eagerstream.builtin._files.write import Write
+from eagerstream.builtin import Files, Write
 from eagerstream.errors import ToolError
 from eagerstream.tools import TextStream, ToolErrorCode, ToolResponse
 from tests.builtin.files_calls import INPUTS, answer_of, attack, attacked, executing, tree

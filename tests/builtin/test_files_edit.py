@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eagerstream.builtin._files.toolset import Files
+from eagerstream.builtin import Files
 from eagerstream.tools import ToolErrorCode
 from tests.builtin.files_calls import answer_of, executing, facts, touched, tree
 

@@ -11,8 +11,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from eagerstream.builtin import Files
 from eagerstream.builtin._files.change import Change
-from eagerstream.builtin._files.toolset import Files
 from eagerstream.builtin._files.versions import Expected
 from eagerstream.tools import Later, TextStream, ToolErrorCode, ToolResponse
 from tests.builtin.files_calls import SLOWLY_S, answer_of, attack, attacked, executing, parts_in, touched, tree

@@ -12,7 +12,7 @@ import pytest
 
 import eagerstream
 from eagerstream import RunStatus, ToolStop
-from eagerstream.builtin._files.toolset import Files
+from eagerstream.builtin import Files
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, Timing, reply, text, tool_use
 from tests.builtin.files_calls import tree

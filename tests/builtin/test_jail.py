@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from eagerstream.builtin import Files, Jail, Memory, Write
+from eagerstream.builtin import EagerTextEditor, Files, Jail, Memory, TextEditor, Write
 from eagerstream.builtin._growing_file import MAX_FILE_BYTES
 from eagerstream.builtin._paths import MAX_DEPTH
-from eagerstream.builtin._text_editor.eager import EagerTextEditor
-from eagerstream.builtin._text_editor.tool import TextEditor
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.tools import Tool, ToolOptions
 

@@ -19,11 +19,9 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from eagerstream.builtin import Jail, Memory
+from eagerstream.builtin import EagerTextEditor, Jail, Memory, TextEditor
 from eagerstream.builtin._growing_file import MAX_FILE_BYTES
 from eagerstream.builtin._paths import MAX_DEPTH
-from eagerstream.builtin._text_editor.eager import EagerTextEditor
-from eagerstream.builtin._text_editor.tool import TextEditor
 from eagerstream.errors import ToolError
 from eagerstream.tools import Tool, ToolResponse
 from tests.builtin.support import handles_in, needs_proc

@@ -17,8 +17,8 @@ import sqlalchemy
 from sqlalchemy.pool import StaticPool
 
 import eagerstream
+from eagerstream.builtin import SQL
 from eagerstream.builtin._sql.sqlite import run_query
-from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError
 from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
 from eagerstream.tools import ToolResponse

@@ -12,8 +12,8 @@ import anyio
 import pytest
 import sqlalchemy
 
+from eagerstream.builtin import SQL
 from eagerstream.builtin._sql.guard import checked_read
-from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import ToolError
 from tests.builtin.databases import made
 

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
+from eagerstream.builtin import SQL
 from eagerstream.builtin._sql.allowed import allowed_functions, allowed_table_functions
 from eagerstream.builtin._sql.guard import checked_read
-from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError
 from tests.builtin.sql_queries import DUCKDB, GENERIC, POSTGRES, SHOP
 from tests.fuzz.sql_text import CORPUS

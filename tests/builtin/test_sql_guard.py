@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from eagerstream.builtin import SQL
 from eagerstream.builtin._sql import parsing
 from eagerstream.builtin._sql.guard import checked_read
-from eagerstream.builtin._sql.tool import SQL
 from eagerstream.errors import ToolError, UsageError
 from tests.builtin.sql_queries import DUCKDB, GENERIC, MYSQL, POSTGRES
 from tests.fuzz.sql_text import CORPUS

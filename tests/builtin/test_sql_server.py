@@ -12,7 +12,7 @@ import anyio
 import pytest
 import sqlalchemy
 
-from eagerstream.builtin._sql.tool import SQL
+from eagerstream.builtin import SQL
 from eagerstream.errors import MissingExtraError, ToolError, UsageError
 from tests.builtin.databases import ask
 

@@ -12,10 +12,9 @@ import anyio
 import pytest
 from anthropic.types import beta
 
-from eagerstream.builtin import Memory
+from eagerstream.builtin import EagerTextEditor, Memory, TextEditor
 from eagerstream.builtin._growing_file import MAX_FILE_BYTES
-from eagerstream.builtin._text_editor.eager import EagerTextEditor
-from eagerstream.builtin._text_editor.tool import TextEditor, TextEditorVersion
+from eagerstream.builtin._text_editor.tool import TextEditorVersion
 from eagerstream.builtin._text_files import Document
 from eagerstream.errors import UsageError
 from eagerstream.tools import Tool

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerstream.progress._fold import CallFold, CallPhase, RunFold
+from eagerstream.progress import CallPhase
+from eagerstream.progress._fold import CallFold, RunFold
 from eagerstream.progress._record import InputStartRecord
 from tests.progress.stories import Story
 
