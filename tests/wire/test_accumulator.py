@@ -6,78 +6,31 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date
-from math import inf
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from anthropic import types
 from anthropic.types import beta
-from hypothesis import given, strategies as st
+from hypothesis import given
 
 from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
-from eagerstream.wire import (
-    InputAccumulator,
-    InputDelta,
-    InputStart,
-    InputStop,
-    Outcome,
-    ToolInput,
-    WireEvent,
-    apply_patch,
-)
+from eagerstream.wire import InputAccumulator, InputStart, InputStop, Outcome, ToolInput, WireEvent
 from tests.sampling import at_length
 from tests.support import (
     MESSAGE_STOP,
     block_delta,
     block_start,
     block_stop,
-    cut_at,
-    cuts_of,
     input_delta,
-    is_json,
     message_delta,
     message_start,
-    strict_loads,
     text_delta,
     tool_start,
-    written,
 )
-from tests.wire.json_texts import texts
+from tests.wire.inputs import closed, told
 from tests.wire.summaries import event_summary, random_stream, streams
-
-
-def told(accumulator: InputAccumulator, *events: Any) -> list[str]:
-    """What came out, in short: `start 0`, `delta 0 'x'`, `stop 0 valid`."""
-    lines = []
-    for event in events:
-        for out in accumulator.feed(event):
-            match out:
-                case InputStart(input=tool_input):
-                    lines.append(f"start {tool_input.index}")
-                case InputDelta(input=tool_input, fragment=fragment):
-                    lines.append(f"delta {tool_input.index} {fragment!r}")
-                case InputStop(input=tool_input):
-                    assert tool_input.outcome is not None
-                    lines.append(f"stop {tool_input.index} {tool_input.outcome.value}")
-    return lines
-
-
-def closed(accumulator: InputAccumulator, stop_reason: str | None = None) -> list[str]:
-    return [
-        f"stop {event.input.index} {event.input.outcome.value}"
-        for event in accumulator.close(stop_reason)
-        if event.input.outcome
-    ]
-
-
-def ended(*fragments: str, limits: Limits | None = None) -> ToolInput:
-    """A whole, closed input of these fragments."""
-    accumulator = InputAccumulator(limits=limits or Limits())
-    told(accumulator, tool_start(0), *(input_delta(0, fragment) for fragment in fragments), block_stop(0))
-    return accumulator.inputs[0]
-
 
 # --- the ordinary ways ------------------------------------------------------------------------------------------------
 
@@ -183,102 +136,6 @@ def test_a_new_message_starts_afresh() -> None:
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------------------
-
-OUTCOMES: list[tuple[str, Outcome, int | None]] = [
-    ("{}", Outcome.VALID, None),
-    (' \n{"a": [1, "x", null]}\t ', Outcome.VALID, None),
-    ('{"a":1,"a":2}', Outcome.VALID, None),
-    ('{"a":"\\ud83d"}', Outcome.VALID, None),
-    ('{"a":1e308}', Outcome.VALID, None),
-    ('{"a":1', Outcome.INCOMPLETE, None),
-    ('{"a":"b', Outcome.INCOMPLETE, None),
-    ('{"a":"b\\', Outcome.INCOMPLETE, None),
-    ("{", Outcome.INCOMPLETE, None),
-    ('{"a":1e400', Outcome.INCOMPLETE, None),
-    ("  ", Outcome.INCOMPLETE, None),
-    ('{"keywords": Dave', Outcome.INVALID, 13),
-    ('{"cmd":"echo "hi" && rm"}', Outcome.INVALID, 14),
-    ('{"a":1}}', Outcome.INVALID, 7),
-    ('{"a":1} x', Outcome.INVALID, 8),
-    ('{"a":1}{"b":2}', Outcome.INVALID, 7),
-    ('{"a":NaN}', Outcome.INVALID, 5),
-    ('{"a":-Infinity}', Outcome.INVALID, 6),
-    ('{"a":1e400}', Outcome.INVALID, 5),
-    ('{"a":[-1e400 ,2]', Outcome.INVALID, 6),
-    ('{"a":1e400,}', Outcome.INVALID, 11),
-    ('{"a":1,}', Outcome.INVALID, 7),
-    ('{"a":"x\ny"}', Outcome.INVALID, 7),
-    ("[1, 2]", Outcome.INVALID, 0),
-    (' "str"', Outcome.INVALID, 1),
-    ("null", Outcome.INVALID, 0),
-    ("\n12", Outcome.INVALID, 1),
-    ("[", Outcome.INVALID, 0),
-    ("n", Outcome.INVALID, 0),
-    ("\ufeff{}", Outcome.INVALID, 0),
-    ('{"a":' + "[" * 512, Outcome.INVALID, 5 + 511),
-    ('{"a":' + "1" * 4_301 + "}", Outcome.INVALID, 5 + 4_300),
-]
-
-
-@pytest.mark.parametrize("size", [1, 7, 10**6])
-@pytest.mark.parametrize(("text", "outcome", "offset"), OUTCOMES, ids=[ascii(text)[:30] for text, _, _ in OUTCOMES])
-def test_outcomes(text: str, outcome: Outcome, offset: int | None, size: int) -> None:
-    """Only one whole JSON object runs; all else says where it went wrong and goes back as the model wrote it."""
-    tool_input = ended(*(text[at : at + size] for at in range(0, len(text), size)))
-    assert tool_input.outcome is outcome
-    assert tool_input.raw == text
-    if outcome is Outcome.VALID:
-        assert tool_input.error is None
-        assert written(tool_input.value) == written(strict_loads(text))
-        assert tool_input.wrapped is tool_input.value
-        return
-    assert tool_input.value is None
-    assert tool_input.wrapped == {"INVALID_JSON": text}
-    assert tool_input.error is not None
-    assert tool_input.error.offset_chars == (len(text) if offset is None else offset)
-    assert tool_input.error.character == text[tool_input.error.offset_chars :][:1]
-
-
-@given(st.data(), texts)
-def test_valid_is_exactly_one_whole_json_object(data: st.DataObject, text: str) -> None:
-    """The outcome agrees with the standard library on every text, and raw is what was written."""
-    tool_input = ended(*data.draw(cuts_of(text)))
-    assert tool_input.raw == text
-    if text == "":
-        return
-    value = strict_loads(text) if is_json(text) else None
-    sendable = isinstance(value, dict) and "Infinity" not in written(value)
-    if "e" not in text.lower() and "Infinity" not in text:  # numbers beyond floats have their own table
-        assert (tool_input.outcome is Outcome.VALID) == sendable
-    if tool_input.outcome is Outcome.VALID:
-        assert sendable
-        assert written(tool_input.value) == written(value)
-
-
-def test_a_fault_is_known_before_the_block_ends() -> None:
-    """Whoever shows an input can tell at the wrong character that it will not run."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0), input_delta(0, '{"keywords": D'))
-    error = accumulator.inputs[0].error
-    assert error is not None
-    assert (error.offset_chars, error.character) == (13, "D")
-    assert accumulator.inputs[0].outcome is None
-
-
-def test_an_input_over_the_limit_is_invalid_and_keeps_what_fits() -> None:
-    """A runaway input is counted, not kept."""
-    limits = Limits(max_input_chars=10)
-    tool_input = ended('{"a":"', "0123", limits=limits)
-    assert (tool_input.outcome, tool_input.raw) == (Outcome.INCOMPLETE, '{"a":"0123')
-    tool_input = ended('{"a":"', "01234", "56" * 100, limits=limits)
-    assert tool_input.outcome is Outcome.INVALID
-    assert tool_input.raw == '{"a":"0123'
-    assert tool_input.chars == 6 + 5 + 200
-    assert tool_input.error is not None
-    assert (tool_input.error.offset_chars, tool_input.error.character) == (10, "4")
-    assert ended('{"a":"01"}', limits=limits).outcome is Outcome.VALID
-    assert ended('{"a":"012', "34", limits=limits).raw == '{"a":"0123'
-    assert ended('{"a":"0123', "4", limits=limits).raw == '{"a":"0123'
 
 
 def test_a_call_that_never_closed_is_incomplete() -> None:
@@ -670,132 +527,7 @@ def test_what_is_no_event_is_the_callers_error() -> None:
         InputAccumulator().feed("content_block_start")
 
 
-# --- watch ------------------------------------------------------------------------------------------------------------
-
-
-def watched(*paths: tuple[str | int, ...]) -> tuple[InputAccumulator, list[tuple[tuple[str | int, ...], Any]]]:
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0))
-    calls: list[tuple[tuple[str | int, ...], Any]] = []
-
-    def watch(path: tuple[str | int, ...]) -> None:
-        accumulator.inputs[0].watch(*path, callback=lambda value: calls.append((path, written(value))))
-
-    for path in paths:
-        watch(path)
-    return accumulator, calls
-
-
-def test_watch_calls_when_the_value_is_finished() -> None:
-    """Not before, not twice, and in the fragment that finishes it."""
-    accumulator, calls = watched(("a",), ("b", 1, "c"), ("b",), ())
-    told(accumulator, input_delta(0, '{"a": "x'))
-    assert calls == []
-    told(accumulator, input_delta(0, '"'))
-    assert calls == [(("a",), '"x"')]
-    told(accumulator, input_delta(0, ', "b": [0, {"c": 12'))
-    assert len(calls) == 1
-    told(accumulator, input_delta(0, "}"))
-    assert calls[1:] == [(("b", 1, "c"), "12")]
-    told(accumulator, input_delta(0, "]"))
-    assert calls[2:] == [(("b",), '[0, {"c": 12}]')]
-    told(accumulator, input_delta(0, "}"))
-    assert calls[3:] == [((), '{"a": "x", "b": [0, {"c": 12}]}')]
-    told(accumulator, block_stop(0))
-    assert len(calls) == 4
-
-
-def test_watch_calls_at_once_for_what_is_finished() -> None:
-    """Whoever comes late is told right away, also after the end."""
-    accumulator, _ = watched()
-    told(accumulator, input_delta(0, '{"a": null, "b": "x'))
-    tool_input = accumulator.inputs[0]
-    calls: list[Any] = []
-    tool_input.watch("a", callback=calls.append)
-    assert calls == [None]
-    told(accumulator, input_delta(0, '"}'), block_stop(0))
-    tool_input.watch("b", callback=calls.append)
-    assert calls == [None, "x"]
-
-
-@pytest.mark.parametrize("last", ['"', "x", "", "\n", '","d":tru'])
-def test_watch_never_calls_for_what_does_not_come(last: str) -> None:
-    """A path that is not there, or a value cut off in its middle, is never told of."""
-    accumulator, calls = watched(("nothing",), ("a", 0), ("b",), (0,))
-    told(accumulator, input_delta(0, '{"a": "x", "b": {"c": "y'), input_delta(0, last), block_stop(0))
-    told(accumulator, message_delta("tool_use"), MESSAGE_STOP)
-    accumulator.inputs[0].watch("nothing", callback=lambda _: calls.append(((), "late")))
-    assert calls == []
-
-
-def test_watch_sees_the_finished_parts_of_an_invalid_input() -> None:
-    """What was whole before the fault was told, and stays told."""
-    accumulator, calls = watched(("a",), ("b",))
-    told(accumulator, input_delta(0, '{"a": 1, "b": Dave}'), block_stop(0))
-    assert accumulator.inputs[0].outcome is Outcome.INVALID
-    assert calls == [(("a",), "1")]
-
-
-def test_watch_of_an_input_in_the_start() -> None:
-    """What came whole is finished from the start."""
-    accumulator = InputAccumulator()
-    told(accumulator, tool_start(0, input={"a": [1]}))
-    calls: list[Any] = []
-    accumulator.inputs[0].watch("a", 0, callback=calls.append)
-    assert calls == [1]
-
-
-def test_watch_of_the_whole_of_an_empty_input() -> None:
-    """An input without arguments has a value, and whoever waits for all of it must hear."""
-    accumulator, calls = watched(())
-    told(accumulator, block_stop(0))
-    assert calls == []
-    told(accumulator, message_delta("tool_use"))
-    assert accumulator.inputs[0].value == {}
-    assert calls == [((), "{}")]
-
-
-def test_watch_from_inside_a_callback() -> None:
-    """A callback may ask for more, finished or not."""
-    accumulator, calls = watched()
-    tool_input = accumulator.inputs[0]
-
-    def then(value: Any) -> None:
-        calls.append((("a",), value))
-        tool_input.watch("b", callback=lambda value: calls.append((("b",), value)))
-        tool_input.watch("a", callback=lambda value: calls.append((("a", "again"), value)))
-
-    tool_input.watch("a", callback=then)
-    tool_input.watch("a", callback=lambda value: calls.append((("a", "second"), value)))
-    told(accumulator, input_delta(0, '{"a":1,'), input_delta(0, '"b":2}'))
-    assert sorted(calls) == [(("a",), 1), (("a", "again"), 1), (("a", "second"), 1), (("b",), 2)]
-
-
-def test_an_exception_in_a_callback_comes_out_and_the_others_are_still_told() -> None:
-    """The exception is the caller's own; those who watch beside it must not lose their call for it."""
-    accumulator, calls = watched()
-    tool_input = accumulator.inputs[0]
-
-    def fail(_: object) -> None:
-        raise ZeroDivisionError
-
-    tool_input.watch("a", callback=fail)
-    tool_input.watch("a", callback=lambda value: calls.append((("a",), value)))
-    tool_input.watch("b", callback=lambda value: calls.append((("b",), value)))
-    with pytest.raises(ZeroDivisionError):
-        told(accumulator, input_delta(0, '{"a":1,'))
-    told(accumulator, input_delta(0, '"b":2}'))
-    assert calls == [(("a",), 1), (("b",), 2)]
-    assert told(accumulator, block_stop(0)) == ["stop 0 valid"]
-
-
 # --- what an input shows ----------------------------------------------------------------------------------------------
-
-
-def test_the_repr_keeps_the_input_to_itself() -> None:
-    """What a model wrote does not belong in a log."""
-    tool_input = ended('{"password": "hunter2"}')
-    assert repr(tool_input) == "<ToolInput 0 'tool' valid, 23 chars>"
 
 
 @pytest.mark.parametrize("block", [{}, {"id": None, "name": 5}, {"input": "x"}])
@@ -942,55 +674,3 @@ def test_a_whole_input_is_saved(whole: dict[str, Any]) -> None:
     input = accumulator.inputs[0]
     again = ToolInput.from_dict(json.loads(json.dumps(input.to_dict())))
     assert (again.outcome, again.value, again.raw, again.error) == (Outcome.VALID, whole, input.raw, None)
-
-
-# --- changes ----------------------------------------------------------------------------------------------------------
-
-
-@given(texts, st.lists(st.integers(0, 200), max_size=12), st.integers(0, 12))
-def test_deltas_carry_their_changes(text: str, places: list[int], asked_at: int) -> None:
-    """Applied to what was there before, they give the partial value; from whenever they are asked for."""
-    accumulator = InputAccumulator(reports=asked_at == 0)
-    accumulator.feed(tool_start(0))
-    input = accumulator.inputs[0]
-    value: Any = None
-    for number, fragment in enumerate(filter(None, cut_at(text, places))):
-        if number and number == asked_at:
-            accumulator.reports = True
-            value = apply_patch(None, input.whole_patch())
-        (delta,) = accumulator.feed(input_delta(0, fragment))
-        assert isinstance(delta, InputDelta)
-        assert (delta.patch is not None) == accumulator.reports
-        if delta.patch is not None:
-            value = apply_patch(value, delta.patch)
-            assert written(value or {}) == written(_without_infinity(input.partial))
-
-
-def _without_infinity(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_infinity(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_infinity(item) for item in value]
-    return None if value in (inf, -inf) else value
-
-
-def test_nothing_changes_after_a_loss() -> None:
-    """Further text means nothing then, and no change of an earlier fragment is reported again."""
-    accumulator = InputAccumulator(reports=True)
-    accumulator.feed(tool_start(0))
-    accumulator.feed(input_delta(0, '{"a": "x'))
-    accumulator.feed({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta"}})
-    (delta,) = accumulator.feed(input_delta(0, 'y"}'))
-    assert isinstance(delta, InputDelta)
-    assert (delta.patch, delta.finished) == ([], [])
-
-
-@pytest.mark.parametrize("raw", ["{}", '{"x": 1]', "[1]", ""])
-def test_the_patch_of_a_whole_input(raw: str) -> None:
-    """It brings whoever missed the beginning up to date, also after the end."""
-    accumulator = InputAccumulator()
-    for event in (tool_start(0), input_delta(0, raw), block_stop(0)):
-        accumulator.feed(event)
-    input = accumulator.inputs[0]
-    assert (apply_patch(None, input.whole_patch()) or {}) == input.partial
-    assert bool(input.whole_patch()) == raw.startswith("{")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -13,7 +12,7 @@ from zlib import crc32
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.errors import EagerStreamError, LimitError, ProtocolError, UsageError
+from eagerstream.errors import LimitError, ProtocolError
 from eagerstream.limits import Limits
 from eagerstream.recordings import Recording
 from eagerstream.testing._framing import in_aws_frames
@@ -31,27 +30,10 @@ from tests.aws_frames import (
 )
 from tests.fuzz.cost import check_kept, executed_lines, peak_bytes
 from tests.support import cuts_of, each_recording, one_by_one, random_pieces, written
+from tests.wire.decoding import decoded
 
 PING: WireEvent = {"type": "ping"}
 _PING = chunk_frame(PING)
-
-
-def decoded(chunks: Iterable[bytes], *, max_event_bytes: int = 10_000_000) -> tuple[list[WireEvent], str]:
-    """The events of a body, and the failure that ended it; from then on every call must raise it."""
-    decoder = AWSEventStreamDecoder(max_event_bytes=max_event_bytes)
-    events: list[WireEvent] = []
-    try:
-        for chunk in chunks:
-            events += decoder.feed(chunk)
-        assert decoder.close() == []
-    except EagerStreamError as failure:
-        calls: list[Callable[[], object]] = [lambda: decoder.feed(b""), lambda: decoder.feed(_PING), decoder.close]
-        for call in calls:
-            with pytest.raises(type(failure)) as again:
-                call()
-            assert again.value is failure
-        return events, f"{type(failure).__name__}: {failure}"
-    return events, ""
 
 
 def failure_of(body: bytes) -> ProtocolError:
@@ -87,15 +69,15 @@ bodies = st.lists(st.sampled_from([*_FRAMES, *_FRAMES, *_FAULTS]), max_size=8).m
 @given(st.data(), bodies, st.sampled_from([10_000, 150, 90]))
 def test_any_cut_gives_the_same_events(data: st.DataObject, body: bytes, bound: int) -> None:
     """The network cuts where it likes; events, and the failure behind them, are those of the whole."""
-    whole = decoded([body], max_event_bytes=bound)
-    assert decoded(data.draw(cuts_of(body)), max_event_bytes=bound) == whole
-    assert decoded(one_by_one(body), max_event_bytes=bound) == whole
+    whole = decoded(AWSEventStreamDecoder(max_event_bytes=bound), [body])
+    assert decoded(AWSEventStreamDecoder(max_event_bytes=bound), data.draw(cuts_of(body))) == whole
+    assert decoded(AWSEventStreamDecoder(max_event_bytes=bound), one_by_one(body)) == whole
 
 
 @given(st.lists(st.binary(max_size=40), max_size=12))
 def test_arbitrary_bytes_raise_only_documented_errors(chunks: list[bytes]) -> None:
     """Noise has a checksum that is wrong, and gives no events."""
-    events, failure = decoded(chunks)
+    events, failure = decoded(AWSEventStreamDecoder(), chunks)
     assert events == []
     assert failure.startswith("ProtocolError") == (sum(map(len, chunks)) >= 12)
 
@@ -113,16 +95,7 @@ def test_events_come_with_their_last_byte() -> None:
 def test_an_unfinished_frame_is_no_event() -> None:
     """A body that ends inside a frame has lost it, as one that ends inside a server-sent event has."""
     for length in range(1, len(_PING)):
-        assert decoded([_PING + _PING[:length]]) == ([PING], "")
-
-
-def test_feed_after_close_is_the_callers_error() -> None:
-    """As of the other decoder."""
-    decoder = AWSEventStreamDecoder()
-    decoder.feed(_PING[:20])
-    assert decoder.close() == decoder.close() == []
-    with pytest.raises(UsageError, match=r"AWSEventStreamDecoder\.feed\(\) after close"):
-        decoder.feed(_PING[20:])
+        assert decoded(AWSEventStreamDecoder(), [_PING + _PING[:length]]) == ([PING], "")
 
 
 # --- beside botocore, and the client of the anthropic package ---------------------------------------------------------
@@ -213,7 +186,7 @@ _frames = st.one_of(
 @given(st.lists(_frames, max_size=6).map(b"".join))
 def test_frames_are_what_botocore_reads(body: bytes) -> None:
     """Lengths, checksums, headers and payloads."""
-    events, failure = decoded([body])
+    events, failure = decoded(AWSEventStreamDecoder(), [body])
     assert (written(events), failure) == (written(by_botocore(body)), "")
 
 
@@ -230,7 +203,7 @@ def test_recordings_are_what_the_anthropic_client_reads(recording: Path) -> None
             expected.append(json.loads(sse.data))
     except ValueError:
         pass  # what older versions make of an exception frame
-    events, failure = decoded(random_pieces(body, seed=5, largest=300))
+    events, failure = decoded(AWSEventStreamDecoder(), random_pieces(body, seed=5, largest=300))
     assert failure == ""
     assert written(events[: len(expected)]) == written(expected)
     assert {event["type"] for event in events[len(expected) :]} <= {"error"}
@@ -277,7 +250,9 @@ def test_as_many_headers_as_the_format_allows() -> None:
     """The bound is exact, and is botocore's."""
     for more in (0, 1):
         body = frame_of(header_bytes([(b"a", 6, bytes(65_531)), (b"b", 6, bytes(65_531 + more))]), b"")
-        assert (read_by_botocore(body)[1] is None) is (decoded([body]) == ([], "")) is (more == 0)
+        assert (
+            (read_by_botocore(body)[1] is None) is (decoded(AWSEventStreamDecoder(), [body]) == ([], "")) is (more == 0)
+        )
 
 
 def test_events_before_a_fault_are_handed_out_first() -> None:
@@ -355,7 +330,7 @@ def test_a_chunk_without_an_event(data: bytes, words: str) -> None:
 )
 def test_what_the_standard_library_reads_passes(data: bytes) -> None:
     """Invalid UTF-8, lone surrogates and deep nesting are no reason to give up a reply."""
-    events, failure = decoded([chunk_frame(data)])
+    events, failure = decoded(AWSEventStreamDecoder(), [chunk_frame(data)])
     assert (written(events), failure) == (written([json.loads(data.decode("utf-8", "replace"))]), "")
 
 
@@ -371,7 +346,7 @@ def test_what_the_standard_library_reads_passes(data: bytes) -> None:
 )
 def test_objects_without_a_type_are_left_out(data: bytes) -> None:
     """Bedrock sends metrics beside the reply; however they are read, they are no events of it."""
-    assert decoded([chunk_frame(data) + _PING]) == ([PING], "")
+    assert decoded(AWSEventStreamDecoder(), [chunk_frame(data) + _PING]) == ([PING], "")
 
 
 @pytest.mark.parametrize(
@@ -388,7 +363,7 @@ def test_objects_without_a_type_are_left_out(data: bytes) -> None:
 )
 def test_frames_of_other_kinds_are_left_out(other: bytes) -> None:
     """What the service may add is not looked into."""
-    assert decoded([other + _PING + other]) == ([PING], "")
+    assert decoded(AWSEventStreamDecoder(), [other + _PING + other]) == ([PING], "")
 
 
 # --- exceptions and errors --------------------------------------------------------------------------------------------
@@ -428,7 +403,7 @@ _EXCEPTIONS = {
 def test_exceptions(kind: str, payload: bytes, message: str | None) -> None:
     """Each is an `error` event of its own type; where it says nothing, its type is all that is known."""
     error = {"type": kind, "message": message or kind}
-    assert decoded([_PING + exception_frame(kind, payload) + _PING]) == (
+    assert decoded(AWSEventStreamDecoder(), [_PING + exception_frame(kind, payload) + _PING]) == (
         [PING, {"type": "error", "error": error}, PING],
         "",
     )
@@ -458,26 +433,22 @@ def test_errors_that_the_service_has_no_model_of(
     headers: dict[str, str], error: dict[str, str], message_type: str
 ) -> None:
     """They say what they are in their headers."""
-    assert decoded([frame({":message-type": message_type, **headers})]) == ([{"type": "error", "error": error}], "")
+    assert decoded(AWSEventStreamDecoder(), [frame({":message-type": message_type, **headers})]) == (
+        [{"type": "error", "error": error}],
+        "",
+    )
 
 
 # --- the limit --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bound", [0, -1])
-def test_a_limit_must_be_positive(bound: int) -> None:
-    """A decoder that takes nothing is a mistake of the caller."""
-    with pytest.raises(UsageError):
-        AWSEventStreamDecoder(max_event_bytes=bound)
 
 
 def test_the_limit_is_exact() -> None:
     """A frame of just so many bytes is let through, one byte more is not; frames do not add up."""
     size = len(_PING)
     for chunks in ([_PING * 3], one_by_one(_PING * 3)):
-        assert decoded(chunks, max_event_bytes=size) == ([PING] * 3, "")
+        assert decoded(AWSEventStreamDecoder(max_event_bytes=size), chunks) == ([PING] * 3, "")
         failure = f"LimitError: a frame of the event stream is over the limit max_event_bytes={size - 1}"
-        assert decoded(chunks, max_event_bytes=size - 1) == ([], failure)
+        assert decoded(AWSEventStreamDecoder(max_event_bytes=size - 1), chunks) == ([], failure)
 
 
 @pytest.mark.parametrize("length", [Limits().max_event_bytes + 1, 2**32 - 1])
@@ -495,7 +466,7 @@ def test_the_limit_strikes_at_the_prelude(length: int) -> None:
 def test_the_default_limit() -> None:
     """The decoder's own default is the one of `Limits`."""
     data = bytes(Limits().max_event_bytes - 16)
-    assert decoded([frame_of(b"", data)], max_event_bytes=Limits().max_event_bytes) == ([], "")
+    assert decoded(AWSEventStreamDecoder(), [frame_of(b"", data)]) == ([], "")
     with pytest.raises(LimitError):
         AWSEventStreamDecoder().feed(frame_of(b"", data + b"x"))
 
@@ -510,10 +481,10 @@ def test_a_large_frame_in_thousands_of_chunks() -> None:
     chunks = [body[at : at + 1_000] for at in range(0, len(body), 1_000)]
     assert len(chunks) > 8_000
     results: list[tuple[list[WireEvent], str]] = []
-    lines = executed_lines(lambda: results.append(decoded(chunks)))
+    lines = executed_lines(lambda: results.append(decoded(AWSEventStreamDecoder(), chunks)))
     assert results == [([{"type": "x", "text": text}], "")]
     assert lines < 20 * len(chunks)
-    assert peak_bytes(lambda: decoded(chunks)) < 4 * len(body)
+    assert peak_bytes(lambda: decoded(AWSEventStreamDecoder(), chunks)) < 4 * len(body)
 
 
 @pytest.mark.slow
@@ -521,7 +492,7 @@ def test_each_frame_costs_the_same() -> None:
     """Whatever came before it, and however much of that in one chunk; nothing is kept of it afterwards."""
 
     def lines(frames: int) -> int:
-        return executed_lines(lambda: decoded([_PING * frames]))
+        return executed_lines(lambda: decoded(AWSEventStreamDecoder(), [_PING * frames]))
 
     assert lines(1_000) - lines(500) == 5 * (lines(200) - lines(100))
     decoder = AWSEventStreamDecoder()
@@ -540,4 +511,4 @@ def test_base64_is_read_in_one_go() -> None:
     for length in range(300):
         event = {"type": "x", "text": "é" * length}
         payload = json.dumps({"bytes": b64encode(json.dumps(event).encode()).decode()}).encode()
-        assert decoded([event_frame(payload)]) == ([event], "")
+        assert decoded(AWSEventStreamDecoder(), [event_frame(payload)]) == ([event], "")

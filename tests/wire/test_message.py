@@ -13,8 +13,6 @@ from hypothesis import given, strategies as st
 
 from eagerstream.errors import LimitError, UsageError
 from eagerstream.limits import Limits
-from eagerstream.loop import RunStatus
-from eagerstream.tools import ToolStatus
 from eagerstream.wire import (
     BlockStart,
     BlockStop,
@@ -49,12 +47,8 @@ from tests.support import (
     tool_start,
     written,
 )
+from tests.wire.inputs import fed
 from tests.wire.summaries import input_summary, plausible_streams, streams
-
-
-def fed(*events: Any, limits: Limits | None = None) -> tuple[MessageAssembler, list[MessageEvent[ToolInput]]]:
-    assembler = MessageAssembler(limits=limits or Limits())
-    return assembler, [out for event in events for out in assembler.feed(event)]
 
 
 def names(events: list[MessageEvent[ToolInput]]) -> list[str]:
@@ -755,16 +749,6 @@ def test_a_stop_reason_in_the_start() -> None:
     assert unknown.inputs[0].outcome is None
 
 
-def test_fields_of_a_call_without_a_json_form_are_left_out() -> None:
-    """The API would refuse them in each later request, and a call that runs must be kept."""
-    odd: dict[str, Any] = {"a": 1, "b": float("inf"), "c": [10**5000], "d": {1}, "caller": 5}
-    deep: Any = []
-    for _ in range(100_000):
-        deep = [deep]
-    assembler, _ = fed(message_start(), tool_start(0, "now", **odd, e=deep), input_delta(0, "{}"), block_stop(0))
-    assert assembler.message["content"] == [{"type": "tool_use", "id": "toolu_0", "name": "now", "input": {}, "a": 1}]
-
-
 @pytest.mark.parametrize(
     "event",
     [text_delta(7, "x"), block_stop(7), block_start(7, "text", text="")],
@@ -777,22 +761,3 @@ def test_text_that_goes_missing_is_a_violation(event: WireEvent) -> None:
     cut, _ = fed(message_start(), block_start(7, "text", text=""))
     cut.close(cleanly=False)
     assert cut.violations == [], "the end of the message did not come"
-
-
-def test_an_open_path_of_an_input() -> None:
-    """The value that is being written, for those who show it."""
-    assembler, _ = fed(message_start(), tool_start(0))
-    paths = []
-    for fragment in ('{"filename": "poem.txt", "lines": ["Line one", "Line t', 'wo"]', "}"):
-        assembler.feed(input_delta(0, fragment))
-        paths.append(assembler.inputs[0].open_path)
-    assert paths == [("lines", 1), (), None]
-    assembler.feed(block_stop(0))
-    assert assembler.inputs[0].open_path is None
-
-
-def test_outcomes_are_texts() -> None:
-    """They print as their value, and compare with it, as every status of the library does."""
-    for status in (Outcome.VALID, RunStatus.COMPLETED, ToolStatus.SUCCESS):
-        assert f"{status}" == str(status) == status == status.value
-        assert json.dumps([status]) == f'["{status.value}"]'

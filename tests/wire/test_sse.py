@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from eagerstream.errors import LimitError, UsageError
+from eagerstream.errors import LimitError
 from eagerstream.limits import Limits
 from eagerstream.wire import ServerSentEvent, SSEDecoder
 from tests.sampling import at_length
@@ -276,23 +276,7 @@ def test_a_retry_longer_than_python_converts_is_ignored() -> None:
     assert decoder.reconnection_time_ms is None
 
 
-def test_feed_after_close_is_the_callers_error() -> None:
-    """`close` may be called twice; feeding a closed decoder is a mistake worth hearing of."""
-    decoder = SSEDecoder()
-    assert decoder.close() == []
-    assert decoder.close() == []
-    with pytest.raises(UsageError):
-        decoder.feed(b"data: a\n\n")
-
-
 # --- the limit --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bound", [0, -1])
-def test_a_limit_must_be_positive(bound: int) -> None:
-    """A decoder that takes nothing is a mistake of the caller."""
-    with pytest.raises(UsageError):
-        SSEDecoder(max_event_bytes=bound)
 
 
 def until_limit(chunks: Iterable[bytes], bound: int) -> tuple[list[ServerSentEvent], bool]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, strategies as st
 
 from eagerstream.limits import Limits
+from eagerstream.loop import RunStatus
+from eagerstream.tools import ToolStatus
 from eagerstream.wire import InputAccumulator, MessageAssembler, Outcome, PartialJSON, ToolInput
 from tests.fuzz.cost import peak_bytes
-from tests.support import block_stop, input_delta, tool_start
+from tests.support import block_stop, cuts_of, input_delta, is_json, message_start, strict_loads, tool_start, written
+from tests.wire.inputs import ended, fed, told
+from tests.wire.json_texts import texts
 
 _BACKLOG_CHARS = 4_096
 
@@ -175,3 +180,125 @@ def test_the_raw_text_of_a_settled_input_is_joined_once() -> None:
     assert tool_input.raw is tool_input.raw
     assert tool_input.wrapped["INVALID_JSON"] is tool_input.raw
     assert tool_input.raw == '{"a": ' + "x" * 5_000
+
+
+OUTCOMES: list[tuple[str, Outcome, int | None]] = [
+    ("{}", Outcome.VALID, None),
+    (' \n{"a": [1, "x", null]}\t ', Outcome.VALID, None),
+    ('{"a":1,"a":2}', Outcome.VALID, None),
+    ('{"a":"\\ud83d"}', Outcome.VALID, None),
+    ('{"a":1e308}', Outcome.VALID, None),
+    ('{"a":1', Outcome.INCOMPLETE, None),
+    ('{"a":"b', Outcome.INCOMPLETE, None),
+    ('{"a":"b\\', Outcome.INCOMPLETE, None),
+    ("{", Outcome.INCOMPLETE, None),
+    ('{"a":1e400', Outcome.INCOMPLETE, None),
+    ("  ", Outcome.INCOMPLETE, None),
+    ('{"keywords": Dave', Outcome.INVALID, 13),
+    ('{"cmd":"echo "hi" && rm"}', Outcome.INVALID, 14),
+    ('{"a":1}}', Outcome.INVALID, 7),
+    ('{"a":1} x', Outcome.INVALID, 8),
+    ('{"a":1}{"b":2}', Outcome.INVALID, 7),
+    ('{"a":NaN}', Outcome.INVALID, 5),
+    ('{"a":-Infinity}', Outcome.INVALID, 6),
+    ('{"a":1e400}', Outcome.INVALID, 5),
+    ('{"a":[-1e400 ,2]', Outcome.INVALID, 6),
+    ('{"a":1e400,}', Outcome.INVALID, 11),
+    ('{"a":1,}', Outcome.INVALID, 7),
+    ('{"a":"x\ny"}', Outcome.INVALID, 7),
+    ("[1, 2]", Outcome.INVALID, 0),
+    (' "str"', Outcome.INVALID, 1),
+    ("null", Outcome.INVALID, 0),
+    ("\n12", Outcome.INVALID, 1),
+    ("[", Outcome.INVALID, 0),
+    ("n", Outcome.INVALID, 0),
+    ("\ufeff{}", Outcome.INVALID, 0),
+    ('{"a":' + "[" * 512, Outcome.INVALID, 5 + 511),
+    ('{"a":' + "1" * 4_301 + "}", Outcome.INVALID, 5 + 4_300),
+]
+
+
+@pytest.mark.parametrize("size", [1, 7, 10**6])
+@pytest.mark.parametrize(("text", "outcome", "offset"), OUTCOMES, ids=[ascii(text)[:30] for text, _, _ in OUTCOMES])
+def test_outcomes(text: str, outcome: Outcome, offset: int | None, size: int) -> None:
+    """Only one whole JSON object runs; all else says where it went wrong and goes back as the model wrote it."""
+    tool_input = ended(*(text[at : at + size] for at in range(0, len(text), size)))
+    assert tool_input.outcome is outcome
+    assert tool_input.raw == text
+    if outcome is Outcome.VALID:
+        assert tool_input.error is None
+        assert written(tool_input.value) == written(strict_loads(text))
+        assert tool_input.wrapped is tool_input.value
+        return
+    assert tool_input.value is None
+    assert tool_input.wrapped == {"INVALID_JSON": text}
+    assert tool_input.error is not None
+    assert tool_input.error.offset_chars == (len(text) if offset is None else offset)
+    assert tool_input.error.character == text[tool_input.error.offset_chars :][:1]
+
+
+@given(st.data(), texts)
+def test_valid_is_exactly_one_whole_json_object(data: st.DataObject, text: str) -> None:
+    """The outcome agrees with the standard library on every text, and raw is what was written."""
+    tool_input = ended(*data.draw(cuts_of(text)))
+    assert tool_input.raw == text
+    if text == "":
+        return
+    value = strict_loads(text) if is_json(text) else None
+    sendable = isinstance(value, dict) and "Infinity" not in written(value)
+    if "e" not in text.lower() and "Infinity" not in text:  # numbers beyond floats have their own table
+        assert (tool_input.outcome is Outcome.VALID) == sendable
+    if tool_input.outcome is Outcome.VALID:
+        assert sendable
+        assert written(tool_input.value) == written(value)
+
+
+def test_a_fault_is_known_before_the_block_ends() -> None:
+    """Whoever shows an input can tell at the wrong character that it will not run."""
+    accumulator = InputAccumulator()
+    told(accumulator, tool_start(0), input_delta(0, '{"keywords": D'))
+    error = accumulator.inputs[0].error
+    assert error is not None
+    assert (error.offset_chars, error.character) == (13, "D")
+    assert accumulator.inputs[0].outcome is None
+
+
+def test_an_input_over_the_limit_is_invalid_and_keeps_what_fits() -> None:
+    """A runaway input is counted, not kept."""
+    limits = Limits(max_input_chars=10)
+    tool_input = ended('{"a":"', "0123", limits=limits)
+    assert (tool_input.outcome, tool_input.raw) == (Outcome.INCOMPLETE, '{"a":"0123')
+    tool_input = ended('{"a":"', "01234", "56" * 100, limits=limits)
+    assert tool_input.outcome is Outcome.INVALID
+    assert tool_input.raw == '{"a":"0123'
+    assert tool_input.chars == 6 + 5 + 200
+    assert tool_input.error is not None
+    assert (tool_input.error.offset_chars, tool_input.error.character) == (10, "4")
+    assert ended('{"a":"01"}', limits=limits).outcome is Outcome.VALID
+    assert ended('{"a":"012', "34", limits=limits).raw == '{"a":"0123'
+    assert ended('{"a":"0123', "4", limits=limits).raw == '{"a":"0123'
+
+
+def test_the_repr_keeps_the_input_to_itself() -> None:
+    """What a model wrote does not belong in a log."""
+    tool_input = ended('{"password": "hunter2"}')
+    assert repr(tool_input) == "<ToolInput 0 'tool' valid, 23 chars>"
+
+
+def test_an_open_path_of_an_input() -> None:
+    """The value that is being written, for those who show it."""
+    assembler, _ = fed(message_start(), tool_start(0))
+    paths = []
+    for fragment in ('{"filename": "poem.txt", "lines": ["Line one", "Line t', 'wo"]', "}"):
+        assembler.feed(input_delta(0, fragment))
+        paths.append(assembler.inputs[0].open_path)
+    assert paths == [("lines", 1), (), None]
+    assembler.feed(block_stop(0))
+    assert assembler.inputs[0].open_path is None
+
+
+def test_outcomes_are_texts() -> None:
+    """They print as their value, and compare with it, as every status of the library does."""
+    for status in (Outcome.VALID, RunStatus.COMPLETED, ToolStatus.SUCCESS):
+        assert f"{status}" == str(status) == status == status.value
+        assert json.dumps([status]) == f'["{status.value}"]'
