@@ -1,0 +1,185 @@
+"""`ReplyDeadline`: how long a response may be silent, send nothing but pings, or go on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import httpx
+import pytest
+
+import eagerstream
+from eagerstream.errors import APIError, StreamInterrupted
+from eagerstream.limits import Limits
+from eagerstream.recordings import Chunk, Recording
+from eagerstream.testing import ReplayServer
+from eagerstream.transports import HTTPTransport
+from eagerstream.wire import MessageStart, MessageStop
+from tests.streaming.streams import (
+    HELD,
+    NEVER_S,
+    SLOWLY_S,
+    WEATHER,
+    a_client,
+    both_clients,
+    each_source,
+    events_of,
+    failure_of,
+    kinds,
+    long_input,
+)
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    Gate,
+    LocalAPI,
+    Piece,
+    block_start,
+    block_stop,
+    message_delta,
+    message_start,
+    text_delta,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_slow_consumer_is_not_the_peer_s_silence() -> None:
+    """While the reader waits for the consumer nothing can come: that time does not count against the peer."""
+    api = LocalAPI(long_input(3000))
+    options: dict[str, Any] = {"buffer": "wait", "limits": Limits(idle_timeout_s=0.5)}
+    async with eagerstream.stream(api.transport(), **REQUEST, **options) as stream:
+        await anext(stream)
+        await anyio.sleep(0.8)
+        events = [event async for event in stream]
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+@each_source
+async def test_idle_timeout(kind: str) -> None:
+    """Silence for too long is an interruption."""
+    if kind == "recording":
+        events, error = await failure_of(HELD, limits=Limits(idle_timeout_s=0.3))
+    else:
+        async with ReplayServer(HELD) as server, a_client(kind, server.base_url) as client:
+            events, error = await failure_of(client, limits=Limits(idle_timeout_s=0.3))
+            (request,) = server.requests
+            assert await anyio.to_thread.run_sync(request.wait_ended, SLOWLY_S)
+            assert request.disconnected
+    assert type(error) is StreamInterrupted
+    assert "0.3 s" in str(error)
+    assert isinstance(events[0], MessageStart)
+
+
+class _Patient(HTTPTransport):
+    """Its opening may take for ever, as that of a client with many retries."""
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        return NEVER_S
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("pieces", [[], [message_start()]], ids=["before the first byte", "after it"])
+async def test_silence_after_an_opening_that_may_take_long(pieces: list[Piece]) -> None:
+    """What the opening was allowed is no allowance for the reply: once it has begun, the ordinary silence holds."""
+    api = LocalAPI([*pieces, Gate()])
+    with anyio.fail_after(SLOWLY_S):
+        transport = _Patient(base_url="http://local", http_client=api.client(httpx))
+        _, error = await failure_of(transport, limits=Limits(idle_timeout_s=0.1))
+    assert type(error) is StreamInterrupted
+    assert "0.1 s" in str(error)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_server_that_never_answers(status: int) -> None:
+    """Silence before the first byte of a reply, or of an error, is silence too."""
+    if status == 200:
+        silent = Recording((Chunk(NEVER_S, b""),))
+    else:
+        silent = Recording((Chunk(0, b"{"), Chunk(NEVER_S, b"}")), status=500)
+    with anyio.fail_after(5):
+        async with ReplayServer(silent) as server, a_client("httpx", server.base_url) as client:
+            _, error = await failure_of(client, limits=Limits(idle_timeout_s=0.1))
+    assert isinstance(error, APIError)
+    assert error.retryable
+
+
+@pytest.mark.anyio
+async def test_any_byte_ends_the_silence() -> None:
+    """A reply that comes slowly is not silent, pings and half events included."""
+    body = WEATHER.body
+    slow = Recording(
+        tuple(Chunk(number * 0.03, body[at : at + 200]) for number, at in enumerate(range(0, len(body), 200)))
+    )
+    assert slow.duration_s > 0.2
+    assert isinstance((await events_of(slow, limits=Limits(idle_timeout_s=0.2)))[-1], MessageStop)
+
+
+@pytest.mark.anyio
+@both_clients
+async def test_a_body_held_open_after_the_message(kind: str) -> None:
+    """The message is whole: the iteration ends soon, not after two minutes of silence."""
+    held = Recording((Chunk(0.0, WEATHER.body), Chunk(NEVER_S, b"")))
+    with anyio.fail_after(10):
+        async with ReplayServer(held) as server, a_client(kind, server.base_url) as client:
+            events = await events_of(client)
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+async def test_a_body_held_open_with_a_short_patience() -> None:
+    """Silence after the whole message is no interruption."""
+    api = LocalAPI([WEATHER, Gate()])
+    events = await events_of(api.anthropic(), limits=Limits(idle_timeout_s=0.5))
+    assert isinstance(events[-1], MessageStop)
+
+
+@pytest.mark.anyio
+async def test_text_is_progress() -> None:
+    """A long text without any input is not mistaken for a body of nothing but pings."""
+    pieces: list[Piece] = [message_start(), block_start(0, "text", text="")]
+    for _ in range(30):
+        pieces += [text_delta(0, "word "), 0.02]
+    api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
+    limits = Limits(idle_timeout_s=5, progress_timeout_s=0.2)
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=limits) as stream:
+        await stream.finish()
+    assert stream.message["content"][0]["text"] == "word " * 30
+
+
+@pytest.mark.anyio
+async def test_a_slow_consumer_of_a_short_reply() -> None:
+    """The time that the reply waits for its consumer is not its own."""
+    limits = Limits(max_reply_s=0.6)
+    pieces = [message_start(), block_start(0, "text", text=""), *[text_delta(0, "x")] * 300]
+    api = LocalAPI([*pieces, block_stop(0), message_delta("end_turn"), MESSAGE_STOP])
+    async with eagerstream.stream(api.transport(), **REQUEST, limits=limits, buffer="wait") as stream:
+        async for event in stream:
+            if kinds([event]) == ["BlockStart"]:
+                await anyio.sleep(0.8)
+    assert stream.message["stop_reason"] == "end_turn"
+
+
+class _NeverOpens(HTTPTransport):
+    def open(self, request: Any, limits: Limits) -> Any:
+        @asynccontextmanager
+        async def never() -> AsyncIterator[Any]:
+            await anyio.sleep_forever()
+            yield
+
+        return never()
+
+
+@pytest.mark.anyio
+async def test_an_opening_that_never_ends() -> None:
+    """The wait for the head of a reply is bounded, whatever the transport does."""
+    transport = _NeverOpens(base_url="http://local", api_key="k")
+    with anyio.fail_after(10), pytest.raises(StreamInterrupted, match=r"no reply began|no byte came"):
+        async with eagerstream.stream(transport, **REQUEST, limits=Limits(idle_timeout_s=0.1)) as stream:
+            await stream.finish()
