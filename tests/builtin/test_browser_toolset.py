@@ -13,7 +13,7 @@ from eagerstream.builtin import BrowserToolset
 from eagerstream.builtin._browser_toolset import BROWSER_MEMBERS
 from eagerstream.errors import UsageError
 from eagerstream.tools import InProcessExecutor
-from tests.tools.test_executor import a_call
+from tests.tools.calls import a_call
 
 TURNS = itertools.count(1)
 STATE = {"type": "browser_state", "tabs": [{"tab_id": "1", "url": "https://a.example/", "title": "A"}]}

@@ -21,7 +21,7 @@ from eagerstream.errors import UsageError
 from eagerstream.testing import ReplayServer, Scenario, Scripted, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, ToolCall
 from tests.support import REQUEST, anthropic_client
-from tests.tools.test_executor import a_call
+from tests.tools.calls import a_call
 
 TOOLSET: Final = "computer_toolset_20260801"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

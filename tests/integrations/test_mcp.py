@@ -27,7 +27,7 @@ from eagerstream.tools import InProcessExecutor, ToolCall
 from eagerstream.transports import HTTPTransport
 from tests.integrations import mcp_server
 from tests.support import REQUEST, Heard, check_history, until
-from tests.tools.test_executor import a_call
+from tests.tools.calls import a_call
 
 pytestmark = pytest.mark.anyio
 

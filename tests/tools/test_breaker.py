@@ -12,7 +12,7 @@ from eagerstream import CircuitBreaker, Group, ToolError, ToolErrorCode, ToolRes
 from eagerstream.loop import Conversation
 from eagerstream.testing import reply, text, tool_use
 from eagerstream.tools import InProcessExecutor, TextStream, Tool
-from tests.tools.test_executor import a_call
+from tests.tools.calls import a_call
 from tests.virtual_time import Playing
 
 FAILED = ToolResponse.error(ToolErrorCode.EXECUTION_ERROR, "no")

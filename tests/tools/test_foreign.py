@@ -22,7 +22,7 @@ from anthropic.types.beta import (
 from eagerstream.errors import UsageError
 from eagerstream.tools import ForeignTool, InProcessExecutor, ToolCall, as_tool, tool
 from tests.support import anthropic_since
-from tests.tools.test_executor import a_call
+from tests.tools.calls import a_call
 
 
 async def run(foreign: object, raw: str = "{}") -> ToolCall:

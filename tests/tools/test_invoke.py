@@ -18,7 +18,7 @@ import pytest
 from eagerstream.limits import Limits
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse, _invoke as invoke_module, invoke, tool
 from tests.support import Heard, all_tasks_blocked
-from tests.tools.test_executor import a_call
+from tests.tools.calls import a_call
 
 _USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
 

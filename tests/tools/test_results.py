@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import dataclasses
-import datetime as dt
-import enum
 import json
-import logging
 import math
-import re
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -18,26 +12,21 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
-from eagerstream.errors import ToolError, UsageError
-from eagerstream.limits import Limits
-from eagerstream.streaming import GrowingInput
+from eagerstream.errors import ToolError
 from eagerstream.tools import (
-    ToolCall,
     ToolResponse,
     ToolStatus,
     content_of,
-    document_bytes,
-    document_text,
-    dump_json,
     error_response,
     error_text,
-    image_bytes,
     invalid_result,
     rendered,
     tool_result,
 )
 from eagerstream.wire import InputAccumulator, ToolInput
 from tests.support import anthropic_since, block_stop, input_delta, tool_start
+from tests.tools.calls import WEATHER_ID, a_call, answered
+from tests.tools.contents import HALF, JPEG, JPEG_BLOCK
 
 
 def an_input(*fragments: str) -> ToolInput:
@@ -86,160 +75,6 @@ def test_empty_results(returned: Any) -> None:
     """An empty result has no content at all: null and an empty text are not taken."""
     assert tool_result("toolu_1", content_of(returned)) == {"type": "tool_result", "tool_use_id": "toolu_1"}
     assert set(tool_result("toolu_1", content_of(returned), is_error=True)) == {"type", "tool_use_id", "is_error"}
-
-
-# --- content ----------------------------------------------------------------------------------------------------------
-
-
-class Color(enum.Enum):
-    RED = "red"
-
-
-class Name(enum.StrEnum):
-    OSLO = "Oslo"
-
-
-class Model(BaseModel):
-    a: int
-    when: dt.date
-
-
-@dataclasses.dataclass
-class Data:
-    a: int
-    inner: Any = None
-
-
-@pytest.mark.parametrize(
-    ("returned", "expected"),
-    [
-        ("15 degrees", "15 degrees"),
-        (Name.OSLO, "Oslo"),
-        (15, "15"),
-        (1.5, "1.5"),
-        (True, "true"),
-        (0, "0"),
-        (False, "false"),
-        ({}, "{}"),
-        ({"a": "ä", "b": [1, None]}, '{"a": "ä", "b": [1, null]}'),
-        ([1, "b"], '[1, "b"]'),
-        ((1, 2), "[1, 2]"),
-        (Color.RED, '"red"'),
-        (dt.date(2025, 2, 28), '"2025-02-28"'),
-        (Model(a=1, when=dt.date(2025, 2, 28)), '{"a": 1, "when": "2025-02-28"}'),
-        (Data(1, Data(2, Color.RED)), '{"a": 1, "inner": {"a": 2, "inner": "red"}}'),
-        ([Model(a=1, when=dt.date(2025, 2, 28))], '[{"a": 1, "when": "2025-02-28"}]'),
-        (b"abc", "abc"),
-        ([{"type": "text", "text": "a"}, {"b": 1}], '[{"type": "text", "text": "a"}, {"b": 1}]'),
-        ([{"type": "row"}], '[{"type": "row"}]'),
-        ([{"type": "tool_use", "id": "x"}], '[{"type": "tool_use", "id": "x"}]'),
-        ({"type": "text", "value": "a"}, '{"type": "text", "value": "a"}'),
-        ([{"type": "image"}], '[{"type": "image"}]'),
-    ],
-    ids=repr,
-)
-def test_content(returned: Any, expected: str) -> None:
-    """Text as it is, everything else as JSON that keeps its letters, never as Python would print it."""
-    assert content_of(returned) == expected
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "text", "text": "a"},
-        {"type": "image", "source": {}},
-        {"type": "document", "source": {}},
-        {"type": "search_result", "content": []},
-        {"type": "tool_reference", "tool_name": "f"},
-        {"type": "browser_state"},
-    ],
-    ids=lambda block: block["type"],
-)
-def test_kinds_of_blocks(block: dict[str, Any]) -> None:
-    """What counts as content, alone and in a list: the kinds that a result may have, with what each must have."""
-    assert content_of(block) == content_of([block]) == [block]
-
-
-@pytest.mark.parametrize("returned", [object(), Data, Model, lambda: None, {"a": object()}])
-def test_no_json_form(returned: Any) -> None:
-    """Nothing is sent as its repr: a mistake of the tool is one."""
-    with pytest.raises(TypeError, match="no JSON form"):
-        content_of(returned)
-
-
-def test_an_array_of_another_library() -> None:
-    """Comparing such an array gives an array: it must not be asked whether it is true."""
-
-    class Array:
-        def __eq__(self, other: object) -> Any:
-            return self
-
-        def __bool__(self) -> bool:
-            raise ValueError("the truth value of an array is ambiguous")
-
-        __hash__ = object.__hash__
-
-    with pytest.raises(TypeError, match="no JSON form"):
-        content_of(Array())
-
-
-@pytest.mark.parametrize("depth", [200, 300, 512])
-def test_a_deep_value(depth: int) -> None:
-    """As deep as the input of a call may be: a tool may return what it was given."""
-    deep: Any = ["x", math.nan]
-    expected: Any = ["x", None]
-    for _ in range(depth):
-        deep, expected = {"x": deep}, {"x": expected}
-    assert json.loads(dump_json(deep)) == expected
-
-
-def test_something_that_holds_itself() -> None:
-    """So is a value that never ends."""
-    endless: list[Any] = []
-    endless.append(endless)
-    with pytest.raises(TypeError, match="no JSON form"):
-        content_of(endless)
-
-
-# --- what UTF-8 cannot carry ------------------------------------------------------------------------------------------
-
-HALF = "\ud83d"
-
-
-@pytest.mark.parametrize(
-    "returned",
-    [
-        f"a{HALF}b",
-        {"a": f"a{HALF}b"},
-        {f"a{HALF}b": 1},
-        [f"a{HALF}b"],
-        [{"type": "text", "text": f"a{HALF}b"}],
-        [{"type": "document", "source": {"data": [f"a{HALF}b"]}}],
-        Data(1, f"a{HALF}b"),
-    ],
-    ids=ascii,
-)
-def test_half_a_surrogate_pair(returned: Any) -> None:
-    """U+FFFD stands in its place, wherever it is; the rest stays."""
-    sent = json.dumps(tool_result("toolu_1", content_of(returned)), ensure_ascii=False)
-    sent.encode()
-    assert "a\ufffdb" in sent
-
-
-def test_the_tool_s_own_value_is_not_changed() -> None:
-    """Blocks that a tool returns stay as they were, in its hands."""
-    blocks = [{"type": "text", "text": HALF}]
-    assert tool_result("toolu_1", content_of(blocks))["content"] == [{"type": "text", "text": "\ufffd"}]
-    assert blocks == [{"type": "text", "text": HALF}]
-
-
-@given(text=st.text(st.characters(), max_size=20))
-def test_any_text_can_be_sent(text: str) -> None:
-    """Text without halves goes through unchanged, any other can be encoded and is as long."""
-    content = tool_result("toolu_1", text).get("content", "")
-    content.encode()
-    if all(not 0xD800 <= ord(character) <= 0xDFFF for character in text):
-        assert content == text
 
 
 # --- invalid inputs ---------------------------------------------------------------------------------------------------
@@ -416,75 +251,6 @@ def test_a_tools_own_words(message: str) -> None:
     assert error_text(ToolError(message)) == message
 
 
-# --- the source document's examples, one by one -----------------------------------------------------------------------
-
-WEATHER_ID = "toolu_01A09q90qw90lq917835lq9"
-
-
-def answered(returned: Any = None, *, raised: Exception | None = None, id: str = WEATHER_ID) -> dict[str, Any]:
-    """The whole way: what a tool returned or raised, in its call's `tool_result`, as JSON says it."""
-    call = a_call(id=id)
-    if raised is None:
-        call.answer(returned)
-    else:
-        call.fail(raised)
-    assert call.result is not None
-    result: dict[str, Any] = json.loads(json.dumps(call.result, allow_nan=False))
-    return result
-
-
-def a_call(raw: str = "{}", *, max_chars: int = 1024 * 1024, **fields: Any) -> ToolCall:
-    """A call with a valid input; `fields` are added to its block."""
-    accumulator = InputAccumulator(input_type=GrowingInput)
-    for event in (tool_start(0, **fields), input_delta(0, raw), block_stop(0)):
-        accumulator.feed(event)
-    return ToolCall(accumulator.inputs[0], turn=1, limits=Limits(max_result_chars=max_chars))
-
-
-_JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00"
-_JPEG_BLOCK = {
-    "type": "image",
-    "source": {"type": "base64", "media_type": "image/jpeg", "data": "/9j/4AAQSkZJRgA="},
-}
-_DOCUMENT_BLOCK = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "15 degrees"}}
-
-
-def test_golden_results() -> None:
-    """The document's four successful examples: text, text with an image, nothing, text with a document."""
-    head = {"type": "tool_result", "tool_use_id": WEATHER_ID}
-    assert answered("15 degrees") == {**head, "content": "15 degrees"}
-    text = {"type": "text", "text": "15 degrees"}
-    assert answered([text]) == {**head, "content": [text]}
-    assert answered([text, image_bytes(_JPEG, "image/jpeg")]) == {**head, "content": [text, _JPEG_BLOCK]}
-    assert answered(["15 degrees", _JPEG]) == {**head, "content": [text, _JPEG_BLOCK]}
-    for nothing in (None, "", [], (), b"", [{"type": "text", "text": ""}], ToolResponse.success("")):
-        assert answered(nothing) == head
-    assert answered([text, document_text("15 degrees")]) == {**head, "content": [text, _DOCUMENT_BLOCK]}
-
-
-def test_golden_errors() -> None:
-    """The document's failures: an exception, advice for the model, and an input that is not JSON."""
-    head = {"type": "tool_result", "tool_use_id": WEATHER_ID, "is_error": True}
-    text = "the weather service API is not available (HTTP 500)"
-    assert answered(raised=ConnectionError(text)) == {**head, "content": f"ConnectionError: {text}"}
-    advice = ToolError.rate_limited(60)
-    assert answered(raised=advice) == {**head, "content": "Rate limit exceeded. Retry after 60 seconds."}
-    call = a_call('{"keywords": Dave, "r": 1}', id=WEATHER_ID)
-    call.refuse()
-    assert call.result == {**head, "content": '{"INVALID_JSON": "{\\"keywords\\": Dave, \\"r\\": 1}"}'}
-
-
-@given(id=st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_the_id_of_a_result_is_legal_and_tells_calls_apart(id: str) -> None:
-    """A legal id stays; any other has a stand-in, the same each time, which the API takes."""
-    answer_id = answered("x", id=id)["tool_use_id"]
-    if re.fullmatch("[a-zA-Z0-9_-]+", id):
-        assert answer_id == id
-    else:
-        assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", answer_id)
-        assert answer_id == answered("y", id=id)["tool_use_id"] != answered("y", id=f"{id} ")["tool_use_id"]
-
-
 # --- responses --------------------------------------------------------------------------------------------------------
 
 
@@ -521,7 +287,7 @@ def test_rendered_error() -> None:
 
 def test_rendered_content() -> None:
     """Blocks follow the text, of every status; without a text they are alone."""
-    blocks = [_JPEG_BLOCK]
+    blocks = [JPEG_BLOCK]
     assert rendered(ToolResponse.success("", content=blocks)) == blocks
     for made, text in (
         (ToolResponse.success("a", content=blocks), "a"),
@@ -541,7 +307,7 @@ def test_is_error_follows_the_status() -> None:
     "given",
     [
         ToolResponse.success("", content=[{"type": "text", "text": ""}]),
-        ToolResponse.success("", content=[{"type": "text", "text": ""}, _JPEG_BLOCK]),
+        ToolResponse.success("", content=[{"type": "text", "text": ""}, JPEG_BLOCK]),
         ToolError("", content=[{"type": "text", "text": ""}]),
     ],
     ids=["alone", "before an image", "raised"],
@@ -596,9 +362,9 @@ def test_include_data_does_not_repeat_a_plain_return() -> None:
 def test_include_data_with_an_image() -> None:
     """A tool that includes its data may still return an image."""
     call = a_call()
-    call.answer(_JPEG, include_data=True)
+    call.answer(JPEG, include_data=True)
     assert call.result is not None
-    assert call.result["content"] == [_JPEG_BLOCK]
+    assert call.result["content"] == [JPEG_BLOCK]
 
 
 @anthropic_since("0.84")
@@ -611,277 +377,3 @@ def test_a_watcher_reads_what_the_anthropic_package_s_error_says() -> None:
     assert call.response is not None
     assert call.response.error_info is not None
     assert call.response.error_info["message"] == "no such city"
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-_FILES = {
-    "image/png": b"\x89PNG\r\n\x1a\n rest",
-    "image/jpeg": _JPEG,
-    "image/gif": b"GIF89a rest",
-    "image/webp": b"RIFF\x10\x00\x00\x00WEBPVP8 ",
-    "application/pdf": b"%PDF-1.7 rest",
-}
-
-
-@pytest.mark.parametrize("media_type", _FILES)
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_files(media_type: str, kind: Any) -> None:
-    """The bytes of an image or a PDF become a block, told by how they begin."""
-    blocks = content_of(kind(_FILES[media_type]))
-    assert isinstance(blocks, list)
-    (block,) = blocks
-    assert block["type"] == ("document" if media_type == "application/pdf" else "image")
-    assert block["source"]["media_type"] == media_type
-    assert base64.b64decode(block["source"]["data"]) == _FILES[media_type]
-
-
-@pytest.mark.parametrize("media_type", _FILES)
-def test_files_among_texts(media_type: str) -> None:
-    """In a list, texts between them become text blocks, empty ones nothing; blocks stay where they are."""
-    returned = ["before", _FILES[media_type], "", "after", {"type": "text", "text": "end"}]
-    blocks = content_of(returned)
-    assert [block if block.get("type") == "text" else "file" for block in blocks if isinstance(block, dict)] == [
-        {"type": "text", "text": "before"},
-        "file",
-        {"type": "text", "text": "after"},
-        {"type": "text", "text": "end"},
-    ]
-    assert content_of(tuple(returned)) == blocks
-
-
-@pytest.mark.parametrize("kind", [bytearray, memoryview])
-def test_files_of_other_kinds_in_a_list(kind: Any) -> None:
-    """What is a file alone is one in a list."""
-    assert content_of([kind(_JPEG)]) == [_JPEG_BLOCK]
-
-
-def test_bytes_that_are_text_beside_a_file() -> None:
-    """They are text alone, and so beside an image."""
-    assert content_of([b"a photo", _JPEG]) == [{"type": "text", "text": "a photo"}, _JPEG_BLOCK]
-
-
-def test_bytes_that_are_text() -> None:
-    """UTF-8 is text; anything else that is no file is a mistake of the tool's."""
-    assert content_of("größe".encode()) == "größe"
-    assert content_of(b"RIFF1234WAVE") == "RIFF1234WAVE"
-    assert content_of([b"abc"]) == '["abc"]'
-    for data in (b"\xff\xfe", b"\x89PNX\r\n", "größe".encode("latin-1")):
-        with pytest.raises(TypeError, match="neither UTF-8 text"):
-            content_of(data)
-
-
-def test_making_blocks() -> None:
-    """The helpers refuse what the API would refuse."""
-    assert image_bytes(_JPEG) == _JPEG_BLOCK
-    assert document_text("15 degrees") == _DOCUMENT_BLOCK
-    assert document_text("x", title="T")["title"] == "T"
-    assert document_bytes(b"%PDF-1.7", title="T")["title"] == "T"
-    with pytest.raises(UsageError, match="unknown kind"):
-        image_bytes(b"BM6")
-    with pytest.raises(UsageError, match="image/bmp"):
-        image_bytes(b"BM6", "image/bmp")
-    with pytest.raises(UsageError, match="document_text"):
-        document_bytes(b"plain")
-
-
-# --- what a call takes ------------------------------------------------------------------------------------------------
-
-_CALLER = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
-
-
-def answer_in(returned: Any, **fields: Any) -> dict[str, Any]:
-    """The result of a call whose block has `fields`."""
-    call = a_call(**fields)
-    call.answer(returned)
-    assert call.result is not None
-    return call.result
-
-
-def test_calls_from_code_take_text_only() -> None:
-    """A string or text blocks go as they are; of images and documents it says that they cannot be taken."""
-    text = {"type": "text", "text": "a"}
-    assert answer_in("a", caller=_CALLER)["content"] == "a"
-    assert answer_in([text], caller=_CALLER)["content"] == [text]
-    result = answer_in(["a", _JPEG, document_text("b")], caller=_CALLER)
-    assert result["is_error"] is True
-    assert [block["type"] for block in result["content"]] == ["text", "text"]
-    assert "document, image" in result["content"][0]["text"]
-    assert result["content"][1] == {"type": "text", "text": "a"}
-    assert answer_in([_JPEG], caller=_CALLER)["is_error"] is True
-    assert answer_in([_JPEG], caller={"type": "direct"})["content"] == [_JPEG_BLOCK]
-
-
-def test_members_of_a_toolset() -> None:
-    """Each result names the toolset, refusals and invalid inputs included; text and images are what they take."""
-    result = answer_in(["a", _JPEG], toolset_name="computer")
-    assert result == {
-        "type": "tool_result",
-        "tool_use_id": "toolu_0",
-        "content": [{"type": "text", "text": "a"}, _JPEG_BLOCK],
-        "toolset_name": "computer",
-    }
-    result = answer_in([document_text("x"), _JPEG], toolset_name="computer")
-    assert result["is_error"] is True
-    assert {block["type"] for block in result["content"]} == {"text"}, "an error takes text only"
-    assert "image and text only" in result["content"][0]["text"]
-    state = {"type": "browser_state", "url": "http://local"}
-    assert answer_in([state], toolset_name="browser")["content"] == [state]
-    assert answer_in([state], toolset_name="computer")["is_error"] is True
-    invalid = a_call("[1]", toolset_name="computer")
-    invalid.refuse()
-    refused = a_call(toolset_name="computer")
-    refused.refuse("no")
-    for call in (invalid, refused):
-        assert call.result is not None
-        assert call.result["toolset_name"] == "computer"
-    assert "toolset_name" not in answer_in("a")
-
-
-# --- how much ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_long_text_is_cut_in_the_middle() -> None:
-    """10 MB of text: beginning and end stay, a notice says how much there was, and the call is no error."""
-    text = "<" + "x" * 10_000_000 + ">"
-    result = answer_in(text)
-    assert "is_error" not in result
-    content = result["content"]
-    assert content.startswith("[PARTIAL] The result has 10000002 characters; its middle was left out.\n<x")
-    assert content.endswith("x>")
-    assert 1024 * 1024 <= len(content) < 1024 * 1024 + 300
-    assert f"({len(text) - 1024 * 1024} characters left out)" in content
-
-
-@pytest.mark.parametrize("max_chars", [1, 2, 7, 100])
-@pytest.mark.parametrize("length", [0, 1, 2, 7, 8, 100, 101])
-def test_exactly_at_the_limit(max_chars: int, length: int) -> None:
-    """What fits is not touched; what does not says so, at any size."""
-    call = a_call(max_chars=max_chars)
-    call.answer("x" * length)
-    assert call.result is not None
-    content = call.result.get("content", "")
-    assert (content == "x" * length) == (length <= max_chars)
-    assert content.startswith("[PARTIAL]") == (length > max_chars)
-
-
-def test_the_limit_is_for_all_blocks_together() -> None:
-    """Many texts are no way around it, errors neither; images keep their place."""
-    call = a_call(max_chars=10)
-    call.answer(["a" * 6, _JPEG, "b" * 6, "c" * 6])
-    assert call.result is not None
-    texts = [block.get("text", "image") for block in call.result["content"]]
-    assert texts[:2] == ["a" * 6, "image"]
-    assert texts[2].startswith("[PARTIAL] The result has 6 characters")
-    assert texts[2].endswith("bb")
-    assert len(texts) == 3
-    failed = a_call(max_chars=10)
-    failed.fail(ValueError("x" * 1000))
-    assert failed.result is not None
-    assert failed.result["is_error"] is True
-    assert failed.result["content"].startswith("[PARTIAL]")
-
-
-def test_huge_images() -> None:
-    """More than a request takes is left out, with a word in its place; what still fits stays."""
-    huge = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x" * 15_000_000}}
-    result = answer_in([huge, huge, _JPEG_BLOCK])
-    first, second, third = result["content"]
-    assert first == huge
-    assert second["type"] == "text"
-    assert second["text"].startswith("[PARTIAL]")
-    assert third == _JPEG_BLOCK
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x" * 40_000_000}]},
-        {
-            "type": "document",
-            "source": {"type": "content", "content": [{"type": "text", "text": "x" * 40_000_000}]},
-        },
-    ],
-    ids=["search_result", "document"],
-)
-def test_texts_inside_blocks_count(block: dict[str, Any]) -> None:
-    """40 MB are over the API's 32 MB, wherever they stand."""
-    assert len(json.dumps(answer_in([block]))) < 32_000_000
-
-
-def test_halves_of_pairs_everywhere() -> None:
-    """Whatever a tool says and however it fails, its result can be written as UTF-8."""
-    half = f"a{HALF}b"
-    for result in (
-        answer_in(half),
-        answer_in([half, _JPEG]),
-        answer_in(ToolResponse.partial(half, {half: half}, reason=half)),
-        answer_in(ToolResponse.error(half, half, content=[document_text(half)])),
-        answer_in([half, _JPEG], caller=_CALLER),
-        answered(raised=ValueError(half)),
-        answered(raised=ToolError(half, hint=half)),
-    ):
-        assert "a\ufffdb" in json.dumps(result, ensure_ascii=False).encode().decode()
-
-
-def test_two_halves_that_make_one() -> None:
-    """A pair that came in two pieces is one character again."""
-    assert tool_result("toolu_1", "\ud83d\ude00")["content"] == "😀"
-
-
-# --- content of kinds that are not known here -------------------------------------------------------------------------
-
-
-def test_content_of_an_unknown_kind_passes() -> None:
-    """A kind that the API takes tomorrow must not turn a finished call into an error."""
-    audio = {"type": "audio", "source": {"type": "url", "url": "u"}}
-    result = answered(ToolResponse.success("42 rows written", content=[audio]))
-    assert result["content"] == [{"type": "text", "text": "42 rows written"}, audio]
-    assert "is_error" not in result
-
-
-@pytest.mark.parametrize(
-    ("block", "kind"),
-    [
-        ({"type": "tool_use", "id": "x", "name": "y", "input": {}}, "tool_use"),
-        ({"type": "thinking", "thinking": "Hm.", "signature": ""}, "thinking"),
-        ({"type": "image"}, "image"),
-        ({"type": "audio", "data": object()}, "audio"),
-        ({"type": ["audio"]}, "['audio']"),
-        ({"text": "x"}, "None"),
-        ("text", "str"),
-        (None, "NoneType"),
-    ],
-)
-def test_content_that_a_result_cannot_have_is_left_out(block: Any, kind: str) -> None:
-    """The call has done its work: its text is kept, it is no error, and the model is told what is missing."""
-    response = ToolResponse.success("42 rows written")
-    response.content = [block]
-    result = answered(response)
-    assert result["content"] == [
-        {"type": "text", "text": "42 rows written"},
-        {"type": "text", "text": f"(Left out, since it is no block that a result can have: {kind}.)"},
-    ]
-    assert "is_error" not in result
-
-
-@pytest.mark.parametrize("content", [["x"], {"type": "text", "text": "y"}])
-def test_content_that_is_no_list_of_blocks(content: Any) -> None:
-    """One block alone is taken as such, and what is no block is left out: the text stays."""
-    blocks = answered(ToolResponse.success("42 rows written", content=content))["content"]
-    assert [block["text"] for block in blocks] in (
-        ["42 rows written", "y"],
-        ["42 rows written", "(Left out, since it is no block that a result can have: str.)"],
-    )
-
-
-def test_an_unknown_code_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A precise code lets programs act on an error; a raised exception has one already."""
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            call = a_call(name="vague")
-            call.answer(ToolResponse.error("UNKNOWN", "It broke."))
-        answered(raised=ValueError("x"))
-    assert [record.message for record in caplog.records] == [
-        "the tool 'vague' answered with the code UNKNOWN: one of the others of ToolErrorCode says more"
-    ]
