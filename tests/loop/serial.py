@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
 import eagerstream
-from eagerstream.loop import Conversation, Run, RunResult, RunStatus
+from eagerstream import Conversation, InputInterrupted, tool
+from eagerstream.errors import ToolError
+from eagerstream.loop import Run, RunResult, RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import ReplayServer, Scenario, Timing, http_error, reply, retime, text
-from eagerstream.tools import Group, tool
+from eagerstream.tools import Group, ItemStream
+from eagerstream.wire import WireEvent
 from tests import api_rules
-from tests.support import REQUEST, USER, Gate, LocalAPI, anthropic_client, check_history
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    USER,
+    Gate,
+    LocalAPI,
+    Piece,
+    anthropic_client,
+    block_stop,
+    check_history,
+    input_delta,
+    message_delta,
+    message_start,
+    tool_start,
+)
 
-SLOWLY_S = 15
+SLOWLY_S = 20
 Message = dict[str, Any]
 
 
@@ -57,7 +74,11 @@ class Serial:
 
 @tool
 async def get_weather(city: str) -> str:
-    """Current weather in a city."""
+    """Current weather in a city.
+
+    Args:
+        city: City and country.
+    """
     return f"15 degrees in {city}"
 
 
@@ -68,8 +89,10 @@ async def now() -> str:
 
 
 @tool
-async def fail() -> None:
+async def fail(how: Literal["loudly", "kindly"] = "loudly") -> None:
     """Fail."""
+    if how == "kindly":
+        raise ToolError("Rate limit exceeded.", hint="Retry after 60 seconds.")
     raise ConnectionError("no route")
 
 
@@ -95,6 +118,33 @@ DONE = reply(text("Done."), message_id="msg_done")
 CUT = "Not executed: the input of this call was cut off before its JSON was complete."
 NOT_RUN = "Not executed: the reply ended before this call was run."
 NO_ROUTE = "ConnectionError: no route"
+
+
+class Scribe:
+    """A streaming tool that remembers what it got, and when its reading ended how."""
+
+    def __init__(self) -> None:
+        self.got: list[str] = []
+        self.has: dict[int, anyio.Event] = {}
+        self.begun = anyio.Event()
+        self.interrupted: InputInterrupted | None = None
+
+    def after(self, count: int) -> anyio.Event:
+        """Set when so many lines have been read."""
+        return self.has.setdefault(count, anyio.Event())
+
+    @tool
+    async def make_file(self, filename: str, lines: ItemStream[str]) -> str:
+        """Write a file."""
+        self.begun.set()
+        try:
+            async for line in lines:
+                self.got.append(line)
+                self.after(len(self.got)).set()
+        except InputInterrupted as error:
+            self.interrupted = error
+            return f"kept {len(self.got)} lines of {filename}"
+        return f"wrote {len(self.got)} lines to {filename}"
 
 
 # --- messages, written short ------------------------------------------------------------------------------------------
@@ -130,6 +180,9 @@ def error(id: str, content: str) -> dict[str, Any]:
     return {**result(id, content), "is_error": True}
 
 
+QUICK: dict[str, Any] = {**REQUEST, "tools": TOOLS, "restart_delay_s": 0}
+"""A request that is sent again at once."""
+
 ALL_DONE = assistant(said("Done."))
 
 
@@ -138,6 +191,21 @@ def body(*messages: Message, tools: Sequence[Any] = TOOLS, **fields: Any) -> dic
     definitions = [made if isinstance(made, dict) else made.to_dict() for made in tools]
     whole = {**REQUEST, "stream": True, **fields, "messages": [USER, *messages]}
     return {**whole, "tools": definitions} if definitions else whole
+
+
+# --- bodies of responses, written short --------------------------------------------------------------------------------
+
+END: list[WireEvent] = [message_delta("tool_use"), MESSAGE_STOP]
+
+
+def opened(name: str, *fragments: str, index: int = 0) -> list[Piece]:
+    """A call whose input is being written."""
+    return [tool_start(index, name), *(input_delta(index, fragment) for fragment in fragments)]
+
+
+def ended(reason: str = "tool_use", index: int = 0) -> list[Piece]:
+    """The end of the block and of the response."""
+    return [block_stop(index), message_delta(reason), MESSAGE_STOP]
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -169,6 +237,33 @@ async def finished(client: Any, **options: Any) -> Run:
     return run
 
 
+async def events_in(run: Run) -> list[Any]:
+    """All events of a run that has not been entered yet."""
+    with anyio.fail_after(SLOWLY_S):
+        async with run:
+            return [event async for event in run]
+
+
+async def events_of(client: Any, **options: Any) -> tuple[list[Any], Run]:
+    """All events of a run, and the run."""
+    run = eagerstream.run(client, **{"tools": TOOLS, **REQUEST, **options})
+    events = await events_in(run)
+    checked(run.result)
+    return events, run
+
+
+def results_in(messages: Sequence[Mapping[str, Any]], number: int = -1) -> list[dict[str, Any]]:
+    """The results in one message."""
+    return [item for item in messages[number]["content"] if item["type"] == "tool_result"]
+
+
+def only_result(run: Run) -> Mapping[str, Any]:
+    """The result of the only call of the first turn."""
+    (result,) = run.result.messages[2]["content"]
+    found: Mapping[str, Any] = result
+    return found
+
+
 async def by_hand(client: Any, **options: Any) -> Conversation:
     """The same conversation, driven step by step."""
     conversation = Conversation(**{"tools": TOOLS, **REQUEST, **options})
@@ -188,12 +283,16 @@ class Endless:
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
+        self.cancelled = False
         self.gate = Gate()
 
         @tool(idempotent=True)
         async def endless() -> None:
             self.begun.set()
-            await anyio.sleep_forever()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.cancelled = True
 
         self.tool = endless
 
@@ -206,3 +305,11 @@ class Endless:
                 await run.finish()
         checked(run.result)
         return run
+
+
+CALLER = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+
+
+def called_by_code(name: str) -> list[Any]:
+    """A response in which code calls a tool."""
+    return [message_start(), tool_start(0, name, caller=CALLER), input_delta(0, "{}"), block_stop(0), *END]

@@ -11,22 +11,21 @@ import pytest
 
 import eagerstream
 from eagerstream import InputInterrupted, TextStream
-from eagerstream.loop import Restarted, RunStatus, ToolStop
+from eagerstream.loop import Restarted, RunStatus
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import CANCELLED_TEXT, tool
+from tests.loop.leaving import WAYS, Way, leave
 from tests.loop.serial import (
     CUT,
     DONE,
     NOT_RUN,
     SLOWLY_S,
     TOOLS,
-    Endless,
     assistant,
     call,
     checked,
     error,
     finished,
-    now,
     result,
     results,
 )
@@ -47,182 +46,6 @@ from tests.support import (
     tool_start,
     whole_call,
 )
-
-WAYS = ["leave", "raise", "scope", "outer scope"]
-
-
-class _Enough(Exception):
-    """The consumer's own."""
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("ended", [True, False], ids=["whole reply", "open reply"])
-async def test_leaving_while_tools_run(way: str, *, ended: bool) -> None:
-    """The finished call has its result, the running one is told as cancelled, the waiting one as not run."""
-    begun = anyio.Event()
-    cancelled = anyio.Event()
-
-    @tool
-    async def endless() -> None:
-        begun.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            cancelled.set()
-
-    calls = [*whole_call(0, "now"), *whole_call(1, "endless"), *whole_call(2, "now"), *whole_call(3, "now", "[1]")]
-    end: list[Piece] = [message_delta("tool_use"), MESSAGE_STOP] if ended else [Gate()]
-    api = LocalAPI([message_start(), *calls, *end])
-    run = eagerstream.run(api.transport(), **REQUEST, tools=[now, endless], max_concurrency=1)
-
-    async def consume(scope: anyio.CancelScope) -> None:
-        async with run:
-            async for event in run:
-                if isinstance(event, ToolStop):
-                    await begun.wait()
-                    await all_tasks_blocked()
-                    if way == "raise":
-                        raise _Enough
-                    if way == "leave":
-                        return
-                    scope.cancel()
-                    await anyio.sleep_forever()
-
-    with anyio.fail_after(SLOWLY_S):
-        try:
-            if way == "outer scope":
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(consume, tasks.cancel_scope)
-            else:
-                with anyio.CancelScope() as scope:
-                    await consume(scope)
-        except _Enough:
-            assert way == "raise"
-    assert cancelled.is_set()
-    assert checked(run.result).status is RunStatus.CANCELLED
-    assert run.result.messages == [
-        USER,
-        assistant(
-            call("toolu_0", "now", {}),
-            call("toolu_1", "endless", {}),
-            call("toolu_2", "now", {}),
-            call("toolu_3", "now", {"INVALID_JSON": "[1]"}),
-        ),
-        results(
-            result("toolu_0", "noon"),
-            error("toolu_1", CANCELLED_TEXT),
-            error("toolu_2", NOT_RUN),
-            error("toolu_3", '{"INVALID_JSON": "[1]"}'),
-        ),
-    ]
-    assert [made.ran for made in run.result.calls] == [True, True, False, False]
-
-
-@pytest.mark.anyio
-async def test_an_open_call_is_dropped() -> None:
-    """A reply that was left in the middle of an input ends with its last whole call."""
-    gate = Gate()
-    half: list[Piece] = [tool_start(1, "now"), input_delta(1, "{"), gate]
-    api = LocalAPI([message_start(), *whole_call(0, "now"), *half])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now]) as run:
-            await gate.reached.wait()
-            await run.result.calls[0].answered.wait()
-    assert checked(run.result).messages == [
-        USER,
-        assistant(call("toolu_0", "now", {})),
-        results(result("toolu_0", "noon")),
-    ]
-
-
-@pytest.mark.anyio
-async def test_nothing_ran() -> None:
-    """A reply that was left before anything ran adds nothing."""
-    gate = Gate()
-    api = LocalAPI([message_start(), tool_start(0, "now"), input_delta(0, "{"), gate])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now]) as run:
-            await gate.reached.wait()
-    assert checked(run.result).messages == [USER]
-
-
-@pytest.mark.anyio
-async def test_a_tool_that_finishes_while_it_is_cancelled() -> None:
-    """A tool that will not be cancelled has its result in the history."""
-    begun = anyio.Event()
-
-    @tool
-    async def stubborn() -> str:
-        begun.set()
-        with anyio.CancelScope(shield=True):
-            await anyio.lowlevel.checkpoint()
-        try:
-            await anyio.sleep_forever()
-        except anyio.get_cancelled_exc_class():
-            pass
-        return "done all the same"
-
-    api = LocalAPI([message_start(), *whole_call(0, "stubborn"), Gate()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[stubborn]) as run:
-            await begun.wait()
-    (made,) = checked(run.result).calls
-    assert made.result == result("toolu_0", "done all the same")
-
-
-@pytest.mark.anyio
-async def test_a_lost_connection_keeps_what_finished() -> None:
-    """The error comes out, and the call that had finished by then is in the history with its result."""
-    gate = Gate()
-    api = LocalAPI([message_start(), *whole_call(0, "now"), gate, Broken()])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now], on_interrupt="raise") as run:
-            await gate.reached.wait()
-            await run.result.calls[0].answered.wait()
-            gate.opened.set()
-            with pytest.raises(eagerstream.EagerStreamError):
-                await run.finish()
-    assert checked(run.result).status is RunStatus.ERROR
-    assert run.result.messages[1:] == [assistant(call("toolu_0", "now", {})), results(result("toolu_0", "noon"))]
-
-
-@pytest.mark.anyio
-async def test_every_call_has_a_result() -> None:
-    """Also one that still runs, of a reply that the peer began anew: `call.result` is there after the run."""
-    endless = Endless()
-    again = reply(tool_use("now", {}, id="b"))
-    api = LocalAPI([message_start(), *whole_call(0, "endless"), endless.gate, again], [reply()])
-    run = await endless.finish(api, **REQUEST, tools=[now, endless.tool])
-    assert all(made.result is not None for made in run.result.calls)
-
-
-@pytest.mark.anyio
-async def test_a_turn_stops_after_its_calls() -> None:
-    """Each call's `ToolStop` comes before its `TurnStop`, also of one that was kept from running."""
-    begun, waits = anyio.Event(), anyio.Event()
-
-    @tool
-    async def hold() -> str:
-        begun.set()
-        await waits.wait()
-        return "held"
-
-    gate = Gate()
-    end: list[Piece] = [gate, message_delta("max_tokens"), MESSAGE_STOP]
-    api = LocalAPI([message_start(), *whole_call(0, "hold"), *whole_call(1, "now"), *whole_call(2, "now"), *end])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[now, hold], max_concurrency=1) as run:
-            await begun.wait()
-            gate.opened.set()
-            await all_tasks_blocked()
-            waits.set()
-            names = [type(event).__name__ async for event in run]
-    assert names.count("ToolStop") == 3
-    assert names[-1] == "TurnStop"
-
-
-# --- from within: run.cancel() ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
@@ -277,7 +100,7 @@ async def test_cancel_in_text() -> None:
 @pytest.mark.parametrize("on_cancel", ["cancel", "finish"])
 @pytest.mark.parametrize("ended", [True, False], ids=["whole reply", "open reply"])
 @pytest.mark.parametrize("way", ["cancel()", *WAYS])
-async def test_on_cancel(way: str, on_cancel: Any, *, ended: bool) -> None:
+async def test_on_cancel(way: Way, on_cancel: Any, *, ended: bool) -> None:
     """A tool is cancelled, and its cleanup runs; or it finishes, and its result is kept. A waiting one never begins."""
     begun, left, goes_on = anyio.Event(), anyio.Event(), anyio.Event()
     cleaned: list[str] = []
@@ -302,35 +125,14 @@ async def test_on_cancel(way: str, on_cancel: Any, *, ended: bool) -> None:
         await all_tasks_blocked()
         goes_on.set()
 
-    async def consume(scope: anyio.CancelScope) -> None:
-        async with run:
-            await begun.wait()
-            await all_tasks_blocked()
-            left.set()
-            match way:
-                case "cancel()":
-                    run.cancel()
-                    await run.finish()
-                case "leave":
-                    return
-                case "raise":
-                    raise _Enough
-                case _:
-                    scope.cancel()
-                    await anyio.sleep_forever()
+    async def paying() -> None:
+        await begun.wait()
+        await all_tasks_blocked()
+        left.set()
 
-    with anyio.fail_after(SLOWLY_S):
-        async with anyio.create_task_group() as outer:
-            with anyio.CancelScope() as scope:
-                outer.start_soon(let_go)
-                try:
-                    if way == "outer scope":
-                        async with anyio.create_task_group() as tasks:
-                            tasks.start_soon(consume, tasks.cancel_scope)
-                    else:
-                        await consume(scope)
-                except _Enough:
-                    assert way == "raise"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(let_go)
+        await leave(run, way, after=paying)
     assert cleaned == ["pay"]
     first, second = checked(run.result).calls
     assert run.result.status is RunStatus.CANCELLED
@@ -462,3 +264,39 @@ async def test_cancel_after_the_end() -> None:
         assert run.result.status is RunStatus.COMPLETED
         await run.finish()
     assert run.result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+async def test_cancel_from_a_guard() -> None:
+    """Nor do calls that come behind it in the same chunk."""
+    runs: list[Any] = []
+
+    @tool(guard=lambda _: runs[0].cancel())
+    async def pay() -> None:
+        raise AssertionError
+
+    api = LocalAPI([reply(tool_use("pay", {}), tool_use("pay", {}))], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
+            runs.append(run)
+            await run.finish()
+    assert checked(run.result).status is RunStatus.CANCELLED
+
+
+@pytest.mark.anyio
+async def test_cancel_with_a_failure_ahead() -> None:
+    """`cancel` raises nothing, not even what the run was about to raise."""
+    begun = anyio.Event()
+
+    @tool
+    async def endless() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    api = LocalAPI([message_start(), *whole_call(0, "endless"), message_delta("max_tokens"), MESSAGE_STOP])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[endless], on_truncated="raise") as run:
+            await begun.wait()
+            run.cancel()
+            await run.finish()
+    assert checked(run.result).status is RunStatus.CANCELLED

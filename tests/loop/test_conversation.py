@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import eagerstream
-from eagerstream.errors import EagerStreamError, HistoryError, LimitError, ProtocolError, UsageError
+from eagerstream import Limits, UsageError
+from eagerstream.errors import EagerStreamError, HistoryError, LimitError, ProtocolError
 from eagerstream.loop import Conversation, RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import error_event, reply, server_tool_use, text, tool_use
 from eagerstream.tools import tool
+from tests.loop.cases import CASES, Case
 from tests.loop.serial import (
     ALL_DONE,
     DONE,
@@ -30,7 +33,6 @@ from tests.loop.serial import (
     result,
     results,
 )
-from tests.loop.test_transitions import CASES, Case
 from tests.support import REQUEST, USER, LocalAPI, all_tasks_blocked, check_history
 
 _RUNS_WHAT_WAS_ADMITTED = (
@@ -534,3 +536,26 @@ async def test_calls_of_the_server_are_no_calls_of_the_turn() -> None:
     turn = conversation.take(stream)
     assert turn.calls == []
     assert conversation.ended
+
+
+@pytest.mark.parametrize("messages", ["hi", ["hi"], [5], None, 5, USER], ids=repr)
+def test_messages_that_are_none(messages: Any) -> None:
+    """Said in our own words, before anything is sent."""
+    for start in (eagerstream.run, eagerstream.stream):
+        with pytest.raises(UsageError, match="message"):
+            start(LocalAPI([DONE]).transport(), **{**REQUEST, "messages": messages})
+
+
+@pytest.mark.parametrize("name", ["restart_delay_s", "min_interval_s", "min_chars"])
+@pytest.mark.parametrize("value", ["1", None, float("nan"), -1], ids=repr)
+def test_numbers_that_are_none(name: str, value: Any) -> None:
+    """The same of settings that are numbers."""
+    with pytest.raises(UsageError, match=name):
+        eagerstream.run(LocalAPI([DONE]).transport(), **REQUEST, **{name: value})
+
+
+@pytest.mark.parametrize("value", ["5", None, True], ids=repr)
+def test_limits_that_are_none(value: Any) -> None:
+    """The same of limits."""
+    with pytest.raises(UsageError, match="idle_timeout_s"):
+        Limits(idle_timeout_s=value)

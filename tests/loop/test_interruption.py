@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import eagerstream
@@ -31,7 +33,9 @@ from eagerstream.tools import Group, tool
 from eagerstream.transports import HTTPTransport
 from tests.loop.serial import (
     DONE,
+    END,
     NOT_RUN,
+    QUICK,
     SLOWLY_S,
     TOOLS,
     Endless,
@@ -40,6 +44,7 @@ from tests.loop.serial import (
     call,
     checked,
     error,
+    events_in,
     finished,
     result,
     results,
@@ -58,23 +63,15 @@ from tests.support import (
     block_start,
     block_stop,
     input_delta,
+    message_delta,
     message_start,
     text_delta,
     tool_start,
     whole_call,
 )
 
-QUICK: dict[str, Any] = {**REQUEST, "tools": TOOLS, "restart_delay_s": 0}
-
-
 SOME_TEXT: list[Piece] = [message_start(), block_start(0, "text", text=""), text_delta(0, "So")]
 ERROR_EVENT = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-
-
-async def events_of(run: Run) -> list[Any]:
-    with anyio.fail_after(SLOWLY_S):
-        async with run:
-            return [event async for event in run]
 
 
 # --- nothing had begun: the same request again ------------------------------------------------------------------------
@@ -121,7 +118,7 @@ async def events_of(run: Run) -> list[Any]:
 async def test_the_same_request_again(broken: Sequence[Piece]) -> None:
     """What came is forgotten, and said to be; the history knows nothing of it."""
     api = LocalAPI(broken, [reply(tool_use("now", {}, id="a"))], [DONE])
-    events = await events_of(run := eagerstream.run(api.transport(), **QUICK))
+    events = await events_in(run := eagerstream.run(api.transport(), **QUICK))
     assert checked(run.result).status is RunStatus.COMPLETED
     assert api.exchanges[0].body == api.exchanges[1].body
     assert run.result.messages == [
@@ -222,7 +219,7 @@ async def test_it_gives_up(max_restarts: int) -> None:
     api = LocalAPI([first], cut)
     run = eagerstream.run(api.transport(), **QUICK, max_restarts=max_restarts)
     with pytest.raises(StreamInterrupted) as caught:
-        await events_of(run)
+        await events_in(run)
     assert len(api.exchanges) == 2 + max_restarts
     left = caught.value.result
     assert left is run.result
@@ -315,7 +312,7 @@ async def test_it_waits_as_long_as_it_is_asked_to() -> None:
     serial = Serial()
     async with serial.server, serial.conversing(refusal, DONE) as client:
         started_s = anyio.current_time()
-        events = await events_of(eagerstream.run(client, **QUICK))
+        events = await events_in(eagerstream.run(client, **QUICK))
         took_s = anyio.current_time() - started_s
     (restarted,) = [event for event in events if isinstance(event, Restarted)]
     assert restarted.delay_s == 0.2
@@ -330,7 +327,7 @@ async def test_pings_are_no_progress() -> None:
         pings += [{"type": "ping"}, 0.01, b": comment\n\n", 0.01]
     api = LocalAPI(pings, [DONE])
     limits = Limits(idle_timeout_s=5, progress_timeout_s=0.2)
-    events = await events_of(run := eagerstream.run(api.transport(), **QUICK, limits=limits))
+    events = await events_in(run := eagerstream.run(api.transport(), **QUICK, limits=limits))
     assert run.result.status is RunStatus.COMPLETED
     (restarted,) = [event for event in events if isinstance(event, Restarted)]
     assert "nothing but pings came for 0.2 s" in str(restarted.error)
@@ -340,7 +337,7 @@ async def test_pings_are_no_progress() -> None:
 async def test_silence() -> None:
     """No byte at all for too long, at any place: before the reply too."""
     api = LocalAPI([message_start(), Gate()], [Gate()], [DONE])
-    events = await events_of(run := eagerstream.run(api.transport(), **QUICK, limits=Limits(idle_timeout_s=0.1)))
+    events = await events_in(run := eagerstream.run(api.transport(), **QUICK, limits=Limits(idle_timeout_s=0.1)))
     assert run.result.status is RunStatus.COMPLETED
     reasons = [str(event.error) for event in events if isinstance(event, Restarted)]
     assert len(reasons) == 2
@@ -455,7 +452,7 @@ async def test_interrupted_again_and_again() -> None:
     api = LocalAPI(*bodies)
     run = eagerstream.run(api.transport(), **QUICK)
     with pytest.raises(StreamInterrupted):
-        await events_of(run)
+        await events_in(run)
     assert checked(run.result).status is RunStatus.ERROR
     assert len(api.exchanges) == 3
     assert [made.id for made in run.result.calls if made.ran and made.in_history] == ["t0", "t1", "t2"]
@@ -507,7 +504,7 @@ async def test_what_may_run_twice_is_sent_again() -> None:
 
     body = [message_start(), *whole_call(0, "look", '{"n": 1}'), _ran, Broken()]
     api = LocalAPI(body, [reply(tool_use("look", {"n": 1}, id="toolu_0"))], [DONE])
-    events = await events_of(run := eagerstream.run(api.transport(), **{**QUICK, "tools": [look]}))
+    events = await events_in(run := eagerstream.run(api.transport(), **{**QUICK, "tools": [look]}))
     assert [type(event).__name__ for event in events].count("Restarted") == 1
     assert ran == ["look", "look"]
     assert checked(run.result).messages[2] == results(result("toolu_0", "1"))
@@ -526,7 +523,7 @@ async def test_a_restart_waits_for_nobody() -> None:
 async def test_consumers_see_a_tool_once() -> None:
     """Through a restart: one `ToolStart` for the call that ran."""
     api = LocalAPI([*SOME_TEXT, Broken()], [reply(tool_use("now", {}, id="a"))], [DONE])
-    events = await events_of(eagerstream.run(api.transport(), **QUICK))
+    events = await events_in(eagerstream.run(api.transport(), **QUICK))
     assert [event.call.id for event in events if isinstance(event, ToolStart)] == ["a"]
 
 
@@ -576,3 +573,74 @@ async def test_over_a_real_socket() -> None:
         run = await finished(client, restart_delay_s=0)
     assert run.result.messages[2] == results(result("a", "noon"))
     assert [made.id for made in run.result.calls] == ["a"]
+
+
+# --- what is counted, and what is kept --------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_what_failed_was_paid_for_too() -> None:
+    """Three requests that each cost ten tokens cost thirty, and where code ran is known."""
+    start = message_start(container={"id": "container_1"}, usage={"input_tokens": 10, "output_tokens": 0})
+    run = eagerstream.run(LocalAPI([start, Broken()]).transport(), **QUICK)
+    with pytest.raises(StreamInterrupted):
+        async with run:
+            await run.finish()
+    assert checked(run.result).usage["input_tokens"] == 30
+    assert run.result.container == {"id": "container_1"}
+
+
+@pytest.mark.anyio
+async def test_code_goes_on_after_an_interruption() -> None:
+    """The container of a reply that broke off is named in the next request."""
+    start = message_start(container={"id": "container_1"})
+    api = LocalAPI([start, *whole_call(0, "now"), 0.02, Broken()], [DONE])
+    await finished(api.transport(), restart_delay_s=0)
+    assert api.exchanges[1].body["container"] == "container_1"
+
+
+@pytest.mark.anyio
+async def test_each_turn_has_its_retry() -> None:
+    """After a retried reply that was interrupted, the next turn asks for what the user said, and may be retried."""
+    text = [block_start(0, "text", text=""), text_delta(0, "So"), block_stop(0)]
+    cut: list[Piece] = [message_start(), *text, message_delta("max_tokens"), MESSAGE_STOP]
+    api = LocalAPI(cut, [message_start(), *whole_call(0, "now"), 0.02, Broken()], cut, [DONE])
+    run = await finished(api.transport(), restart_delay_s=0, on_truncated="retry")
+    assert [exchange.body["max_tokens"] for exchange in api.exchanges] == [1024, 2048, 1024, 2048]
+    assert run.result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_thousand_restarts() -> None:
+    """A night without a network is an error at its end, and no overflow."""
+    run = eagerstream.run(LocalAPI([Broken()]).transport(), **QUICK, max_restarts=1_100)
+    with pytest.raises(StreamInterrupted):
+        async with run:
+            await run.finish()
+
+
+@pytest.mark.anyio
+async def test_an_id_comes_again_where_nothing_of_it_stayed() -> None:
+    """A call that was about to run, and then did not fit, leaves its id free for the reply that is sent for again."""
+
+    @tool
+    async def big(a: int, s: str) -> str:
+        raise AssertionError
+
+    call = whole_call(0, "big", json.dumps({"a": "no", "s": "x" * 20_000}))
+    api = LocalAPI([message_start(), *call, Broken()], [message_start(), *call, *END], [DONE])
+    run = await finished(api.transport(), tools=[big], restart_delay_s=0)
+    assert run.result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+async def test_a_client_s_own_pause_is_no_silence() -> None:
+    """The client waits as long as the peer asks it to before it tries again, although that is longer than a silence."""
+    refusal = http_error(429, "rate_limit_error", "Slow down")
+    refusal = Recording(refusal.chunks, status=429, headers={**refusal.headers, "retry-after": "0.5"})
+    serial = Serial()
+    async with serial.server, serial.conversing(refusal, DONE) as client:
+        run = await finished(client.with_options(max_retries=1), limits=Limits(idle_timeout_s=0.2))
+    assert len(serial.bodies) == 2
+    assert run.result.turns == 1

@@ -9,24 +9,28 @@ from collections.abc import Sequence
 from typing import Any
 
 import anyio
-import httpx
+import anyio.lowlevel
 import pytest
 
 import eagerstream
-from eagerstream import (
-    Conversation,
-    HTTPTransport,
-    InputInterrupted,
-    Outcome,
-    TextStream,
-    ToolCall,
-    UsageError,
-    tool,
-)
+from eagerstream import Conversation, InputInterrupted, Outcome, RunResult, TextStream, ToolCall, UsageError, tool
 from eagerstream.loop import Run, RunStatus
 from eagerstream.progress import RunRecorder
-from eagerstream.testing import encode_event, http_error, reply, server_tool_use, tool_use
-from tests.loop.serial import DONE, SLOWLY_S, assistant, by_hand, call, finished, now, result, results
+from eagerstream.testing import encode_event, reply, tool_use
+from tests.loop.serial import (
+    CALLER,
+    DONE,
+    END,
+    SLOWLY_S,
+    assistant,
+    by_hand,
+    call,
+    called_by_code,
+    finished,
+    now,
+    result,
+    results,
+)
 from tests.support import (
     MADE_DIR,
     MESSAGE_STOP,
@@ -38,9 +42,7 @@ from tests.support import (
     block_delta,
     block_start,
     block_stop,
-    check_history,
     input_delta,
-    message_delta,
     message_start,
     tool_start,
     whole_call,
@@ -49,8 +51,6 @@ from tests.virtual_time import Playing, in_virtual_time, timed
 
 pytestmark = pytest.mark.anyio
 
-END: list[Piece] = [message_delta("tool_use"), MESSAGE_STOP]
-FIELD = "eager_input_streaming"
 LEGAL = re.compile("[a-zA-Z0-9_-]{1,64}")
 
 
@@ -76,7 +76,6 @@ def payment(index: int, amount: int, **fields: Any) -> list[Piece]:
 
 # --- a message that is whole in its start -----------------------------------------------------------------------------
 
-CALLER = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
 WHOLE_START: list[dict[str, Any]] = [
     message_start(content=[call("toolu_1", "now", {}, caller=CALLER)], stop_reason="tool_use"),
     MESSAGE_STOP,
@@ -140,7 +139,7 @@ async def test_ids_that_the_api_refuses(id: Any, other: Any, *, breaks: bool) ->
     """Each call runs once, however the response ends, and the history has legal ids in pairs."""
     ledger = Ledger()
     body = [message_start(), *payment(0, 1, id=id), *payment(1, 2, id=other)]
-    rest: list[Piece] = [tool_start(2, "pay", id="x"), Broken()] if breaks else END
+    rest: list[Piece] = [tool_start(2, "pay", id="x"), Broken()] if breaks else [*END]
     run = await finished(LocalAPI([*body, *rest], [DONE]).transport(), tools=[ledger.pay], restart_delay_s=0)
     repeats = isinstance(id, str) and id != "" and id == other
     assert [amount for _, amount in ledger.runs] == ([1] if repeats else [1, 2])
@@ -486,171 +485,6 @@ async def test_violations_are_counted_in_streams_and_records() -> None:
     assert stream.violations == ["the index of block 0 was used again"]
 
 
-# --- a tool choice that forces ----------------------------------------------------------------------------------------
-
-
-class Obedient(LocalAPI):
-    """An API whose model calls a tool if it is told to, and ends its turn otherwise."""
-
-    def body_for(self, exchange: Any) -> Any:
-        """See `LocalAPI.body_for`."""
-        choice = exchange.body.get("tool_choice") or {}
-        number = len(self.exchanges)
-        return [reply(tool_use("now", {}, id=f"t{number}")) if choice.get("type") in ("any", "tool") else DONE]
-
-
-@pytest.mark.parametrize(
-    "choice", [{"type": "any"}, {"type": "tool", "name": "now", "disable_parallel_tool_use": True}]
-)
-async def test_a_forced_tool_choice_holds_once(choice: dict[str, Any]) -> None:
-    """The model could never end its turn otherwise."""
-    api = Obedient()
-    run = await finished(api.transport(), tools=[now], tool_choice=choice)
-    assert run.result.status is RunStatus.COMPLETED
-    first, second = [exchange.body["tool_choice"] for exchange in api.exchanges]
-    assert first == choice
-    assert (
-        second == {**choice, "type": "auto"}
-        if "name" not in choice
-        else {
-            "type": "auto",
-            "disable_parallel_tool_use": True,
-        }
-    )
-
-
-async def test_a_forced_tool_choice_holds_for_the_request_that_is_sent_again() -> None:
-    """What broke off was the first request still."""
-    api = LocalAPI([message_start(), Broken()], [DONE])
-    await finished(api.transport(), tools=[now], tool_choice={"type": "any"}, restart_delay_s=0)
-    assert [exchange.body["tool_choice"] for exchange in api.exchanges] == [{"type": "any"}] * 2
-
-
-# --- a hook for the next request --------------------------------------------------------------------------------------
-
-
-@tool
-async def later() -> str:
-    """Come later."""
-    return "later"
-
-
-async def test_before_request_changes_one_request() -> None:
-    """The model, the tools and all else change for that turn; the next one starts from the run's own."""
-    asked: list[tuple[int, int]] = []
-
-    def change(request: Any, turn: int) -> dict[str, Any] | None:
-        asked.append((turn, len(request["messages"])))
-        if turn != 2:
-            return None
-        return {
-            "model": "other",
-            "max_tokens": 7,
-            "system": "Be brief.",
-            "tool_choice": {"type": "any"},
-            "tools": [now, later],
-        }
-
-    api = LocalAPI([reply(tool_use("later", {}, id="a"))], [reply(tool_use("later", {}, id="b"))], [DONE])
-    run = await finished(api.transport(), tools=[now], before_request=change)
-    first, second, third = (exchange.body for exchange in api.exchanges)
-    assert asked == [(1, 1), (2, 3), (3, 5)]
-    assert (second["model"], second["max_tokens"], second["system"]) == ("other", 7, "Be brief.")
-    assert [each["name"] for each in second["tools"]] == ["now", "later"]
-    assert second["tool_choice"] == {"type": "any"}
-    for body in (first, third):
-        assert body["model"] == REQUEST["model"]
-        assert not {"system", "tool_choice"} & set(body)
-        assert [each["name"] for each in body["tools"]] == ["now"]
-    unknown, known = run.result.calls
-    assert unknown.is_error
-    assert known.result == result("b", "later")
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-async def test_before_request_gives_back_toolsets(*, swapped: bool) -> None:
-    """They have no name, and are told apart by their kinds."""
-    mine = eagerstream.Tool(lambda _: "shown", definition={"type": "computer_toolset_20260801"})
-    server = {"type": "mcp_toolset", "mcp_server_name": "repo"}
-    call_it = [tool_start(0, "screenshot", toolset_name="computer"), input_delta(0, "{}"), block_stop(0)]
-    api = LocalAPI([message_start(), *call_it, *END], [DONE])
-    run = await finished(
-        api.transport(),
-        tools=[server, mine] if swapped else [mine, server],
-        before_request=lambda request, turn: {"tools": request["tools"]},
-    )
-    assert [each.ran for each in run.result.calls] == [True]
-
-
-async def test_before_request_is_asked_once_for_a_request_that_is_sent_again() -> None:
-    """Its changes hold for the turn."""
-    turns: list[int] = []
-
-    def change(request: Any, turn: int) -> dict[str, Any]:
-        turns.append(turn)
-        return {"system": f"Turn {len(turns)}."}
-
-    api = LocalAPI([message_start(), Broken()], [DONE])
-    await finished(api.transport(), tools=[now], before_request=change, restart_delay_s=0)
-    assert [exchange.body["system"] for exchange in api.exchanges] == ["Turn 1."] * 2
-    assert turns == [1]
-
-
-async def test_a_refusal_of_one_model_says_nothing_of_another() -> None:
-    """What a run has learned of its model does not hold for the one that the hook asks."""
-    words = f"tools.0.custom.{FIELD}: Extra inputs are not permitted"
-    refused = http_error(400, "invalid_request_error", words)
-    api = LocalAPI(refused, [reply(tool_use("now", {}, id="a"))], [DONE])
-    await finished(
-        api.transport(),
-        tools=[now],
-        before_request=lambda request, turn: {"model": "other"} if turn == 2 else None,
-    )
-    assert [FIELD in exchange.body["tools"][0] for exchange in api.exchanges] == [True, False, True]
-
-
-async def test_before_request_takes_a_part_of_the_tools() -> None:
-    """The definitions of the request are those of the run's tools, changed or not."""
-
-    def change(request: Any, turn: int) -> dict[str, Any]:
-        if turn == 2:
-            return {"tools": []}
-        (kept,) = [each for each in request["tools"] if each["name"] == "now"]
-        return {"tools": [{**kept, "description": "Changed."}]}
-
-    api = LocalAPI([reply(tool_use("now", {}, id="a"))], [DONE])
-    run = await finished(api.transport(), tools=[now, later], tool_choice={"type": "any"}, before_request=change)
-    assert run.result.messages[2] == results(result("a", "noon"))
-    first, second = (exchange.body for exchange in api.exchanges)
-    assert [each["description"] for each in first["tools"]] == ["Changed."]
-    assert not {"tools", "tool_choice"} & set(second), "the API refuses a choice without tools"
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ({"messages": [USER]}, "cannot change messages"),
-        ({"stream": False}, "cannot change stream"),
-        ({"buffer": "wait"}, "cannot change buffer"),
-        ({"eager": False}, "cannot change eager"),
-        ({"tools": 5}, "tools must be a list"),
-        ({"max_tokens": -1}, "max_tokens"),
-        ({"tools": [{"name": "x", "input_schema": {"type": "object"}}]}, "nothing runs the tool"),
-        (["system"], "must return"),
-    ],
-)
-async def test_a_hook_that_asks_for_what_cannot_be(asked: Any, told: str) -> None:
-    """A clear error, and the run's history as it was."""
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(
-            LocalAPI([DONE]).transport(), **REQUEST, tools=[now], before_request=lambda request, turn: asked
-        ) as run:
-            with pytest.raises(UsageError, match=told):
-                await run.finish()
-    assert run.result.status is RunStatus.ERROR
-    assert run.result.messages == [USER]
-
-
 # --- the key of an input that is not usable ---------------------------------------------------------------------------
 
 
@@ -693,11 +527,6 @@ async def test_a_tool_that_takes_invalid_inputs(*, lost: bool) -> None:
 # --- what code waits for, and what follows results --------------------------------------------------------------------
 
 
-def called_by_code(name: str) -> list[Any]:
-    """A response in which code calls a tool."""
-    return [message_start(), tool_start(0, name, caller=CALLER), input_delta(0, "{}"), block_stop(0), *END]
-
-
 @pytest.mark.parametrize("seconds", [269, 271])
 def test_a_call_of_code_that_outlives_its_wait(seconds: int, caplog: pytest.LogCaptureFixture) -> None:
     """The API waits about 270 s for a result that code needs; later ones are lost, and the log says so."""
@@ -726,56 +555,6 @@ def test_a_call_of_code_that_outlives_its_wait(seconds: int, caplog: pytest.LogC
     )
 
 
-async def turn_of(body: Sequence[Piece], tools: Sequence[Any] = (now,)) -> tuple[Conversation, Any]:
-    """The first turn of a conversation, driven by hand."""
-    conversation = Conversation(**REQUEST, tools=tools)
-    async with eagerstream.stream(LocalAPI(body).transport(), **conversation.request()) as stream:
-        await stream.finish()
-    turn = conversation.take(stream)
-    await turn.execute()
-    return conversation, turn
-
-
-async def test_extra_user_text_lands_last() -> None:
-    """It is legal behind the results, and never added by itself."""
-    conversation, turn = await turn_of([reply(tool_use("now", {}, id="a"))])
-    assert turn.results() == [result("a", "noon")]
-    expected = [result("a", "noon"), {"type": "text", "text": "What should I do next?"}]
-    assert turn.results(extra_user_text="What should I do next?") == expected
-    with pytest.raises(UsageError, match="have such a text already"):
-        turn.results(extra_user_text="And then?")
-    assert conversation.request()["messages"][-1] == results(*expected)
-    conversation, turn = await turn_of([reply(tool_use("now", {}, id="a"))])
-    with pytest.raises(UsageError, match="without a word"):
-        turn.results(extra_user_text=" ")
-    conversation.request()
-    with pytest.raises(UsageError, match="have been sent"):
-        turn.results(extra_user_text="And then?")
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ([DONE], "no results"),
-        (called_by_code("now"), "code made"),
-        (
-            [reply(server_tool_use("web_fetch", {"url": "https://example.com"}), tool_use("now", {}))],
-            "the API has yet to run",
-        ),
-    ],
-    ids=["no results", "code", "server"],
-)
-async def test_extra_user_text_that_the_api_would_refuse(body: list[Any], told: str) -> None:
-    """Anything but results would end a turn that the API is still in."""
-    web_fetch = {"type": "web_fetch_20260318", "name": "web_fetch"}
-    conversation, turn = await turn_of(body, tools=[now, web_fetch])
-    before = turn.results()
-    with pytest.raises(UsageError, match=told):
-        turn.results(extra_user_text="What should I do next?")
-    assert turn.results() == before
-    check_history(conversation.result.messages)
-
-
 async def test_a_response_that_stops_for_tools_and_calls_none(caplog: pytest.LogCaptureFixture) -> None:
     """There is nothing to answer: the run ends, and the log says why."""
     body = [message_start(), block_start(0, "text", text="Let me see."), block_stop(0), *END]
@@ -783,103 +562,6 @@ async def test_a_response_that_stops_for_tools_and_calls_none(caplog: pytest.Log
         run = await finished(LocalAPI(body).transport(), tools=[now])
     assert run.result.status is RunStatus.COMPLETED
     assert [record.message for record in caplog.records] == ["the reply stopped for tools and calls none: the run ends"]
-
-
-# --- eager by default, and betas --------------------------------------------------------------------------------------
-
-
-class Foreign:
-    """A tool of another library."""
-
-    def __init__(self, **definition: Any) -> None:
-        self._definition = {"name": "foreign", "input_schema": {"type": "object"}, **definition}
-
-    def to_dict(self) -> dict[str, Any]:
-        """See `ForeignTool.to_dict`."""
-        return self._definition
-
-    async def call(self, input: object) -> str:
-        """See `ForeignTool.call`."""
-        return str(input)
-
-
-@pytest.mark.parametrize(
-    ("made", "sent"),
-    [
-        (now, True),
-        (Foreign(), True),
-        (Foreign(**{FIELD: False}), False),
-        (now.with_options(eager=None), None),
-        (now.with_options(eager=False), False),
-        ({"type": "web_fetch_20260318", "name": "web_fetch"}, None),
-        ({"type": "tomorrow_20270101", "name": "x"}, None),
-    ],
-    ids=["ours", "foreign", "foreign, false", "ours, unsaid", "ours, false", "server", "opaque"],
-)
-@pytest.mark.parametrize("eager", [True, False])
-async def test_eager_by_default(made: Any, sent: bool | None, *, eager: bool) -> None:
-    """Every user-defined tool asks for its input as it is written, whoever made it, unless it says otherwise."""
-    if not eager and not (isinstance(made, eagerstream.Tool) or sent is False):
-        sent = None
-    api = LocalAPI([DONE])
-    run = await finished(api.transport(), tools=[made], eager=eager)
-    assert run.result.status is RunStatus.COMPLETED
-    async with eagerstream.stream(api.transport(), **REQUEST, tools=[made], eager=eager) as stream:
-        await stream.finish()
-    conversation = Conversation(**REQUEST, tools=[made], eager=eager)
-    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-        await stream.finish()
-    for exchange in api.exchanges:
-        assert [each.get(FIELD) for each in exchange.body["tools"]] == [sent]
-    conversation = Conversation(**REQUEST, tools=[made], eager=eager, cache="auto")
-    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-        await stream.finish()
-    assert api.exchanges[-1].body["tools"][0].get(FIELD) == sent
-    with pytest.raises(UsageError, match="eager must be"):
-        eagerstream.stream(api.transport(), **REQUEST, eager="no")  # type: ignore[arg-type]  # the point
-
-
-ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-4-8"}
-BETA = "advisor-tool-2026-03-01"
-
-
-@pytest.mark.parametrize(
-    ("options", "sent"),
-    [
-        ({}, f"mine,{BETA}"),
-        ({"betas": [BETA]}, BETA),
-        ({"betas": ["other"]}, f"other,{BETA}"),
-        ({"extra_headers": {"Anthropic-Beta": "other"}}, f"other,{BETA}"),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("plain", [True, False], ids=["HTTPTransport", "anthropic"])
-async def test_a_tool_brings_its_beta(options: dict[str, Any], sent: str, *, plain: bool) -> None:
-    """Beside those of the request, of its headers and of the client."""
-    api = LocalAPI([DONE])
-    client: Any = api.anthropic().with_options(default_headers={"anthropic-beta": "mine"})
-    if plain:
-        client = HTTPTransport(
-            base_url="http://local", http_client=api.client(httpx), headers={"anthropic-beta": "mine"}
-        )
-        sent = ",".join(dict.fromkeys(["mine", *sent.split(",")])) if "extra_headers" not in options else sent
-    await finished(client, tools=[now, ADVISOR], **options)
-    (exchange,) = api.exchanges
-    assert set(exchange.headers["anthropic-beta"].split(",")) >= set(sent.split(","))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"betas": ["fine-grained-tool-streaming-2025-05-14"]},
-        {"extra_headers": {"anthropic-beta": "a,fine-grained-tool-streaming-2025-05-14"}},
-    ],
-)
-async def test_the_legacy_beta_beside_a_toolset(given: dict[str, Any]) -> None:
-    """The API refuses the two together: said before anything is sent."""
-    toolset = {"type": "computer_toolset_20260801", "name": "computer"}
-    with pytest.raises(UsageError, match="beside computer_toolset_20260801"):
-        eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, tools=[toolset], **given)
 
 
 # --- recordings -------------------------------------------------------------------------------------------------------
@@ -916,3 +598,58 @@ async def test_recordings_of_broken_peers(name: str, size: int) -> None:
 def test_every_recording_of_a_broken_peer_has_its_row() -> None:
     """A recording that nobody says anything about proves nothing."""
     assert sorted(path.stem for path in (MADE_DIR / "broken_peers").iterdir()) == sorted(BROKEN)
+
+
+@pytest.mark.anyio
+async def test_an_id_that_utf8_cannot_carry() -> None:
+    """The call and its result have the same legal id in the history."""
+    start = '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a\\ud83d","name":"now"}}'
+    body: list[Piece] = [message_start(), f"data: {start}\n\n".encode(), input_delta(0, "{}"), block_stop(0), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport())
+    (call,) = run.result.messages[1]["content"]
+    assert re.fullmatch("toolu_[a-z0-9]+", call["id"])
+    assert run.result.messages[2] == results(result(call["id"], "noon"))
+
+
+_ODD_BLOCKS = [
+    '{"type": "tomorrow", "n": 1e999}',
+    '{"type": "tool_result", "tool_use_id": "x", "content": "y"}',
+    '{"type": "thinking"}',
+    '{"type": "text", "text": "So.", "cache_control": {"type": "ephemeral"}}',
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("odd", _ODD_BLOCKS)
+async def test_blocks_that_cannot_be_sent_back(odd: str) -> None:
+    """They are left out, or mended; the call beside them is answered."""
+    pieces: list[Piece] = [message_start()]
+    for index in range(5):
+        started = f'data: {{"type": "content_block_start", "index": {index}, "content_block": {odd}}}\n\n'
+        pieces += [started.encode(), block_stop(index)]
+    run = await finished(LocalAPI([*pieces, *whole_call(5, "now"), *END], [DONE]).transport())
+    assert run.result.messages[2] == results(result("toolu_5", "noon"))
+    RunResult.from_json(run.result.to_json())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("count", ["1e999", "9" * 4_300, "[1]", "null"], ids=["infinite", "long", "list", "null"])
+async def test_usage_that_is_no_count(count: str) -> None:
+    """It is not added up."""
+    start = '{"type": "message_start", "message": {"usage": {"input_tokens": N, "output_tokens": 5}}}'.replace(
+        "N", count
+    )
+    body: list[Piece] = [f"data: {start}\n\n".encode(), *whole_call(0, "now"), *END]
+    run = await finished(LocalAPI(body, [DONE]).transport())
+    assert "input_tokens" not in run.result.usage or run.result.usage["input_tokens"] < 1_000
+    assert RunResult.from_json(run.result.to_json()).usage == run.result.usage
+
+
+@pytest.mark.anyio
+async def test_a_call_that_lost_its_beginning() -> None:
+    """A reply in which the start of a block is missing is not taken for one without that call."""
+    lost: list[Piece] = [message_start(), input_delta(0, '{"city": "Oslo"}'), block_stop(0), *END]
+    api = LocalAPI(lost, [reply(tool_use("now", {}, id="a"))], [DONE])
+    run = await finished(api.transport(), restart_delay_s=0)
+    assert len(api.exchanges) == 3
+    assert run.result.messages[2] == results(result("a", "noon"))

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import eagerstream
@@ -254,3 +255,57 @@ async def test_a_result_keeps_no_run(ends: str) -> None:
     finally:
         gc.enable()
     assert [call.name for call in checked(kept).calls] == ["get_weather", "fail"]
+
+
+# --- data and files ---------------------------------------------------------------------------------------------------
+
+
+class _NoWords:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+def _cycle() -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    data["again"] = data
+    return data
+
+
+_DATA: dict[str, dict[Any, Any]] = {
+    "bytes": {"b": b"\xff"},
+    "surrogates": {"\ud83d": "\ud83d"},
+    "a long integer": {"n": 10**5_000},
+    "a cycle": _cycle(),
+    "no words": {"x": _NoWords()},
+    "keys": {("a", 1): 2, 3: 4},
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("data", _DATA.values(), ids=_DATA)
+async def test_data_that_has_no_json_form(data: dict[Any, Any]) -> None:
+    """Whatever a tool puts beside its answer, the run can be saved."""
+
+    @tool
+    async def odd() -> ToolResponse:
+        return ToolResponse.success("odd", data=data)
+
+    run = await finished(LocalAPI([reply(tool_use("odd", {}, id="a"))], [DONE]).transport(), tools=[odd])
+    saved = RunResult.from_json(run.result.to_json())
+    assert saved.to_dict() == run.result.to_dict()
+    assert saved.messages[2] == results(result("a", "odd"))
+
+
+@pytest.mark.anyio
+async def test_an_image_is_saved() -> None:
+    """The bytes that a tool returns are content, and data."""
+
+    @tool
+    async def draw() -> bytes:
+        return b"\x89PNG\r\n\x1a\n" + b"\0\xff" * 10
+
+    run = await finished(LocalAPI([reply(tool_use("draw", {}, id="a"))], [DONE]).transport(), tools=[draw])
+    saved = RunResult.from_json(run.result.to_json())
+    assert saved.messages == run.result.messages

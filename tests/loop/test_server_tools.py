@@ -8,19 +8,13 @@ import anyio
 import pytest
 
 import eagerstream
-from eagerstream.errors import HistoryError, UsageError
-from eagerstream.loop import RunStatus, ToolStart
+from eagerstream.loop import RunStatus
 from eagerstream.recordings import Recording
 from eagerstream.testing import block, error_event, reply, server_tool_use, text, tool_use
-from eagerstream.tools import ToolCall
 from eagerstream.wire import InputStop, ServerToolResult, ServerToolUse
-from tests.loop.serial import SLOWLY_S, Serial, checked, now
+from tests.loop.serial import DONE, SLOWLY_S, Serial, now
+from tests.loop.server_tools import SEARCH, Told, told
 from tests.support import REQUEST, USER
-
-SEARCH = {"type": "web_search_20250305", "name": "web_search"}
-CODE = {"type": "code_execution_20260120", "name": "code_execution"}
-MCP = {"type": "mcp_toolset", "mcp_server_name": "pages"}
-DONE = reply(text("Done."), message_id="msg_done")
 
 pytestmark = pytest.mark.anyio
 
@@ -41,31 +35,6 @@ def mcp(id: str) -> Any:
 def read(id: str) -> Any:
     content = [{"type": "text", "text": "no such page"}]
     return block({"type": "mcp_tool_result", "tool_use_id": id, "is_error": True, "content": content})
-
-
-Told = list[tuple[str, ...] | str]
-
-
-async def told(client: Any, **options: Any) -> tuple[Told, Any]:
-    """What a run tells of server tools and of turns, and the run."""
-    lines: Told = []
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(client, **{"tools": [now, SEARCH, MCP], **REQUEST, **options}) as run:
-            async for event in run:
-                match event:
-                    case ServerToolUse(input=call):
-                        lines.append(("use", call.id, call.name))
-                    case ServerToolResult(tool_use_id=id, call=answered):
-                        assert answered is None or answered["id"] == id
-                        lines.append(("result", id, answered["name"] if answered else "of nothing"))
-                    case ToolStart(call=started):
-                        lines.append(("start", started.id, started.name))
-                    case eagerstream.TurnStop(turn=turn):
-                        lines.append(f"turn {turn}")
-                    case _:
-                        pass
-    checked(run.result)
-    return lines, run
 
 
 REPLIES: dict[str, tuple[list[Recording], Told]] = {
@@ -214,56 +183,6 @@ async def test_a_single_request(serial: Serial) -> None:
     assert first.block is stream.message["content"][0]
 
 
-# --- which definitions nothing here runs ------------------------------------------------------------------------------
-
-
-class Elsewhere:
-    """An executor that knows tools of its own."""
-
-    def admit(self, call: ToolCall) -> None:
-        """It has room for all."""
-
-    async def execute(self, call: ToolCall) -> None:
-        """Run it."""
-        call.answer(f"ran {call.name}")
-
-
-SCHEMA_ONLY: dict[str, dict[str, Any]] = {
-    "bash": {"type": "bash_20250124", "name": "bash"},
-    "text editor": {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
-    "memory": {"type": "memory_20250818", "name": "memory"},
-    "computer": {"type": "computer_20251124", "name": "computer", "display_width_px": 1, "display_height_px": 1},
-    "a toolset": {"type": "computer_toolset_20260801"},
-    "a version of tomorrow": {"type": "bash_20991231", "name": "bash"},
-}
-
-
-@pytest.mark.parametrize("definition", SCHEMA_ONLY.values(), ids=SCHEMA_ONLY)
-async def test_a_definition_that_nothing_runs(definition: dict[str, Any]) -> None:
-    """It is a mistake, and said before anything is sent: its calls could only be answered as not found."""
-    with pytest.raises(UsageError, match=rf"nothing runs {definition['type']}.* eagerstream.builtin"):
-        eagerstream.run(DONE, tools=[definition], **REQUEST)
-    with pytest.raises(UsageError, match="nothing runs"):
-        eagerstream.Conversation(tools=[definition], **REQUEST)
-
-
-async def test_an_executor_may_run_it(serial: Serial) -> None:
-    """What it runs is its own business."""
-    call = reply(tool_use("bash", {"command": "ls"}, id="a"))
-    async with serial.conversing(call, DONE) as client:
-        _, run = await told(client, tools=[SCHEMA_ONLY["bash"]], executor=Elsewhere())
-    assert [(made.id, made.is_error) for made in run.result.calls] == [("a", False)]
-    assert serial.bodies[1]["messages"][2]["content"][0]["content"] == "ran bash"
-
-
-async def test_a_single_request_takes_any_definition(serial: Serial) -> None:
-    """`stream` runs nothing: whoever made it does."""
-    async with serial.conversing(DONE) as client:
-        async with eagerstream.stream(client, **REQUEST, tools=list(SCHEMA_ONLY.values())[:4]) as stream:
-            await stream.finish()
-    assert serial.bodies[0]["tools"] == list(SCHEMA_ONLY.values())[:4]
-
-
 async def test_a_kind_of_tool_that_is_not_known(
     serial: Serial, anyio_backend_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -277,30 +196,3 @@ async def test_a_kind_of_tool_that_is_not_known(
         assert serial.bodies[0]["tools"][1] == hologram
     (warned,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert warned.startswith(f"'{hologram['type']}' is no kind of tool that is known here")
-
-
-DEFERRED: dict[str, tuple[list[Any], str]] = {
-    "the search itself, by regular expressions": (
-        [now, {"type": "tool_search_tool_regex", "name": "tool_search_tool_regex", "defer_loading": True}],
-        "tools.1.tool_search_tool_regex.defer_loading: the tool that finds deferred tools cannot be deferred itself",
-    ),
-    "the search itself, by words": (
-        [
-            now,
-            {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25", "defer_loading": True},
-        ],
-        "tools.1.tool_search_tool_bm25_20251119.defer_loading: the tool that finds",
-    ),
-    "everything": (
-        [eagerstream.tool(lambda: None, name="now", description="The time.", defer_loading=True)],
-        "At least one tool must have defer_loading=false",
-    ),
-}
-
-
-@pytest.mark.parametrize(("tools", "said"), DEFERRED.values(), ids=DEFERRED)
-async def test_what_cannot_be_deferred(tools: list[Any], said: str) -> None:
-    """The API refuses it; it is said before anything is sent, as a mistake of the caller's."""
-    with pytest.raises(HistoryError, match=said) as refused:
-        eagerstream.run(DONE, tools=tools, **REQUEST)
-    assert isinstance(refused.value, UsageError)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import pytest
 from hypothesis import given, settings, strategies as st
 
+import eagerstream
+from eagerstream.loop import RunStatus, ToolStart, TurnStop
 from eagerstream.loop._policy import Keeps
 from eagerstream.loop._settle import settle
 from eagerstream.streaming import GrowingInput
+from eagerstream.testing import block, reply, server_tool_use, text, thinking, tool_use
 from eagerstream.tools import CallState, ToolCall
 from eagerstream.wire import InputStop, MessageAssembler, Outcome, WireEvent
+from tests.loop.serial import DONE, END, SLOWLY_S, TOOLS, Serial, checked, events_of, finished, results_in
 from tests.support import (
     MESSAGE_STOP,
+    REQUEST,
     USER,
+    LocalAPI,
     block_delta,
     block_start,
     block_stop,
@@ -41,9 +51,6 @@ def a_turn(events: list[WireEvent], *, whole: bool = True) -> tuple[Any, list[To
 
 def tool_block(index: int, *fragments: str) -> list[WireEvent]:
     return [tool_start(index), *(input_delta(index, fragment) for fragment in fragments), block_stop(index)]
-
-
-END = [message_delta("tool_use"), MESSAGE_STOP]
 
 
 def test_calls_that_were_not_answered() -> None:
@@ -179,3 +186,215 @@ def test_a_saved_call_without_an_answer() -> None:
     assert again.result is None
     assert not again.answered.is_set()
     assert again.state is not CallState.ANSWERED
+
+
+# --- in a run ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_max_tokens_inside_a_call(serial: Serial) -> None:
+    """The cut call does not run, although its text looks nearly whole; it is echoed and answered as what it is."""
+    cut = reply(
+        tool_use("now", "{}", id="toolu_1"),
+        tool_use("get_weather", '{"city": "Os', id="toolu_2", closed=False),
+        stop_reason="max_tokens",
+    )
+    async with serial.conversing(cut) as client:
+        events, run = await events_of(client)
+    assert run.result.status is RunStatus.TRUNCATED
+    assert [event.input.outcome for event in events if isinstance(event, InputStop)] == [
+        Outcome.VALID,
+        Outcome.INCOMPLETE,
+    ]
+    assert [event.call.id for event in events if isinstance(event, ToolStart)] == ["toolu_1"]
+    assert run.result.messages[1]["content"][1]["input"] == {"INVALID_JSON": '{"city": "Os'}
+    first, second = results_in(run.result.messages, 2)
+    assert first["content"] == "noon"
+    assert second["is_error"] is True
+    assert "cut off" in second["content"]
+    assert not run.result.calls[1].ran
+    turn = next(event for event in events if isinstance(event, TurnStop))
+    assert [call.result for call in turn.calls] == [first, second]  # each with its result, also the one that is cut
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("closed", [True, False])
+async def test_max_tokens_before_the_first_character_of_an_input(serial: Serial, *, closed: bool) -> None:
+    """An empty input at the end of a cut reply is not a call without arguments: it does not run."""
+    async with serial.conversing(reply(tool_use("now", "", closed=closed), stop_reason="max_tokens")) as client:
+        run = await finished(client)
+    assert run.result.status is RunStatus.TRUNCATED
+    assert not run.result.calls[0].ran
+    assert run.result.calls[0].input.outcome is Outcome.INCOMPLETE
+
+
+@pytest.mark.anyio
+async def test_max_tokens_inside_thinking(serial: Serial) -> None:
+    """Half a thought has no signature, and cannot be sent back: the history can be sent all the same."""
+    async with serial.conversing(reply(thinking("Let me th", closed=False), stop_reason="max_tokens")) as client:
+        run = await finished(client)
+    assert run.result.status is RunStatus.TRUNCATED
+
+
+@pytest.mark.anyio
+async def test_max_tokens_inside_text(serial: Serial) -> None:
+    """Half a text stays."""
+    async with serial.conversing(reply(text("So it is th", closed=False), stop_reason="max_tokens")) as client:
+        run = await finished(client)
+    assert run.result.messages[-1]["content"] == [{"type": "text", "text": "So it is th"}]
+
+
+@pytest.mark.anyio
+async def test_refusal(serial: Serial) -> None:
+    """A refused turn is left out whole; what had run is told."""
+    refused = reply(text("So"), tool_use("now", {}, id="toolu_1"), text("I cann"), stop_reason="refusal")
+    async with serial.conversing(reply(tool_use("now", {}, id="toolu_0")), refused) as client:
+        run = await finished(client)
+    assert run.result.status is RunStatus.REFUSED
+    assert len(run.result.messages) == 3
+    assert run.result.messages[-1]["role"] == "user"
+    assert [call.id for call in run.result.calls] == ["toolu_0", "toolu_1"]
+    assert run.result.message is not None
+    assert run.result.message["stop_reason"] == "refusal"
+
+
+@pytest.mark.anyio
+async def test_an_empty_end(serial: Serial) -> None:
+    """A reply without content adds nothing: a message without content is refused."""
+    async with serial.conversing(reply(tool_use("now", {})), reply()) as client:
+        run = await finished(client)
+    assert run.result.status is RunStatus.COMPLETED
+    assert run.result.turns == 2
+    assert run.result.messages[-1]["role"] == "user"
+
+
+@pytest.mark.anyio
+async def test_pause_turn_keeps_what_came(serial: Serial) -> None:
+    """A paused turn is sent back as it came, with nothing behind it, and gone on from."""
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    paused = reply(server_tool_use("web_search", {"query": "a"}, id="srvtoolu_1"), stop_reason="pause_turn")
+    async with serial.conversing(paused, reply(text("Found."), message_id="msg_2")) as client:
+        run = await finished(client, tools=[search])
+        assert len(serial.bodies) == 2
+        assert serial.bodies[1]["messages"][-1]["role"] == "assistant"
+    assert run.result.messages[1]["content"][0]["type"] == "server_tool_use"
+    assert run.result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+async def test_calls_before_a_fallback(serial: Serial) -> None:
+    """After a `fallback` block another model answers: client calls before it belong to the one that was dropped."""
+    first = reply(
+        tool_use("now", {}, id="toolu_1"), block({"type": "fallback"}), tool_use("now", {"a": 1}, id="toolu_2")
+    )
+    async with serial.conversing(first, DONE) as client:
+        run = await finished(client)
+        echoed = serial.bodies[1]["messages"][1]["content"]
+    assert [item["id"] for item in echoed if item["type"] == "tool_use"] == ["toolu_2"]
+    assert [call.id for call in run.result.calls] == ["toolu_1", "toolu_2"]
+
+
+@pytest.mark.anyio
+async def test_only_calls_before_a_fallback(serial: Serial) -> None:
+    """Where no call is left, there is nothing to answer, and nothing more to send."""
+    first = reply(tool_use("now", {}, id="toolu_1"), block({"type": "fallback"}), text("So."), stop_reason="tool_use")
+    async with serial.conversing(first, DONE) as client:
+        run = await finished(client)
+        assert len(serial.bodies) == 1
+    assert run.result.status is RunStatus.COMPLETED
+    assert run.result.messages[-1]["role"] == "assistant"
+
+
+_PARTS = st.sampled_from(
+    ["text", "empty text", "thinking", "now", "fail", "bad JSON", "no JSON object", "nope", "server"]
+)
+
+
+def _part(kind: str, id: str) -> Any:
+    match kind:
+        case "text":
+            return text("Let me look.")
+        case "empty text":
+            return text("")
+        case "thinking":
+            return thinking("Hm.")
+        case "now":
+            return tool_use("now", "", id=id)
+        case "bad JSON":
+            return tool_use("now", '{"a": b}', id=id)
+        case "no JSON object":
+            return tool_use("now", "[1]", id=id)
+        case "server":
+            return server_tool_use("web_search", {"query": "a"}, id=f"srvtoolu_{id}")
+        case _:
+            return tool_use(kind, {}, id=id)
+
+
+@st.composite
+def _replies(draw: st.DrawFn) -> list[bytes]:
+    """Replies of a conversation, one after the other; each may end anywhere."""
+    bodies = []
+    for turn in range(draw(st.integers(1, 3))):
+        parts = [_part(kind, f"toolu_{turn}_{at}") for at, kind in enumerate(draw(st.lists(_PARTS, max_size=5)))]
+        reason = draw(
+            st.sampled_from([None, None, "tool_use", "max_tokens", "refusal", "end_turn", "pause_turn", "odd"])
+        )
+        body = reply(*parts, stop_reason=reason, message_id=f"msg_{turn}").body
+        bodies.append(body[: draw(st.integers(0, len(body)))] if draw(st.integers(0, 3)) == 0 else body)
+    return bodies
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=60)
+@given(bodies=_replies(), max_turns=st.sampled_from([None, 1, 2]))
+def test_however_a_run_ends_its_history_can_be_sent(backend: str, bodies: list[bytes], max_turns: int | None) -> None:
+    """Any replies, cut anywhere: the history is lawful, begins with what was given, and has the results of all it keeps."""
+
+    async def converse() -> None:
+        api = LocalAPI(*([body] for body in bodies), [DONE])
+        options = {**REQUEST, "tools": TOOLS, "max_turns": max_turns, "restart_delay_s": 0}
+        run = eagerstream.run(api.transport(), **options)
+        with anyio.fail_after(SLOWLY_S):
+            async with run:
+                try:
+                    await run.finish()
+                except eagerstream.EagerStreamError:
+                    assert run.result.status is RunStatus.ERROR
+                else:
+                    assert run.result.status not in (RunStatus.ERROR, RunStatus.CANCELLED)
+        checked(run.result)
+        assert run.result.messages[0] == USER
+        for earlier, later in pairwise([exchange.body["messages"] for exchange in api.exchanges]):
+            check_history(later)
+            assert later[: len(earlier)] == earlier
+        last = api.exchanges[-1].body["messages"]
+        assert run.result.messages[: len(last)] == last
+
+    anyio.run(converse, backend=backend)
+
+
+_ODD_BLOCKS: dict[str, dict[str, Any]] = {
+    "a call without an id": {"type": "tool_use", "name": "now", "input": {}},
+    "a call whose id is a number": {"type": "tool_use", "id": 5, "name": "now", "input": {}},
+    "a call without a name": {"type": "tool_use", "id": "x", "input": {}},
+    "thinking without a signature": {"type": "thinking", "thinking": "x"},
+    "text that is a number": {"type": "text", "text": 5},
+    "a block without a type": {"what": 1},
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("odd", _ODD_BLOCKS.values(), ids=_ODD_BLOCKS)
+async def test_a_block_that_cannot_be_sent_back(odd: dict[str, Any]) -> None:
+    """Whatever a peer sends: the history can be sent, and keeps the call that ran."""
+    start = {"type": "content_block_start", "index": 0, "content_block": odd}
+    whole = [tool_start(1, "now", id="b"), input_delta(1, "{}"), block_stop(1), message_delta("tool_use"), MESSAGE_STOP]
+    api = LocalAPI([message_start(), start, block_stop(0), *whole], [DONE])
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=TOOLS) as run:
+            try:
+                await run.finish()
+            except eagerstream.EagerStreamError:
+                pass
+    assert eagerstream.validate_history(run.result.messages) == []
+    assert any(made.id == "b" and made.in_history for made in run.result.calls if made.ran)

@@ -26,7 +26,7 @@ _TESTS: Final = (
     "tests/testing/test_server.py",  # the client against the server that answers it in most other tests
     "tests/testing/test_strict.py",
     "tests/loop/test_interruption.py",
-    "tests/loop/test_cache.py",  # the client's own blocks in a history
+    "tests/loop/test_cache_breakpoints.py",  # the client's own blocks in a history
     "tests/documents",  # the client's own stream helpers, in the programs of the API's documents
     "tests/compat/anthropic_tools/test_automatic.py",  # the clients of older programs
     "tests/compat/anthropic_tools/test_manual.py",

@@ -1,0 +1,43 @@
+"""Tools that the API runs, and what a run says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+import eagerstream
+from eagerstream.loop import ToolStart
+from eagerstream.wire import ServerToolResult, ServerToolUse
+from tests.loop.serial import SLOWLY_S, checked, now
+from tests.support import REQUEST
+
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+
+CODE = {"type": "code_execution_20260120", "name": "code_execution"}
+
+MCP = {"type": "mcp_toolset", "mcp_server_name": "pages"}
+
+Told = list[tuple[str, ...] | str]
+
+
+async def told(client: Any, **options: Any) -> tuple[Told, Any]:
+    """What a run tells of server tools and of turns, and the run."""
+    lines: Told = []
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(client, **{"tools": [now, SEARCH, MCP], **REQUEST, **options}) as run:
+            async for event in run:
+                match event:
+                    case ServerToolUse(input=call):
+                        lines.append(("use", call.id, call.name))
+                    case ServerToolResult(tool_use_id=id, call=answered):
+                        assert answered is None or answered["id"] == id
+                        lines.append(("result", id, answered["name"] if answered else "of nothing"))
+                    case ToolStart(call=started):
+                        lines.append(("start", started.id, started.name))
+                    case eagerstream.TurnStop(turn=turn):
+                        lines.append(f"turn {turn}")
+                    case _:
+                        pass
+    checked(run.result)
+    return lines, run

@@ -1,0 +1,248 @@
+"""The table of `_policy`: every way in which a response can end, as a conversation over a real socket."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import eagerstream
+from eagerstream.errors import LimitError
+from eagerstream.loop import RunStatus
+from eagerstream.testing import reply, text, tool_use
+from tests.loop.cases import CASES, HALF, HALF_CUT, Case, one_call, with_container
+from tests.loop.serial import DONE, SLOWLY_S, TOOLS, Serial, body, checked, finished, result, results_in
+from tests.support import (
+    MESSAGE_STOP,
+    REQUEST,
+    USER,
+    Gate,
+    LocalAPI,
+    block_start,
+    block_stop,
+    input_delta,
+    message_start,
+    text_delta,
+    tool_start,
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_transition(serial: Serial, case: Case) -> None:
+    """Every row of the table: each request whole, the history, the status, what ran, and nothing more is sent."""
+    async with serial.conversing(*case.replies) as client:
+        run = await finished(client, **case.options)
+    assert serial.bodies == case.bodies
+    assert run.result.messages == [USER, *case.added]
+    assert run.result.status is case.status
+    assert run.result.turns == len(case.bodies)
+    for made in run.result.calls:
+        assert made.result is not None
+        if case.ran:
+            assert made.ran == case.ran[made.id], made
+    if case.ran:
+        assert set(case.ran) == {made.id for made in run.result.calls}
+
+
+# --- what a table does not say ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_raise(serial: Serial) -> None:
+    """`raise`: the iteration raises the limit, the history keeps what ran, the status says that it was cut."""
+    async with serial.conversing(HALF_CUT) as client:
+        with anyio.fail_after(SLOWLY_S):
+            async with eagerstream.run(client, **REQUEST, tools=TOOLS, on_truncated="raise") as run:
+                with pytest.raises(LimitError) as caught:
+                    await run.finish()
+    assert (caught.value.limit, caught.value.bound) == ("max_tokens", 1024)
+    assert serial.bodies == [body()]
+    assert checked(run.result).status is RunStatus.TRUNCATED
+    assert run.result.messages == [USER, *HALF]
+
+
+@pytest.mark.anyio
+async def test_a_refusal_after_a_call_that_ran() -> None:
+    """The turn is left out whole, its call is told with its result, and `stop_details` are there."""
+    ran = anyio.Event()
+
+    @eagerstream.tool
+    async def act() -> str:
+        ran.set()
+        return "acted"
+
+    gate = Gate()
+    details = {"type": "refusal", "category": "cyber", "explanation": "No."}
+    end = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}, "usage": {}}
+    api = LocalAPI(
+        [message_start(), tool_start(0, "act"), input_delta(0, "{}"), block_stop(0), gate, end, MESSAGE_STOP]
+    )
+    with anyio.fail_after(SLOWLY_S):
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[act]) as run:
+            await ran.wait()
+            gate.opened.set()
+            await run.finish()
+    assert checked(run.result).status is RunStatus.REFUSED
+    assert run.result.messages == [USER]
+    (made,) = run.result.calls
+    assert (made.ran, made.in_history, made.result) == (True, False, result("toolu_0", "acted"))
+    assert run.result.message is not None
+    assert run.result.message["stop_details"] == details
+
+
+@pytest.mark.anyio
+async def test_usage_is_summed_over_all_replies(serial: Serial) -> None:
+    """Also of a reply that was discarded, also nested; a figure that is no count is the last one."""
+    first = reply(
+        tool_use("get_weather", '{"c', id="a", closed=False),
+        stop_reason="max_tokens",
+        usage={
+            "input_tokens": 10,
+            "output_tokens": 5,
+            "server_tool_use": {"web_search_requests": 2},
+            "cache_creation": {"ephemeral_5m_input_tokens": 7, "ephemeral_1h_input_tokens": 0},
+            "service_tier": "batch",
+        },
+    )
+    second = reply(
+        text("Done."),
+        usage={
+            "input_tokens": 20,
+            "output_tokens": 6,
+            "server_tool_use": {"web_search_requests": 3, "web_fetch_requests": 1},
+            "cache_creation": {"ephemeral_5m_input_tokens": 1},
+            "service_tier": "standard",
+        },
+    )
+    async with serial.conversing(first, second) as client:
+        usage = (await finished(client, on_truncated="retry")).result.usage
+    assert usage == {
+        "input_tokens": 30,
+        "output_tokens": 11,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "server_tool_use": {"web_search_requests": 5, "web_fetch_requests": 1},
+        "cache_creation": {"ephemeral_5m_input_tokens": 8, "ephemeral_1h_input_tokens": 0},
+        "service_tier": "standard",
+    }
+
+
+@pytest.mark.anyio
+async def test_the_user_s_container_stays() -> None:
+    """Skills that the user asked for are sent along with the id of the container that the reply named."""
+    skills = {"skills": [{"type": "anthropic", "skill_id": "pdf"}]}
+    api = LocalAPI([with_container(one_call("a"))], [DONE])
+    await finished(api.transport(), container=skills)
+    assert [exchange.body["container"] for exchange in api.exchanges] == [skills, {**skills, "id": "c1"}]
+
+
+@pytest.mark.anyio
+async def test_the_container_is_remembered(serial: Serial) -> None:
+    """The container of an earlier reply goes with every later request: its files are there."""
+    async with serial.conversing(with_container(one_call("a")), one_call("b"), DONE) as client:
+        await finished(client)
+    assert [sent.get("container") for sent in serial.bodies] == [None, "c1", "c1"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        ("end_turn", RunStatus.COMPLETED),
+        ("tool_use", RunStatus.COMPLETED),
+        ("stop_sequence", RunStatus.STOP_SEQUENCE),
+        ("max_tokens", RunStatus.TRUNCATED),
+        ("model_context_window_exceeded", RunStatus.TRUNCATED),
+    ],
+)
+async def test_stop_reasons_without_calls(serial: Serial, reason: str, status: RunStatus) -> None:
+    """Each ends the run with its own status, after one request, and the text stays in the history."""
+    async with serial.conversing(reply(text("So."), stop_reason=reason)) as client:
+        run = await finished(client)
+        assert len(serial.bodies) == 1
+    assert run.result.status is status
+    assert run.result.message is not None
+    assert run.result.message["stop_reason"] == reason
+    assert run.result.messages[-1] == {"role": "assistant", "content": [{"type": "text", "text": "So."}]}
+
+
+@pytest.mark.anyio
+async def test_no_stop_reason() -> None:
+    """A reply that ends without saying why ends the run."""
+    api = LocalAPI(
+        [message_start(), block_start(0, "text", text=""), text_delta(0, "So."), block_stop(0), MESSAGE_STOP]
+    )
+    run = await finished(api.anthropic())
+    assert run.result.status is RunStatus.UNKNOWN
+    assert len(api.exchanges) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("reason", "status", "requests"),
+    [
+        ("tool_use", RunStatus.COMPLETED, 2),
+        ("end_turn", RunStatus.COMPLETED, 1),
+        ("stop_sequence", RunStatus.STOP_SEQUENCE, 1),
+        ("max_tokens", RunStatus.TRUNCATED, 1),
+    ],
+)
+async def test_stop_reasons_with_calls(serial: Serial, reason: str, status: RunStatus, requests: int) -> None:
+    """Calls that ran keep their results, whatever came after them; each call has exactly one."""
+    first = reply(
+        text("So."),
+        tool_use("now", {}, id="toolu_1"),
+        tool_use("fail", "{", id="toolu_2"),
+        tool_use("fail", "[]", id="toolu_3"),
+        stop_reason=reason,
+    )
+    async with serial.conversing(first, DONE) as client:
+        run = await finished(client)
+        assert len(serial.bodies) == requests
+    assert run.result.status is status
+    results = results_in(run.result.messages, 2)
+    assert [result["tool_use_id"] for result in results] == ["toolu_1", "toolu_2", "toolu_3"]
+    assert results[0]["content"] == "noon"
+    assert [result.get("is_error", False) for result in results] == [False, True, True]
+
+
+@pytest.mark.anyio
+async def test_refusal_says_why() -> None:
+    """The API's details of a refusal are in the message."""
+    details = {"type": "refusal", "category": "cyber", "explanation": "No."}
+    end = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}, "usage": {}}
+    run = await finished(LocalAPI([message_start(), end, MESSAGE_STOP]).anthropic())
+    assert run.result.message is not None
+    assert run.result.message["stop_details"] == details
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("max_turns", [1, 2])
+async def test_max_turns(serial: Serial, max_turns: int) -> None:
+    """The calls of the last turn still run and close the history; nothing more is sent."""
+    turns = [reply(tool_use("now", {}, id=f"toolu_{n}")) for n in range(3)]
+    async with serial.conversing(*turns) as client:
+        run = await finished(client, max_turns=max_turns)
+        assert len(serial.bodies) == max_turns
+    assert run.result.status is RunStatus.LIMIT
+    assert run.result.turns == max_turns
+    assert len(run.result.messages) == 1 + 2 * max_turns
+    assert all(call.ran for call in run.result.calls)
+
+
+@pytest.mark.anyio
+async def test_max_turns_that_are_not_needed(serial: Serial) -> None:
+    """A run that ends by itself on its last turn is complete."""
+    async with serial.conversing(reply(tool_use("now", {})), DONE) as client:
+        assert (await finished(client, max_turns=2)).result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.anyio
+async def test_invalid_calls_again_and_again(serial: Serial) -> None:
+    """A model may be wrong several times before it is right: nobody stops it."""
+    wrong = [reply(tool_use("get_weather", '{"city": }', id=f"toolu_{n}")) for n in range(4)]
+    async with serial.conversing(*wrong, reply(tool_use("get_weather", {"city": "Oslo"})), DONE) as client:
+        run = await finished(client)
+    assert run.result.turns == 6
+    assert [call.ran for call in run.result.calls] == [False] * 4 + [True]
