@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream._support.markup import Markup, element, ends, joined, plain
 from eagerstream.latency import _waterfall as module
 from eagerstream.latency._drawing import ARRIVAL, BLOCK, FAINT, INK, TOOL, matplotlib_settings, new_figure, svg_of
 from eagerstream.latency._metrics import METRICS, Unit
@@ -267,18 +266,6 @@ def test_names() -> None:
 
 
 # --- HTML and SVG -----------------------------------------------------------------------------------------------------
-
-
-def test_only_markup_is_markup() -> None:
-    """Texts and values of attributes are escaped, whatever they hold; None and False are nothing."""
-    made = element("p", "<b>&", Markup("<i>x</i>"), None, title='"<\x00>"', class_="a", hidden=False, open=True)
-    assert made == '<p title="&quot;&lt;&gt;&quot;" class="a" open>&lt;b&gt;&amp;<i>x</i></p>'
-    assert isinstance(made, Markup)
-    assert joined("a\nb", made).startswith("a b<p")
-    assert plain("abcdef", 4) == "abc…"
-    assert ends("abcdefghij", 10) == "abcdefghij"
-    assert ends("abcdefghij", 7) == "ab…ghij"
-    assert plain("\ud800\ufffe\x9b1mx") == "\ufffd\ufffdx"
 
 
 @pytest.mark.slow
