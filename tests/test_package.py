@@ -91,6 +91,56 @@ def test_rooms_import_downwards() -> None:
             assert not (reaches_in and inner), f"{file}: imports {'.'.join([room, *inner])}"
 
 
+_TESTS = Path(__file__).parent
+
+_WITHOUT_TESTS = {
+    "wire/_mypyc": "only says what to do without mypyc",
+    "wire/_type_variables": "has no code that runs",
+}
+"""Modules of the core without a test file of their name, and the reason."""
+
+_BEHAVIOURS = {
+    "_support/secret_rules": "the rules of `secrets` against keys that are made for them",
+    "loop/cancellation": "`run.cancel()`",
+    "loop/cancelled_anywhere": "cancelled at every step",
+    "loop/early_start": "streaming tools, inside their own inputs",
+    "loop/every_order": "the life of two calls in every order",
+    "loop/guards": "guards, from the first fragment to the history",
+    "loop/guessed_inputs": "inputs that other libraries guess",
+    "loop/interruption": "responses that break off",
+    "loop/large": "much of everything",
+    "loop/odd_peers": "peers that break the protocol",
+    "loop/path_of_a_fragment": "the number of functions that a fragment passes",
+    "loop/properties": "laws over any conversation",
+    "loop/requests": "the requests of a run",
+    "loop/server_tools": "tools that the API runs",
+    "transports/as_transport": "which objects are clients",
+    "transports/extras": "optional packages that are missing",
+    "transports/http_sockets": "the HTTP transport over real connections",
+    "transports/platforms": "the clients of every platform",
+    "wire/whole_bodies": "recorded bodies, from their bytes to the message",
+}
+"""Test files of the core that are named after a behaviour of several modules."""
+
+
+def test_tests_mirror_the_core() -> None:
+    """Whoever opens a module finds its tests by its name, and whoever opens a test file finds its module."""
+    modules: set[str] = set()
+    tests: set[str] = set()
+    for room in _ROOMS[_CORE:]:
+        folder = _SOURCE.parent / room
+        if folder.is_dir():
+            modules |= {f"{room}/{file.stem}" for file in folder.glob("*.py") if file.stem != "__init__"}
+            tests |= {f"{room}/{file.stem.removeprefix('test_')}" for file in (_TESTS / room).rglob("test_*.py")}
+        else:
+            modules.add(room)
+            tests |= {room} if (_TESTS / f"test_{room}.py").exists() else set()
+    assert _WITHOUT_TESTS.keys() <= modules
+    tested = {module.replace("/_", "/") for module in modules - _WITHOUT_TESTS.keys()}
+    assert tested - tests == set(), "modules without a test file of their name"
+    assert tests - tested == _BEHAVIOURS.keys(), "test files without a module of their name"
+
+
 @pytest.mark.parametrize("name", eagerstream.__all__)
 def test_public_names(name: str) -> None:
     """Each is there, in the module that type checkers take it from, and says what it is."""
@@ -139,6 +189,12 @@ def test_importing_is_cheap(script: str) -> None:
     """The heavy packages are loaded by what needs them, and not before."""
     heavy = {"anthropic", "httpx", "httpx2", "anyio", "pydantic", "trio", "rich", "typer", "uvicorn", "starlette"}
     assert _python(f"{script}\nimport sys\nprint(sorted({heavy!r} & set(sys.modules)))") == "[]\n"
+
+
+def test_the_wire_core_loads_nothing_heavy() -> None:
+    """A gateway or a test that only wants the core must not pay a second of imports, nor need the packages."""
+    heavy = {"anthropic", "httpx", "httpx2", "anyio", "pydantic", "partial_json_parser", "asyncio"}
+    assert _python(f"import sys, eagerstream.wire\nprint({heavy!r} & set(sys.modules))") == "set()\n"
 
 
 def test_streaming_needs_no_client_library() -> None:
