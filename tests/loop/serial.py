@@ -11,10 +11,11 @@ import anyio
 import eagerstream
 from eagerstream import Conversation, InputInterrupted, tool
 from eagerstream.errors import ToolError
-from eagerstream.loop import Run, RunResult, RunStatus
+from eagerstream.loop import Run, RunResult, RunStatus, Turn
 from eagerstream.recordings import Recording
+from eagerstream.streaming import MessageStream
 from eagerstream.testing import ReplayServer, Scenario, Timing, http_error, reply, retime, text
-from eagerstream.tools import Group, ItemStream
+from eagerstream.tools import Group, ItemStream, TextStream
 from eagerstream.wire import WireEvent
 from tests import api_rules
 from tests.support import (
@@ -198,6 +199,13 @@ def body(*messages: Message, tools: Sequence[Any] = TOOLS, **fields: Any) -> dic
 END: list[WireEvent] = [message_delta("tool_use"), MESSAGE_STOP]
 
 
+def refused_for_now(status: int, error_type: str, **headers: str) -> Recording:
+    """A refusal whose headers say how long to wait, with `_` for `-`."""
+    refusal = http_error(status, error_type, "Not now")
+    added = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Recording(refusal.chunks, status=status, headers={**refusal.headers, **added})
+
+
 def opened(name: str, *fragments: str, index: int = 0) -> list[Piece]:
     """A call whose input is being written."""
     return [tool_start(index, name), *(input_delta(index, fragment) for fragment in fragments)]
@@ -264,18 +272,45 @@ def only_result(run: Run) -> Mapping[str, Any]:
     return found
 
 
+async def next_response(client: Any, conversation: Conversation) -> MessageStream:
+    """The response to the next request of a conversation, read to its end and not taken in."""
+    async with eagerstream.stream(client, **conversation.request()) as stream:
+        await stream.finish()
+    return stream
+
+
+async def next_turn(client: Any, conversation: Conversation) -> Turn:
+    """The next turn of a conversation; none of its calls has run."""
+    return conversation.take(await next_response(client, conversation))
+
+
 async def by_hand(client: Any, **options: Any) -> Conversation:
     """The same conversation, driven step by step."""
     conversation = Conversation(**{"tools": TOOLS, **REQUEST, **options})
     with anyio.fail_after(SLOWLY_S):
         while not conversation.ended:
-            async with eagerstream.stream(client, **conversation.request()) as stream:
-                await stream.finish()
-            turn = conversation.take(stream)
+            turn = await next_turn(client, conversation)
             await turn.execute()
             turn.results()
     checked(conversation.result, options.get("messages", (USER,)))
     return conversation
+
+
+class Remover:
+    """A streaming tool that says what it has done when its input breaks off."""
+
+    def __init__(self, **options: Any) -> None:
+        self.begun = anyio.Event()
+
+        @tool(**options)
+        async def write(words: TextStream) -> str:
+            self.begun.set()
+            try:
+                return await words
+            except InputInterrupted:
+                return "removed it again"
+
+        self.tool = write
 
 
 class Endless:

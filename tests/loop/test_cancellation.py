@@ -10,7 +10,6 @@ import anyio.lowlevel
 import pytest
 
 import eagerstream
-from eagerstream import InputInterrupted, TextStream
 from eagerstream.loop import Restarted, RunStatus
 from eagerstream.testing import reply, tool_use
 from eagerstream.tools import CANCELLED_TEXT, tool
@@ -21,6 +20,7 @@ from tests.loop.serial import (
     NOT_RUN,
     SLOWLY_S,
     TOOLS,
+    Remover,
     assistant,
     call,
     checked,
@@ -214,20 +214,11 @@ async def test_cancel_while_asked_for_approval() -> None:
 @pytest.mark.parametrize("on_cancel", ["cancel", "finish"])
 async def test_cancel_a_streaming_tool(on_cancel: Any) -> None:
     """Its input breaks off; what it says is kept where it may finish."""
-    begun = anyio.Event()
-
-    @tool(on_cancel=on_cancel)
-    async def write(words: TextStream) -> str:
-        begun.set()
-        try:
-            return await words
-        except InputInterrupted:
-            return "removed it again"
-
+    remover = Remover(on_cancel=on_cancel)
     api = LocalAPI([message_start(), tool_start(0, "write"), input_delta(0, '{"words": "one'), Gate()])
     with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=[write]) as run:
-            await begun.wait()
+        async with eagerstream.run(api.transport(), **REQUEST, tools=[remover.tool]) as run:
+            await remover.begun.wait()
             await all_tasks_blocked()
             run.cancel()
             await run.finish()

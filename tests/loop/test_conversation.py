@@ -29,6 +29,8 @@ from tests.loop.serial import (
     checked,
     error,
     finished,
+    next_response,
+    next_turn,
     now,
     result,
     results,
@@ -129,9 +131,7 @@ async def test_own_answers(serial: Serial) -> None:
         conversation = Conversation(**REQUEST, tools=TOOLS)
         with anyio.fail_after(SLOWLY_S):
             while not conversation.ended:
-                async with eagerstream.stream(client, **conversation.request()) as stream:
-                    await stream.finish()
-                turn = conversation.take(stream)
+                turn = await next_turn(client, conversation)
                 for made in turn.calls:
                     if made.name == "get_weather":
                         made.answer({"degrees": 15})
@@ -158,9 +158,7 @@ async def test_nothing_executed(serial: Serial) -> None:
     """Whoever does not execute sends results that say so; whoever answers too late is not heard."""
     async with serial.conversing(reply(tool_use("now", {}, id="a")), DONE) as client:
         conversation = Conversation(**REQUEST, tools=TOOLS)
-        async with eagerstream.stream(client, **conversation.request()) as stream:
-            await stream.finish()
-        turn = conversation.take(stream)
+        turn = await next_turn(client, conversation)
         request = conversation.request()
         turn.calls[0].answer("too late")
         await turn.execute()
@@ -182,9 +180,7 @@ async def test_a_cancelled_execute(serial: Serial) -> None:
     first = reply(tool_use("now", {}, id="a"), tool_use("endless", {}, id="b"))
     async with serial.conversing(first, DONE) as client:
         conversation = Conversation(**REQUEST, tools=[now, endless])
-        async with eagerstream.stream(client, **conversation.request()) as stream:
-            await stream.finish()
-        turn = conversation.take(stream)
+        turn = await next_turn(client, conversation)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(turn.execute)
             with anyio.fail_after(SLOWLY_S):
@@ -194,9 +190,7 @@ async def test_a_cancelled_execute(serial: Serial) -> None:
         first_result, second_result = turn.results()
         assert first_result == result("a", "noon")
         assert second_result["is_error"] is True
-        async with eagerstream.stream(client, **conversation.request()) as stream:
-            await stream.finish()
-        conversation.take(stream).results()
+        (await next_turn(client, conversation)).results()
     assert checked(conversation.result).messages[-1] == ALL_DONE
     assert conversation.result.status is RunStatus.COMPLETED
 
@@ -207,8 +201,7 @@ async def test_a_cancelled_execute(serial: Serial) -> None:
 async def _taken(*replies: Recording, **options: Any) -> tuple[Conversation, Any]:
     """A conversation whose first reply was taken in, and its stream."""
     conversation = Conversation(**{**REQUEST, "tools": TOOLS, **options})
-    async with eagerstream.stream(LocalAPI(replies).transport(), **conversation.request()) as stream:
-        await stream.finish()
+    stream = await next_response(LocalAPI(replies).transport(), conversation)
     conversation.take(stream)
     return conversation, stream
 
@@ -285,9 +278,7 @@ async def test_the_end_without_results() -> None:
     api = LocalAPI([reply(tool_use("fail", {}, id="a"))], [DONE])
     conversation = Conversation(**REQUEST, tools=TOOLS, max_consecutive_tool_errors=1)
     while not conversation.ended:
-        async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-            await stream.finish()
-        await conversation.take(stream).execute()
+        await (await next_turn(api.transport(), conversation)).execute()
     assert conversation.result.status is RunStatus.LIMIT
 
 
@@ -296,8 +287,7 @@ async def test_raise_by_hand() -> None:
     """`take` raises the limit; no call ran, the history can be sent, the conversation is over."""
     cut = reply(tool_use("now", {}, id="a"), tool_use("now", "{", id="b", closed=False), stop_reason="max_tokens")
     conversation = Conversation(**REQUEST, tools=TOOLS, on_truncated="raise")
-    async with eagerstream.stream(LocalAPI([cut]).transport(), **conversation.request()) as stream:
-        await stream.finish()
+    stream = await next_response(LocalAPI([cut]).transport(), conversation)
     with pytest.raises(LimitError):
         conversation.take(stream)
     assert conversation.ended
@@ -311,9 +301,7 @@ async def test_retry_by_hand_runs_nothing() -> None:
     cut = reply(tool_use("now", {}, id="a"), tool_use("now", "{", id="b", closed=False), stop_reason="max_tokens")
     conversation = Conversation(**REQUEST, tools=TOOLS, on_truncated="retry")
     api = LocalAPI([cut], [DONE])
-    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-        await stream.finish()
-    turn = conversation.take(stream)
+    turn = await next_turn(api.transport(), conversation)
     assert conversation.retries
     await turn.execute()
     assert turn.results() == []
@@ -478,9 +466,7 @@ async def test_execution_that_is_cancelled_and_done_again() -> None:
     api = LocalAPI([reply(*calls)], [DONE])
     conversation = Conversation(**REQUEST, tools=[work], max_concurrency=1)
     with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-            await stream.finish()
-        turn = conversation.take(stream)
+        turn = await next_turn(api.transport(), conversation)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(turn.execute)
             await started.wait()
@@ -513,9 +499,7 @@ async def test_execution_by_two_tasks() -> None:
     api = LocalAPI([reply(*calls)], [DONE])
     conversation = Conversation(**REQUEST, tools=[work])
     with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-            await stream.finish()
-        turn = conversation.take(stream)
+        turn = await next_turn(api.transport(), conversation)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(turn.execute)
             await runs.wait()
@@ -531,9 +515,7 @@ async def test_calls_of_the_server_are_no_calls_of_the_turn() -> None:
     """What the server runs itself is not answered from here."""
     search = [server_tool_use("web_search", {"query": "sea"}, id="srvtoolu_1"), text("It is blue.")]
     conversation = Conversation(**REQUEST)
-    async with eagerstream.stream(LocalAPI([reply(*search)]).transport(), **conversation.request()) as stream:
-        await stream.finish()
-    turn = conversation.take(stream)
+    turn = await next_turn(LocalAPI([reply(*search)]).transport(), conversation)
     assert turn.calls == []
     assert conversation.ended
 

@@ -16,7 +16,6 @@ from eagerstream import (
     InputStop,
     ItemStream,
     Later,
-    Limits,
     Outcome,
     Reject,
     RunStatus,
@@ -28,7 +27,7 @@ from eagerstream import (
     tool,
 )
 from eagerstream.testing import encode_event, reply
-from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, only_result, opened
+from tests.loop.serial import DONE, SLOWLY_S, Scribe, ended, finished, next_turn, only_result, opened
 from tests.support import (
     MESSAGE_STOP,
     REQUEST,
@@ -186,23 +185,6 @@ async def test_a_guard_interrupts_a_tool_that_has_begun() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_guard_that_fails() -> None:
-    """It was to keep something out: a call that it could not judge does not run."""
-
-    def broken(partial: Mapping[str, Any]) -> str | None:
-        raise LookupError(len(partial))
-
-    @tool(guard=broken)
-    async def pay() -> ToolResponse:
-        """Pay."""
-        raise AssertionError("must not run")
-
-    call = eagerstream.testing.tool_use("pay", {}, id="toolu_0")
-    run = await finished(LocalAPI([reply(call)], [DONE]).transport(), tools=[pay], limits=Limits())
-    assert "the guard of this tool failed: LookupError" in only_result(run)["content"]
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_what_may_run_twice(idempotent: bool) -> None:
     """A call that has begun keeps a cut reply from being sent for again, unless running it twice does no harm."""
@@ -278,26 +260,37 @@ async def test_a_guard_step_by_step() -> None:
 
     call = eagerstream.testing.tool_use("remove", {"filename": "/etc"}, id="toolu_0")
     conversation = eagerstream.Conversation(**REQUEST, tools=[remove])
-    async with eagerstream.stream(LocalAPI([reply(call)]).transport(), **conversation.request()) as stream:
-        await stream.finish()
-    turn = conversation.take(stream)
+    turn = await next_turn(LocalAPI([reply(call)]).transport(), conversation)
     await turn.execute()
     assert turn.results()[0]["content"] == "Only paths inside the root."
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("verdict", [False, True, 0, "", ["x"]])
-async def test_a_guard_that_gives_something_else(verdict: Any) -> None:
-    """Only None lets a call go on."""
+def _fail(partial: Mapping[str, Any]) -> str | None:
+    raise LookupError(len(partial))
 
-    @tool(guard=lambda _: verdict)
-    async def pay() -> str:
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("guard", "told"),
+    [
+        pytest.param(_fail, "the guard of this tool failed: LookupError", id="fails"),
+        *(
+            pytest.param(lambda _, verdict=verdict: verdict, "neither None nor a reason", id=repr(verdict))
+            for verdict in (False, True, 0, "", ["x"])
+        ),
+    ],
+)
+async def test_a_guard_that_gives_no_verdict(guard: Any, told: str) -> None:
+    """It was to keep something out: only None lets a call go on."""
+
+    @tool(guard=guard)
+    async def pay() -> ToolResponse:
         """Pay."""
         raise AssertionError("must not run")
 
     call = eagerstream.testing.tool_use("pay", {}, id="toolu_0")
     run = await finished(LocalAPI([reply(call)], [DONE]).transport(), tools=[pay])
-    assert "neither None nor a reason" in only_result(run)["content"]
+    assert told in only_result(run)["content"]
 
 
 @pytest.mark.anyio

@@ -14,7 +14,6 @@ import pytest
 import eagerstream
 from eagerstream import (
     APIError,
-    InputInterrupted,
     InputStop,
     Limits,
     Outcome,
@@ -39,6 +38,7 @@ from tests.loop.serial import (
     SLOWLY_S,
     TOOLS,
     Endless,
+    Remover,
     Serial,
     assistant,
     call,
@@ -46,6 +46,8 @@ from tests.loop.serial import (
     error,
     events_in,
     finished,
+    next_response,
+    refused_for_now,
     result,
     results,
     said,
@@ -198,12 +200,10 @@ async def test_a_request_refused_for_good(status: int, kind: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_client_that_retries_itself() -> None:
+async def test_a_client_that_retries_itself(serial: Serial) -> None:
     """What the client has tried again in vain is not tried again: one of the two does it, not both."""
-    refusal = http_error(529, "overloaded_error", "Overloaded")
-    refusal = Recording(refusal.chunks, status=529, headers={**refusal.headers, "retry-after-ms": "1"})
-    serial = Serial()
-    async with serial.server, serial.conversing(*[refusal] * 9) as client:
+    refusal = refused_for_now(529, "overloaded_error", retry_after_ms="1")
+    async with serial.conversing(*[refusal] * 9) as client:
         with pytest.raises(APIError) as caught:
             await finished(client.with_options(max_retries=1))
     assert caught.value.retried
@@ -260,8 +260,7 @@ async def test_step_by_step() -> None:
     interrupted = 0
     while not conversation.ended:
         try:
-            async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-                await stream.finish()
+            stream = await next_response(api.transport(), conversation)
         except StreamInterrupted:
             interrupted += 1
             continue
@@ -305,12 +304,10 @@ def test_the_peer_says_how_long() -> None:
 
 
 @pytest.mark.anyio
-async def test_it_waits_as_long_as_it_is_asked_to() -> None:
+async def test_it_waits_as_long_as_it_is_asked_to(serial: Serial) -> None:
     """Over a real socket: the header of a 429 is honoured, and the event says so."""
-    refusal = http_error(429, "rate_limit_error", "Slow down")
-    refusal = Recording(refusal.chunks, status=429, headers={**refusal.headers, "retry-after": "0.2"})
-    serial = Serial()
-    async with serial.server, serial.conversing(refusal, DONE) as client:
+    refusal = refused_for_now(429, "rate_limit_error", retry_after="0.2")
+    async with serial.conversing(refusal, DONE) as client:
         started_s = anyio.current_time()
         events = await events_in(eagerstream.run(client, **QUICK))
         took_s = anyio.current_time() - started_s
@@ -421,21 +418,12 @@ async def test_what_was_whole_becomes_the_turn() -> None:
 @pytest.mark.anyio
 async def test_a_streaming_call_that_was_cut() -> None:
     """It stays in the turn, as what came of it, with what its tool said when its input broke off."""
-    begun = anyio.Event()
-
-    @tool
-    async def write(words: TextStream) -> str:
-        begun.set()
-        try:
-            return await words
-        except InputInterrupted:
-            return "removed it again"
-
+    remover = Remover()
     gate = Gate()
     api = LocalAPI([message_start(), tool_start(0, "write"), input_delta(0, '{"words": "one'), gate, Broken()], [DONE])
     with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **{**QUICK, "tools": [write]}) as run:
-            await begun.wait()
+        async with eagerstream.run(api.transport(), **{**QUICK, "tools": [remover.tool]}) as run:
+            await remover.begun.wait()
             gate.opened.set()
             await run.finish()
     assert checked(run.result).status is RunStatus.COMPLETED
@@ -635,12 +623,10 @@ async def test_an_id_comes_again_where_nothing_of_it_stayed() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_client_s_own_pause_is_no_silence() -> None:
+async def test_a_client_s_own_pause_is_no_silence(serial: Serial) -> None:
     """The client waits as long as the peer asks it to before it tries again, although that is longer than a silence."""
-    refusal = http_error(429, "rate_limit_error", "Slow down")
-    refusal = Recording(refusal.chunks, status=429, headers={**refusal.headers, "retry-after": "0.5"})
-    serial = Serial()
-    async with serial.server, serial.conversing(refusal, DONE) as client:
+    refusal = refused_for_now(429, "rate_limit_error", retry_after="0.5")
+    async with serial.conversing(refusal, DONE) as client:
         run = await finished(client.with_options(max_retries=1), limits=Limits(idle_timeout_s=0.2))
     assert len(serial.bodies) == 2
     assert run.result.turns == 1

@@ -27,6 +27,7 @@ from tests.loop.serial import (
     call,
     called_by_code,
     finished,
+    next_response,
     now,
     result,
     results,
@@ -260,13 +261,11 @@ async def test_a_call_whose_start_is_lost() -> None:
     run = await finished(api.transport(), tools=[ledger.pay], restart_delay_s=0)
     assert (len(api.exchanges), run.result.turns) == (2, 1)
     conversation = Conversation(**REQUEST, tools=[ledger.pay])
-    async with eagerstream.stream(LocalAPI(lost).transport(), **conversation.request()) as stream:
-        await stream.finish()
+    stream = await next_response(LocalAPI(lost).transport(), conversation)
     assert stream.lost_fragments == 1
     with pytest.raises(eagerstream.ProtocolError, match="without its beginning"):
         conversation.take(stream)
-    async with eagerstream.stream(LocalAPI([DONE]).transport(), **conversation.request()) as stream:
-        await stream.finish()
+    stream = await next_response(LocalAPI([DONE]).transport(), conversation)
     conversation.take(stream)
     assert conversation.ended
     assert conversation.result.messages == run.result.messages

@@ -26,7 +26,7 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.tools import Group, ItemStream, Later, Reject, ToolCall, tool
 from eagerstream.wire import Outcome, WireEvent
 from tests import api_rules
-from tests.loop.serial import SLOWLY_S
+from tests.loop.serial import SLOWLY_S, next_response
 from tests.sampling import at_length
 from tests.support import (
     MESSAGE_STOP,
@@ -793,8 +793,7 @@ async def _converse_in_steps(script: Script, ledger: Ledger) -> None:
     while not conversation.ended and not is_broken:
         number = len(peer.exchanges)
         try:
-            async with eagerstream.stream(client, **conversation.request()) as stream:
-                await stream.finish()
+            stream = await next_response(client, conversation)
         except (APIError, ProtocolError):
             is_broken = bool(peer.faults)  # nothing of the response has run: the request is made again
             continue

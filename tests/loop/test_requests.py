@@ -13,7 +13,18 @@ import eagerstream
 from eagerstream import Conversation, HTTPTransport, UsageError, tool
 from eagerstream.loop import RunStatus
 from eagerstream.testing import http_error, reply, server_tool_use, tool_use
-from tests.loop.serial import DONE, END, SLOWLY_S, called_by_code, finished, now, result, results
+from tests.loop.serial import (
+    DONE,
+    END,
+    SLOWLY_S,
+    called_by_code,
+    finished,
+    next_response,
+    next_turn,
+    now,
+    result,
+    results,
+)
 from tests.support import (
     REQUEST,
     USER,
@@ -199,9 +210,7 @@ async def test_a_hook_that_asks_for_what_cannot_be(asked: Any, told: str) -> Non
 async def turn_of(body: Sequence[Piece], tools: Sequence[Any] = (now,)) -> tuple[Conversation, Any]:
     """The first turn of a conversation, driven by hand."""
     conversation = Conversation(**REQUEST, tools=tools)
-    async with eagerstream.stream(LocalAPI(body).transport(), **conversation.request()) as stream:
-        await stream.finish()
-    turn = conversation.take(stream)
+    turn = await next_turn(LocalAPI(body).transport(), conversation)
     await turn.execute()
     return conversation, turn
 
@@ -288,13 +297,11 @@ async def test_eager_by_default(made: Any, sent: bool | None, *, eager: bool) ->
     async with eagerstream.stream(api.transport(), **REQUEST, tools=[made], eager=eager) as stream:
         await stream.finish()
     conversation = Conversation(**REQUEST, tools=[made], eager=eager)
-    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-        await stream.finish()
+    stream = await next_response(api.transport(), conversation)
     for exchange in api.exchanges:
         assert [each.get(FIELD) for each in exchange.body["tools"]] == [sent]
     conversation = Conversation(**REQUEST, tools=[made], eager=eager, cache="auto")
-    async with eagerstream.stream(api.transport(), **conversation.request()) as stream:
-        await stream.finish()
+    stream = await next_response(api.transport(), conversation)
     assert api.exchanges[-1].body["tools"][0].get(FIELD) == sent
     with pytest.raises(UsageError, match="eager must be"):
         eagerstream.stream(api.transport(), **REQUEST, eager="no")  # type: ignore[arg-type]  # the point

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -57,19 +58,41 @@ class Waiter:
     def waits(self) -> bool:
         return self.outcome is None
 
-    async def run(self, wait: Callable[[], Awaitable[Any]]) -> None:
+    async def run(self, wait: Awaitable[Any] | AsyncIterator[Any]) -> None:
+        """Await a value, or take all pieces."""
         try:
-            self.outcome = ("value", await wait())
+            if isinstance(wait, AsyncIterator):
+                async for piece in wait:
+                    self.got.append(piece)
+                self.outcome = "end"
+            else:
+                self.outcome = ("value", await wait)
         except (InputInterrupted, KeyError, TypeError) as error:
             self.outcome = type(error)
 
-    async def run_all(self, pieces: Any) -> None:
-        try:
-            async for piece in pieces:
-                self.got.append(piece)
-            self.outcome = "end"
-        except (InputInterrupted, KeyError, TypeError) as error:
-            self.outcome = type(error)
+
+@asynccontextmanager
+async def waiting(*waits: Awaitable[Any] | AsyncIterator[Any]) -> AsyncIterator[list[Waiter]]:
+    """A waiter for each of these, all of which wait already; the block ends when they have ended."""
+    waiters = [Waiter() for _ in waits]
+    with anyio.fail_after(SLOWLY_S):
+        async with anyio.create_task_group() as tasks:
+            for waiter, wait in zip(waiters, waits, strict=True):
+                tasks.start_soon(waiter.run, wait)
+            await all_tasks_blocked()
+            yield waiters
+
+
+async def steps_of(writer: Writer, pieces: AsyncIterator[Any], fragments: Sequence[str]) -> list[list[Any]]:
+    """The pieces that are there after each of these fragments; after the last of them, they have ended."""
+    steps: list[list[Any]] = []
+    async with waiting(pieces) as (waiter,):
+        for fragment in fragments:
+            writer.write(fragment)
+            await all_tasks_blocked()
+            steps.append(list(waiter.got))
+    assert waiter.outcome == "end"
+    return steps
 
 
 # --- field ------------------------------------------------------------------------------------------------------------
@@ -79,10 +102,7 @@ class Waiter:
 async def test_a_field_comes_before_the_input_ends() -> None:
     """The point of it all: a value can be used as soon as it is finished, while the rest is being written."""
     writer = Writer()
-    waiter = Waiter()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(waiter.run, lambda: writer.input.field("filename"))
-        await all_tasks_blocked()
+    async with waiting(writer.input.field("filename")) as (waiter,):
         writer.write('{"filename": "poem', ".txt")
         await all_tasks_blocked()
         assert waiter.waits  # the string may go on
@@ -110,9 +130,7 @@ async def test_a_field_that_is_there_already() -> None:
 async def test_a_number_is_not_told_too_early() -> None:
     """`1` may become `10`: a number is finished by what comes after it."""
     writer = Writer()
-    waiter = Waiter()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(waiter.run, lambda: writer.input.field("n"))
+    async with waiting(writer.input.field("n")) as (waiter,):
         writer.write('{"n": 1')
         await all_tasks_blocked()
         assert waiter.waits
@@ -160,23 +178,14 @@ async def test_nothing_hangs(wait: str, end: str) -> None:
     """Every wait ends when the input does: `KeyError` if the input is valid without the value, else interrupted."""
     fragments, ending, error, outcome = ENDS[end]
     writer = Writer()
-    early, late, finished = Waiter(), Waiter(), Waiter()
-
-    def run(waiter: Waiter) -> Any:
-        if wait == "field":
-            return waiter.run(lambda: WAITS["field"](writer.input))
-        return waiter.run_all(WAITS[wait](writer.input))
-
-    with anyio.fail_after(SLOWLY_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run, early)
-            tasks.start_soon(finished.run, writer.input.finished)
+    late = Waiter()
+    async with waiting(WAITS[wait](writer.input), writer.input.finished()) as (early, finished):
+        for fragment in fragments:
+            writer.write(fragment)
             await all_tasks_blocked()
-            for fragment in fragments:
-                writer.write(fragment)
-                await all_tasks_blocked()
-            getattr(writer, ending)()
-        await run(late)
+        getattr(writer, ending)()
+    with anyio.fail_after(SLOWLY_S):
+        await late.run(WAITS[wait](writer.input))
     expected: Any = ("value", {}) if wait == "field" and error is TypeError else error
     assert early.outcome == expected
     assert late.outcome == expected
@@ -187,10 +196,7 @@ async def test_nothing_hangs(wait: str, end: str) -> None:
 async def test_invalid_is_told_at_the_offending_character() -> None:
     """What can no longer come is said when that is known, not when the model has written its last line."""
     writer = Writer()
-    waiter = Waiter()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(waiter.run, lambda: writer.input.field("b"))
-        await all_tasks_blocked()
+    async with waiting(writer.input.field("b")) as (waiter,):
         writer.write('{"a": Dave, ')
     assert waiter.outcome is InputInterrupted
     assert writer.input.outcome is None
@@ -210,14 +216,10 @@ async def test_what_had_finished_before_an_error_counts() -> None:
 async def test_a_root_that_is_no_object_has_no_fields() -> None:
     """What a list at the root holds is not part of an input: nothing of it may look like a value."""
     writer = Writer()
-    waiter = Waiter()
-    with anyio.fail_after(SLOWLY_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(waiter.run, lambda: writer.input.field(0, "a"))
-            await all_tasks_blocked()
-            writer.write('[{"a": 1}, ')
-            await all_tasks_blocked()
-            writer.stop()
+    async with waiting(writer.input.field(0, "a")) as (waiter,):
+        writer.write('[{"a": 1}, ')
+        await all_tasks_blocked()
+        writer.stop()
     assert waiter.outcome is InputInterrupted
 
 
@@ -237,10 +239,7 @@ async def test_the_interruption_says_where_and_why() -> None:
 async def test_over_the_limit() -> None:
     """An input over its limit is invalid, and those who wait for the rest are told."""
     writer = Writer(limits=Limits(max_input_chars=10))
-    waiter = Waiter()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(waiter.run_all, writer.input.text("a"))
-        await all_tasks_blocked()
+    async with waiting(writer.input.text("a")) as (waiter,):
         writer.write('{"a": "', "x" * 100)
     assert waiter.outcome is InputInterrupted
 
@@ -249,13 +248,8 @@ async def test_over_the_limit() -> None:
 async def test_many_waiters() -> None:
     """Any number of tasks may wait, for the same and for different things."""
     writer = Writer()
-    waiters = [Waiter() for _ in range(20)]
-    async with anyio.create_task_group() as tasks:
-        for number, waiter in enumerate(waiters):
-            if number % 2:
-                tasks.start_soon(waiter.run, lambda: writer.input.field("a"))
-            else:
-                tasks.start_soon(waiter.run_all, writer.input.text("a"))
+    waits = [writer.input.field("a") if number % 2 else writer.input.text("a") for number in range(20)]
+    async with waiting(*waits) as waiters:
         for character in '{"a": "lorem"}':
             await all_tasks_blocked()
             writer.write(character)
@@ -270,9 +264,7 @@ async def test_cancelling_a_waiter(wait: str) -> None:
     """A waiter that gives up disturbs neither the others nor the input."""
     writer = Writer()
     writer.write('{"late": ')
-    other = Waiter()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(other.run, lambda: writer.input.field("late"))
+    async with waiting(writer.input.field("late")) as (other,):
         with anyio.CancelScope() as scope:
             scope.cancel()
             pieces = WAITS[wait](writer.input)
@@ -291,13 +283,7 @@ async def test_who_is_told_of_waiting(wait: str) -> None:
     writer = Writer()
     told: list[int] = []
     writer.input.on_wait = told.append
-    waiter = Waiter()
-    async with anyio.create_task_group() as tasks:
-        if wait == "field":
-            tasks.start_soon(waiter.run, lambda: WAITS[wait](writer.input))
-        else:
-            tasks.start_soon(waiter.run_all, WAITS[wait](writer.input))
-        await all_tasks_blocked()
+    async with waiting(WAITS[wait](writer.input)):
         assert told == [1]
         writer.cut()
     assert told == [1, -1]
@@ -311,19 +297,12 @@ async def test_who_is_told_of_waiting(wait: str) -> None:
 async def test_text_comes_as_it_is_written() -> None:
     """Each piece is there as soon as its characters are, half an escape never."""
     writer = Writer()
-    waiter = Waiter()
-    steps: list[list[str]] = []
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(waiter.run_all, writer.input.text("body"))
-        for fragment in ('{"body": "', "Dear ", "\\u00", "e5", "\\ud83d", "\\ude00", '"', ', "x": 1}'):
-            writer.write(fragment)
-            await all_tasks_blocked()
-            steps.append(list(waiter.got))
+    fragments = ('{"body": "', "Dear ", "\\u00", "e5", "\\ud83d", "\\ude00", '"', ', "x": 1}')
+    steps = await steps_of(writer, writer.input.text("body"), fragments)
     assert steps[1] == ["Dear "]
     assert steps[2] == ["Dear "]
     assert steps[3] == ["Dear ", "å"]
     assert steps[5] == ["Dear ", "å", "😀"]
-    assert waiter.outcome == "end"
 
 
 @pytest.mark.anyio
@@ -335,62 +314,43 @@ async def test_an_empty_string_has_no_pieces() -> None:
 
 
 @pytest.mark.anyio
-async def test_text_that_is_cut_off() -> None:
-    """The pieces that came are handed out, then it is said that more should have come."""
+@pytest.mark.parametrize(
+    ("wait", "written", "pieces"), [("text", '{"late": "Dear', ["Dear"]), ("items", '{"late": ["a", "b', ["a"])]
+)
+async def test_pieces_that_are_cut_off(wait: str, written: str, pieces: list[str]) -> None:
+    """What came is handed out, an unfinished item never; then it is said that more should have come."""
     writer = Writer()
-    writer.write('{"body": "Dear')
+    writer.write(written)
     writer.cut()
     waiter = Waiter()
-    await waiter.run_all(writer.input.text("body"))
-    assert (waiter.got, waiter.outcome) == (["Dear"], InputInterrupted)
+    await waiter.run(WAITS[wait](writer.input))
+    assert (waiter.got, waiter.outcome) == (pieces, InputInterrupted)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("value", ["12,", "null", "true", "[", '{"a":'])
-async def test_text_of_something_else(value: str) -> None:
+@pytest.mark.parametrize(
+    ("wait", "words", "value"),
+    [
+        *(("text", "not a string", value) for value in ("12,", "null", "true", "[", '{"a":')),
+        *(("items", "not an array", value) for value in ("12,", "null", '"abc', '{"a":')),
+    ],
+)
+async def test_pieces_of_something_else(wait: str, words: str, value: str) -> None:
     """Told as soon as the value shows, not at the end."""
     writer = Writer()
-    writer.write('{"body": ' + value)
-    with pytest.raises(TypeError, match="not a string"):
-        await anext(writer.input.text("body"))
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("value", ["12,", "null", '"abc', '{"a":'])
-async def test_items_of_something_else(value: str) -> None:
-    """Told as soon as the value shows, not at the end."""
-    writer = Writer()
-    writer.write('{"list": ' + value)
-    with pytest.raises(TypeError, match="not an array"):
-        await anext(writer.input.items("list"))
+    writer.write('{"late": ' + value)
+    with pytest.raises(TypeError, match=words):
+        await anext(WAITS[wait](writer.input))
 
 
 @pytest.mark.anyio
 async def test_items_come_when_they_are_finished() -> None:
     """Each item as soon as nothing of it can change, and not before."""
     writer = Writer()
-    waiter = Waiter()
-    steps: list[list[Any]] = []
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(waiter.run_all, writer.input.items("list"))
-        for fragment in ('{"list": [1', "2", ",", ' "a', '"', ', {"b": [', "]", "}", "]", "}"):
-            writer.write(fragment)
-            await all_tasks_blocked()
-            steps.append(list(waiter.got))
+    fragments = ('{"list": [1', "2", ",", ' "a', '"', ', {"b": [', "]", "}", "]", "}")
+    steps = await steps_of(writer, writer.input.items("list"), fragments)
     assert [len(step) for step in steps] == [0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert waiter.got == [12, "a", {"b": []}]
-    assert waiter.outcome == "end"
-
-
-@pytest.mark.anyio
-async def test_items_that_are_cut_off() -> None:
-    """Finished items are handed out, an unfinished one never, then it is said that more should have come."""
-    writer = Writer()
-    writer.write('{"list": ["a", "b')
-    writer.cut()
-    waiter = Waiter()
-    await waiter.run_all(writer.input.items("list"))
-    assert (waiter.got, waiter.outcome) == (["a"], InputInterrupted)
+    assert steps[-1] == [12, "a", {"b": []}]
 
 
 @pytest.mark.anyio
@@ -401,16 +361,11 @@ async def test_a_repeated_key_hangs_nobody(first: str, second: str) -> None:
     text = f'{{"a": {first}, "a": {second}}}'
     for cut in range(len(text)):
         writer = Writer()
-        waiters = [Waiter() for _ in range(3)]
-        with anyio.fail_after(SLOWLY_S):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(waiters[0].run, lambda writer=writer: writer.input.field("a"))
-                tasks.start_soon(waiters[1].run_all, writer.input.text("a"))
-                tasks.start_soon(waiters[2].run_all, writer.input.items("a"))
-                await all_tasks_blocked()
-                writer.write(text[:cut], text[cut:])
-                await all_tasks_blocked()
-                writer.stop()
+        waits: list[Any] = [writer.input.field("a"), writer.input.text("a"), writer.input.items("a")]
+        async with waiting(*waits) as waiters:
+            writer.write(text[:cut], text[cut:])
+            await all_tasks_blocked()
+            writer.stop()
         assert waiters[0].outcome[1] in (json.loads(first), json.loads(second))
         assert all(waiter.outcome in ("end", TypeError, KeyError) for waiter in waiters[1:])
 
@@ -427,7 +382,7 @@ async def _consume(text: str, places: list[int], paces: list[int], pieces: Calla
     writer = Writer()
     waiter = Waiter()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(waiter.run_all, pieces(writer.input))
+        tasks.start_soon(waiter.run, pieces(writer.input))
         for number, fragment in enumerate(cut_at(text, places)):
             for _ in range(paces[number % len(paces)]):
                 await anyio.lowlevel.checkpoint()
@@ -500,18 +455,13 @@ async def test_a_watcher_that_raises_at_the_end_leaves_nobody_waiting() -> None:
 async def test_a_lost_fragment_is_heard_of_at_once() -> None:
     """Nobody waits for the end of an input that can only be invalid."""
     writer = Writer()
-    waiters = [Waiter() for _ in range(3)]
-    with anyio.fail_after(SLOWLY_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(waiters[0].run, lambda: writer.input.field("a"))
-            tasks.start_soon(waiters[1].run, lambda: writer.input.next_text(("a",), 2))
-            tasks.start_soon(waiters[2].run, lambda: writer.input.next_item(("l",), 0))
-            await all_tasks_blocked()
-            writer.write('{"a":"he')
-            await all_tasks_blocked()
-            writer.lose_a_fragment()
-            await all_tasks_blocked()
-            assert [waiter.waits for waiter in waiters] == [False] * 3
+    waits = [writer.input.field("a"), writer.input.next_text(("a",), 2), writer.input.next_item(("l",), 0)]
+    async with waiting(*waits) as waiters:
+        writer.write('{"a":"he')
+        await all_tasks_blocked()
+        writer.lose_a_fragment()
+        await all_tasks_blocked()
+        assert [waiter.waits for waiter in waiters] == [False] * 3
 
 
 @pytest.mark.anyio
@@ -519,14 +469,9 @@ async def test_a_lost_fragment_is_heard_of_at_once() -> None:
 async def test_a_tolerant_parser_that_shows_less(allow: Allow) -> None:
     """What the package does not show yet is waited for, and nothing is raised out of `feed`."""
     writer = Writer(parser=partial(TolerantJSON, allow=allow))
-    text, item = Waiter(), Waiter()
-    with anyio.fail_after(SLOWLY_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(text.run, lambda: writer.input.field("a", "b"))
-            tasks.start_soon(item.run, lambda: writer.input.next_item(("a", "l"), 0))
-            await all_tasks_blocked()
-            writer.write('{"a"', ': {"b": "he', 'y", "l": [', "1, ", "2", "]}}")
-            writer.stop()
+    async with waiting(writer.input.field("a", "b"), writer.input.next_item(("a", "l"), 0)) as (text, item):
+        writer.write('{"a"', ': {"b": "he', 'y", "l": [', "1, ", "2", "]}}")
+        writer.stop()
     assert text.outcome == ("value", "hey")
     assert item.outcome == ("value", (1,))
 
@@ -535,12 +480,7 @@ async def test_a_tolerant_parser_that_shows_less(allow: Allow) -> None:
 async def test_a_field_that_is_written_twice_in_a_fragment() -> None:
     """The value that counts is the one at the end of the fragment."""
     writer = Writer()
-    once, again = Waiter(), Waiter()
-    with anyio.fail_after(SLOWLY_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(once.run, lambda: writer.input.field("a"))
-            tasks.start_soon(again.run, lambda: writer.input.field("b"))
-            await all_tasks_blocked()
-            writer.write("{", '"a": 1, "a": 2, "b": [1], "b": "x', 'y"}')
-            writer.stop()
+    async with waiting(writer.input.field("a"), writer.input.field("b")) as (once, again):
+        writer.write("{", '"a": 1, "a": 2, "b": [1], "b": "x', 'y"}')
+        writer.stop()
     assert (once.outcome, again.outcome) == (("value", 2), ("value", "xy"))
