@@ -7,7 +7,8 @@ import importlib.metadata
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
@@ -153,6 +154,7 @@ MESSAGE_STOP: WireEvent = {"type": "message_stop"}
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
 StreamT = TypeVar("StreamT", str, bytes)
+T = TypeVar("T")
 
 
 def one_by_one(stream: StreamT) -> list[StreamT]:
@@ -261,6 +263,24 @@ async def all_tasks_blocked() -> None:
         if task is not this
     ):
         await anyio.sleep(0.001)
+
+
+@asynccontextmanager
+async def awaiting(wait: Callable[[], Awaitable[T]]) -> AsyncIterator[list[T]]:
+    """Wait for something in a task of its own; the list gets its value.
+
+    The block starts once the task waits. It ends when the task has ended, or fails after ten seconds.
+    """
+    values: list[T] = []
+
+    async def keep() -> None:
+        values.append(await wait())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep)
+            await all_tasks_blocked()
+            yield values
 
 
 async def until(holds: Callable[[], object]) -> None:

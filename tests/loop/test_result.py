@@ -16,7 +16,7 @@ import eagerstream
 from eagerstream import InputInterrupted, RunResult, StreamInterrupted, TextStream, ToolResponse, TurnStop, UsageError
 from eagerstream.loop import Conversation, RunStatus
 from eagerstream.testing import reply, text, tool_use
-from eagerstream.tools import tool
+from eagerstream.tools import Tool, tool
 from tests.loop.serial import DONE, SLOWLY_S, TOOLS, assistant, call, checked, finished, result, results, said
 from tests.support import (
     REQUEST,
@@ -260,6 +260,15 @@ async def test_a_result_keeps_no_run(ends: str) -> None:
 # --- data and files ---------------------------------------------------------------------------------------------------
 
 
+async def saved_after(used: Tool) -> RunResult:
+    """The result of a run that calls a tool, saved and read again, with nothing lost."""
+    run = await finished(LocalAPI([reply(tool_use(used.name, {}, id="a"))], [DONE]).transport(), tools=[used])
+    saved = RunResult.from_json(run.result.to_json())
+    assert saved.to_dict() == run.result.to_dict()
+    assert saved.messages == run.result.messages
+    return saved
+
+
 class _NoWords:
     def __str__(self) -> str:
         raise RuntimeError
@@ -292,9 +301,7 @@ async def test_data_that_has_no_json_form(data: dict[Any, Any]) -> None:
     async def odd() -> ToolResponse:
         return ToolResponse.success("odd", data=data)
 
-    run = await finished(LocalAPI([reply(tool_use("odd", {}, id="a"))], [DONE]).transport(), tools=[odd])
-    saved = RunResult.from_json(run.result.to_json())
-    assert saved.to_dict() == run.result.to_dict()
+    saved = await saved_after(odd)
     assert saved.messages[2] == results(result("a", "odd"))
 
 
@@ -306,6 +313,6 @@ async def test_an_image_is_saved() -> None:
     async def draw() -> bytes:
         return b"\x89PNG\r\n\x1a\n" + b"\0\xff" * 10
 
-    run = await finished(LocalAPI([reply(tool_use("draw", {}, id="a"))], [DONE]).transport(), tools=[draw])
-    saved = RunResult.from_json(run.result.to_json())
-    assert saved.messages == run.result.messages
+    saved = await saved_after(draw)
+    (answer,) = saved.messages[2]["content"]
+    assert answer["content"][0]["type"] == "image"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -12,7 +14,7 @@ import pytest
 import eagerstream
 from eagerstream import ItemStream, RunStatus, TextStream, ToolCall, ToolStart, ToolStop, tool
 from eagerstream.errors import StreamInterrupted
-from eagerstream.loop import TurnStop
+from eagerstream.loop import Run, TurnStop
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.testing import ReplayServer, block, encode_event, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor
@@ -659,18 +661,24 @@ async def test_a_group_begins_anew_with_a_retry() -> None:
     assert run.result.messages[2] == results(_wrote)
 
 
-@pytest.mark.anyio
-async def test_a_group_begins_anew_with_a_restarted_reply() -> None:
-    """The same where the peer itself begins again."""
+@asynccontextmanager
+async def begun_anew(begun: Sequence[Piece], again: Recording) -> AsyncIterator[Run]:
+    """A run whose peer begins its response anew once the first call is answered."""
     gate = Gate()
-    begun = [message_start(), tool_start(0, "write_file"), input_delta(0, '{"path": }'), block_stop(0)]
-    api = LocalAPI([*begun, gate, reply(tool_use("write_file", {"path": "x"}, id="c"))], [DONE])
     with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=TOOLS) as run:
+        async with eagerstream.run(LocalAPI([*begun, gate, again], [DONE]).transport(), **REQUEST, tools=TOOLS) as run:
             await gate.reached.wait()
             await run.result.calls[0].answered.wait()
             gate.opened.set()
-            await run.finish()
+            yield run
+
+
+@pytest.mark.anyio
+async def test_a_group_begins_anew_with_a_restarted_reply() -> None:
+    """The same where the peer itself begins again."""
+    begun = [message_start(), tool_start(0, "write_file"), input_delta(0, '{"path": }'), block_stop(0)]
+    async with begun_anew(begun, reply(tool_use("write_file", {"path": "x"}, id="c"))) as run:
+        await run.finish()
     assert checked(run.result).messages[2] == results(_wrote)
 
 
@@ -703,18 +711,12 @@ async def test_an_executor_of_two_runs() -> None:
 @pytest.mark.anyio
 async def test_a_repeated_call_of_another_tool() -> None:
     """A reply that is begun anew with the same id and input for another tool is not answered with the first one's work."""
-    gate = Gate()
     begun = [message_start(), tool_start(0, "now", id="a"), input_delta(0, "{}"), block_stop(0)]
-    api = LocalAPI([*begun, gate, reply(tool_use("fail", {}, id="a"))], [DONE])
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(api.transport(), **REQUEST, tools=TOOLS) as run:
-            await gate.reached.wait()
-            await run.result.calls[0].answered.wait()
-            gate.opened.set()
-            try:
-                await run.finish()
-            except eagerstream.ProtocolError:
-                pass
+    async with begun_anew(begun, reply(tool_use("fail", {}, id="a"))) as run:
+        try:
+            await run.finish()
+        except eagerstream.ProtocolError:
+            pass
     assert (
         assistant(call("a", "fail", {})) not in run.result.messages
         or results(error("a", NO_ROUTE)) in run.result.messages

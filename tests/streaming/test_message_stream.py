@@ -23,6 +23,7 @@ from eagerstream.limits import Limits
 from eagerstream.recordings import Chunk, Recording
 from eagerstream.streaming import GrowingInput, MessageStream
 from eagerstream.testing import (
+    ReceivedRequest,
     ReplayServer,
     Scenario,
     Timing,
@@ -170,6 +171,14 @@ async def test_finish() -> None:
 # --- the request ------------------------------------------------------------------------------------------------------
 
 
+async def request_of(kind: str, **options: Any) -> ReceivedRequest:
+    """The only request that a stream with these options sends."""
+    async with ReplayServer(WEATHER) as server, a_client(kind, server.base_url) as client:
+        await events_of(client, **options)
+        (request,) = server.requests
+    return request
+
+
 @pytest.mark.anyio
 @both_clients
 async def test_the_body_of_the_request(kind: str) -> None:
@@ -181,10 +190,8 @@ async def test_the_body_of_the_request(kind: str) -> None:
         return city
 
     server_tool = {"type": "web_search_20250305", "name": "web_search"}
-    async with ReplayServer(WEATHER) as server, a_client(kind, server.base_url) as client:
-        options = {"system": "Be brief.", "temperature": 0.5, "from_the_future": {"a": [1]}}
-        await events_of(client, tools=[look, server_tool], **options)
-        (request,) = server.requests
+    options = {"system": "Be brief.", "temperature": 0.5, "from_the_future": {"a": [1]}}
+    request = await request_of(kind, tools=[look, server_tool], **options)
     assert request.body == {**REQUEST, **options, "stream": True, "tools": [look.to_dict(), server_tool]}
     assert request.headers["anthropic-version"]
     assert "anthropic-beta" not in request.headers
@@ -194,18 +201,15 @@ async def test_the_body_of_the_request(kind: str) -> None:
 @both_clients
 async def test_no_tools_no_key(kind: str) -> None:
     """Without tools the key is left out, and an `extra_body` of the caller's own is kept."""
-    async with ReplayServer(WEATHER) as server, a_client(kind, server.base_url) as client:
-        await events_of(client)
-        assert server.requests[0].body == {**REQUEST, "stream": True}
+    request = await request_of(kind)
+    assert request.body == {**REQUEST, "stream": True}
 
 
 @pytest.mark.anyio
 @both_clients
 async def test_betas_travel_in_a_header(kind: str) -> None:
     """Betas are a header of the request, never a part of its body."""
-    async with ReplayServer(WEATHER) as server, a_client(kind, server.base_url) as client:
-        await events_of(client, betas=["one-2025-01-01", "two-2025-01-01"])
-        (request,) = server.requests
+    request = await request_of(kind, betas=["one-2025-01-01", "two-2025-01-01"])
     betas = request.headers["anthropic-beta"].replace(" ", "").split(",")
     assert betas == ["one-2025-01-01", "two-2025-01-01"]
     assert "betas" not in request.body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import anyio
@@ -103,3 +103,14 @@ def a_toolset(kind: str = "computer_toolset_20260801", **options: Any) -> Tool:
         return f"{kind} {call.name} {input}"
 
     return tool(act, definition={"type": kind}, **options)
+
+
+async def cancelled(
+    function: Callable[..., Coroutine[Any, Any, object]], *arguments: Any, when: Awaitable[object]
+) -> None:
+    """Call a function in a task, and cancel the task once `when` has come."""
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(function, *arguments)
+            await when
+            tasks.cancel_scope.cancel()

@@ -18,7 +18,7 @@ import pytest
 from eagerstream.limits import Limits
 from eagerstream.tools import InProcessExecutor, Tool, ToolCall, ToolResponse, _invoke as invoke_module, invoke, tool
 from tests.support import Heard, all_tasks_blocked
-from tests.tools.calls import a_call
+from tests.tools.calls import a_call, cancelled
 
 _USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
 
@@ -313,11 +313,7 @@ async def test_cancelling_an_async_def() -> None:
             raise
 
     call, _ = a_watched_call()
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(invoke, f, call)
-            await started.wait()
-            tasks.cancel_scope.cancel()
+    await cancelled(invoke, f, call, when=started.wait())
     assert seen == ["cancelled"]
 
 
@@ -362,11 +358,7 @@ async def test_cancelling_an_async_generator() -> None:
             raise
 
     call, told = a_watched_call()
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(invoke, waiting, call)
-            await started.wait()
-            tasks.cancel_scope.cancel()
+    await cancelled(invoke, waiting, call, when=started.wait())
     assert (seen, told) == (["cancelled"], [1])
 
     async def endless() -> AsyncIterator[int]:
@@ -398,11 +390,7 @@ async def test_cancelling_a_def() -> None:
         return "too late"
 
     call, _ = a_watched_call()
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(InProcessExecutor([tool(f)]).execute, call)
-            await until(started)
-            tasks.cancel_scope.cancel()
+    await cancelled(InProcessExecutor([tool(f)]).execute, call, when=until(started))
     assert call.result is None
     released.set()
     await until(ended)
@@ -479,10 +467,7 @@ async def test_a_def_generator_of_a_cancelled_run() -> None:
             cleaned.set()
 
     call, _ = a_watched_call("slow")
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(InProcessExecutor([tool(slow)]).execute, call)
-        await until(started)
-        tasks.cancel_scope.cancel()
+    await cancelled(InProcessExecutor([tool(slow)]).execute, call, when=until(started))
     call.refuse("The run was cancelled.")  # as the turn does when it is settled
     released.set()
     await until(cleaned)

@@ -14,7 +14,7 @@ from eagerstream.streaming import GrowingInput
 from eagerstream.tools import ItemStream, Later, TextStream, Tool, tool
 from eagerstream.tools._streams import repeated_key
 from eagerstream.wire import InputAccumulator
-from tests.support import all_tasks_blocked, block_stop, input_delta, message_delta, tool_start
+from tests.support import all_tasks_blocked, awaiting, block_stop, input_delta, message_delta, tool_start
 
 
 @tool
@@ -143,25 +143,17 @@ async def _begin(used: Tool, written: Written) -> dict[str, Any]:
 async def test_it_begins_when_what_it_needs_is_finished() -> None:
     """Not before, whatever else is there already; and without needs, as soon as anything is written."""
     written = Written('{"lines": ["x"], "filename": "a.tx')
-    begun: list[Any] = []
-
-    async def begin() -> None:
-        begun.append(await make_file.begin(written.input))
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(begin)
-            await all_tasks_blocked()
-            assert not begun
-            written.write('t"')
+    async with awaiting(lambda: make_file.begin(written.input)) as begun:
+        assert not begun
+        written.write('t"')
+    assert begun[0] is not None
     assert begun[0]["filename"] == "a.txt"
 
-    written = Written()
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(say.begin, written.input)
-            await all_tasks_blocked()
-            written.write("{")
+    nothing = Written()
+    async with awaiting(lambda: say.begin(nothing.input)) as begun:
+        assert not begun
+        nothing.write("{")
+    assert begun[0] is not None
 
 
 @pytest.mark.anyio
@@ -177,21 +169,13 @@ async def test_it_does_not_begin_with_what_does_not_fit(raw: str) -> None:
 async def test_it_never_begins(how: str) -> None:
     """What it needs can no longer come: nobody waits for it in vain."""
     written = Written('{"lines": [')
-    found: list[Any] = []
-
-    async def begin() -> None:
-        found.append(await make_file.begin(written.input))
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(begin)
-            await all_tasks_blocked()
-            if how == "invalid":
-                written.write("]]")
-            elif how == "cut":
-                written.cut()
-            else:
-                written.end("]}")
+    async with awaiting(lambda: make_file.begin(written.input)) as found:
+        if how == "invalid":
+            written.write("]]")
+        elif how == "cut":
+            written.cut()
+        else:
+            written.end("]}")
     assert found == [None]
 
 
@@ -305,17 +289,9 @@ async def test_an_optional_stream_that_never_comes() -> None:
     """Its default counts once the input has ended without it, and not before: it might still have come."""
     written = Written('{"title": "a"')
     arguments = await _begin(note, written)
-    got: list[Any] = []
-
-    async def read() -> None:
-        got.append(await note(**arguments))
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            await all_tasks_blocked()
-            assert got == []
-            written.end("}")
+    async with awaiting(lambda: note(**arguments)) as got:
+        assert got == []
+        written.end("}")
     assert got == [["a", "-", ["-"], ["new"], ["new"]]]
     assert await note.call({"title": "a"}) == got[0]
 
@@ -350,17 +326,9 @@ async def test_later_waits_for_its_value() -> None:
     """It is there when it is finished, checked like the others."""
     written = Written('{"filename": "a", "mode": "a')
     arguments = await _begin(make_file, written)
-    got: list[str] = []
-
-    async def wait() -> None:
-        got.append(await arguments["mode"])
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait)
-            await all_tasks_blocked()
-            assert got == []
-            written.write('b"')
+    async with awaiting(lambda: arguments["mode"]) as got:
+        assert got == []
+        written.write('b"')
     assert got == ["ab"]
 
     written = Written('{"filename": "a", "mode": 3, ')

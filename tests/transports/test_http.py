@@ -25,6 +25,14 @@ async def sent(transport: HTTPTransport, **options: Any) -> None:
         await stream.finish()
 
 
+async def headers_sent(library: Any, **options: Any) -> dict[str, str]:
+    """The headers of the only request that a transport with these options sends."""
+    api = LocalAPI([HELLO])
+    await sent(HTTPTransport(base_url="http://local", http_client=api.client(library), **options))
+    (exchange,) = api.exchanges
+    return exchange.headers
+
+
 @pytest.mark.anyio
 async def test_the_request(library: Any) -> None:
     """Golden: address, headers and body, over either library."""
@@ -47,25 +55,21 @@ async def test_the_request(library: Any) -> None:
 @pytest.mark.anyio
 async def test_headers(library: Any) -> None:
     """The caller's headers win over the default ones, and without a key none is sent."""
-    api = LocalAPI([HELLO])
     headers = {"authorization": "Bearer t", "anthropic-version": "2099-01-01", "anthropic-beta": "mine"}
-    await sent(HTTPTransport(base_url="http://local", headers=headers, http_client=api.client(library)))
-    (exchange,) = api.exchanges
-    assert exchange.headers["authorization"] == "Bearer t"
-    assert exchange.headers["anthropic-version"] == "2099-01-01"
-    assert exchange.headers["anthropic-beta"] == "mine"
-    assert "x-api-key" not in exchange.headers
+    received = await headers_sent(library, headers=headers)
+    assert received["authorization"] == "Bearer t"
+    assert received["anthropic-version"] == "2099-01-01"
+    assert received["anthropic-beta"] == "mine"
+    assert "x-api-key" not in received
 
 
 @pytest.mark.anyio
 async def test_headers_in_another_case(library: Any) -> None:
     """Names of headers have no case: one that is given replaces the default, it does not come twice."""
-    api = LocalAPI([HELLO])
     headers = {"Anthropic-Version": "2099-01-01", "X-API-Key": "other"}
-    await sent(HTTPTransport(base_url="http://local", api_key="k", headers=headers, http_client=api.client(library)))
-    (exchange,) = api.exchanges
-    assert exchange.headers["anthropic-version"] == "2099-01-01"
-    assert exchange.headers["x-api-key"] == "other"
+    received = await headers_sent(library, api_key="k", headers=headers)
+    assert received["anthropic-version"] == "2099-01-01"
+    assert received["x-api-key"] == "other"
 
 
 @pytest.mark.anyio

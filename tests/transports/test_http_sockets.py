@@ -24,6 +24,14 @@ _IMPATIENT = Limits(idle_timeout_s=0.3)
 _SLOWLY_S = 20
 
 
+async def _unreached(transport: HTTPTransport) -> BaseException | None:
+    """The cause of an error that says that the API could not be reached."""
+    with pytest.raises(APIError, match="could not be reached") as caught:
+        await _finish(transport)
+    assert caught.value.retryable
+    return caught.value.__cause__
+
+
 async def _finish(transport: HTTPTransport, **options: Any) -> None:
     with anyio.fail_after(_SLOWLY_S):
         async with eagerstream.stream(transport, **REQUEST, **options) as stream:
@@ -114,10 +122,8 @@ async def test_a_connection_refused(library: Any) -> None:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         async with library.AsyncClient(verify=False) as http_client:
             base_url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-            with pytest.raises(APIError, match="could not be reached") as caught:
-                await _finish(HTTPTransport(base_url=base_url, http_client=http_client))
-    assert caught.value.retryable
-    assert isinstance(caught.value.__cause__, library.ConnectError)
+            cause = await _unreached(HTTPTransport(base_url=base_url, http_client=http_client))
+    assert isinstance(cause, library.ConnectError)
 
 
 @pytest.mark.slow
@@ -134,13 +140,11 @@ async def test_a_server_that_takes_no_connection(library: Any, monkeypatch: pyte
         try:
             async with library.AsyncClient(verify=False, timeout=None) as http_client:
                 transport = HTTPTransport(base_url=f"http://127.0.0.1:{address[1]}", http_client=http_client)
-                with pytest.raises(APIError, match="could not be reached") as caught:
-                    await _finish(transport)
+                cause = await _unreached(transport)
         finally:
             for connection in waiting:
                 connection.close()
-    assert caught.value.retryable
-    assert isinstance(caught.value.__cause__, library.ConnectTimeout)
+    assert isinstance(cause, library.ConnectTimeout)
 
 
 @pytest.mark.slow
@@ -156,9 +160,8 @@ async def test_a_client_without_a_free_connection(library: Any, monkeypatch: pyt
         transport = HTTPTransport(base_url=server.base_url, http_client=http_client)
         async with eagerstream.stream(transport, **REQUEST) as stream:
             await anext(stream)
-            with pytest.raises(APIError, match="could not be reached") as caught:
-                await _finish(transport)
-    assert isinstance(caught.value.__cause__, library.PoolTimeout)
+            cause = await _unreached(transport)
+    assert isinstance(cause, library.PoolTimeout)
 
 
 @pytest.mark.anyio

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from math import inf
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
@@ -233,3 +234,12 @@ def paths_in_order_of_ends(value: JSON, path: Path = ()) -> Iterator[tuple[Path,
         for index, item in enumerate(value):
             yield from paths_in_order_of_ends(item, (*path, index))
     yield path, value
+
+
+def without_infinity(value: Any) -> Any:
+    """A copy with None in the place of each number that is beyond all floats, as in a patch."""
+    if isinstance(value, dict):
+        return {key: without_infinity(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_infinity(item) for item in value]
+    return None if value in (inf, -inf) else value

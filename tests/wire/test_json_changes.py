@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from eagerstream.wire import InputAccumulator, InputDelta, apply_patch
 from tests.support import block_stop, cut_at, input_delta, tool_start, written
-from tests.wire.json_texts import texts
+from tests.wire.json_texts import texts, without_infinity
 
 
 @given(texts, st.lists(st.integers(0, 200), max_size=12), st.integers(0, 12))
@@ -29,15 +28,7 @@ def test_deltas_carry_their_changes(text: str, places: list[int], asked_at: int)
         assert (delta.patch is not None) == accumulator.reports
         if delta.patch is not None:
             value = apply_patch(value, delta.patch)
-            assert written(value or {}) == written(_without_infinity(input.partial))
-
-
-def _without_infinity(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_infinity(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_infinity(item) for item in value]
-    return None if value in (inf, -inf) else value
+            assert written(value or {}) == written(without_infinity(input.partial))
 
 
 def test_nothing_changes_after_a_loss() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from math import inf
 from typing import Any
 
 import pytest
@@ -14,17 +13,9 @@ from eagerstream.limits import Limits
 from eagerstream.wire import PartialJSON, Patch, PatchOp, apply_patch, merge_patches, pointer, steps_of
 from tests.patches import Patches
 from tests.support import cut_at, one_by_one, written
-from tests.wire.json_texts import documents, texts
+from tests.wire.json_texts import documents, texts, without_infinity
 
 _cuts = st.lists(st.integers(0, 200), max_size=12)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if value in (inf, -inf) else value
 
 
 def _follow(fragments: list[str]) -> tuple[Any, list[Patch], list[str]]:
@@ -38,7 +29,7 @@ def _follow(fragments: list[str]) -> tuple[Any, list[Patch], list[str]]:
         before = copy.deepcopy(patch)
         value = apply_patch(value, patch)
         assert patch == before
-        assert written(value) == written(_finite(parser.value) if isinstance(parser.value, dict) else None)
+        assert written(value) == written(without_infinity(parser.value) if isinstance(parser.value, dict) else None)
         patches.append(patch)
         finished += maker.finished
     return value, patches, finished

@@ -296,16 +296,25 @@ async def test_time_limit(make: MakeExecutor, used: Tool) -> None:
     assert content(await answered(executor, a_call("double", n=1))) == "2"
 
 
-async def test_cancellation(make: MakeExecutor, tmp_path: Path) -> None:
-    """A tool whose call is left is cancelled; its cleanup is over before the call is."""
-    log = tmp_path / "log"
-    written = a_call("cleans_up", log=str(log))
-    async with executing(make([tools.cleans_up]), written) as tasks:
+async def _cancelled(
+    make: MakeExecutor, used: Tool, log: Path, *, then: Callable[[], object] = lambda: None, **arguments: str
+) -> ToolCall:
+    """A call that was cancelled while its tool ran, after which `then` was called at once."""
+    written = a_call(used.name, log=str(log), **arguments)
+    async with executing(make([used]), written) as tasks:
         await lines_of(log, 1)
         await written.until(lambda: written.call.ran)
         tasks.cancel_scope.cancel()
+        then()
+    return written.call
+
+
+async def test_cancellation(make: MakeExecutor, tmp_path: Path) -> None:
+    """A tool whose call is left is cancelled; its cleanup is over before the call is."""
+    log = tmp_path / "log"
+    call = await _cancelled(make, tools.cleans_up, log)
     assert log.read_text().splitlines() == ["begun", "cleaned"]
-    assert written.call.result is None
+    assert call.result is None
 
 
 async def test_cancellation_while_the_input_grows(make: MakeExecutor) -> None:
@@ -326,14 +335,9 @@ async def test_cancellation_while_the_input_grows(make: MakeExecutor) -> None:
 async def test_finishing_in_spite_of_cancellation(make: MakeExecutor, tmp_path: Path) -> None:
     """A tool that is to finish is waited for when its run is cancelled, and its result is kept."""
     log, gate = tmp_path / "log", tmp_path / "gate"
-    written = a_call("finishes", log=str(log), gate=str(gate))
-    async with executing(make([tools.finishes]), written) as tasks:
-        await lines_of(log, 1)
-        await written.until(lambda: written.call.ran)
-        tasks.cancel_scope.cancel()
-        gate.touch()
+    call = await _cancelled(make, tools.finishes, log, then=gate.touch, gate=str(gate))
     assert log.read_text().splitlines() == ["begun", "ended"]
-    assert content(written.call) == "finished"
+    assert content(call) == "finished"
 
 
 async def test_circuit_breaker(make: MakeExecutor) -> None:
