@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests import missing, sampling
-from tests.support import real_recordings
 
 # Time limits per example would make slow machines fail; pytest-timeout guards against hangs. CI tries more examples. It
 # gives the seed by `--hypothesis-seed`, so it has no use for examples that failed earlier.
@@ -83,7 +82,5 @@ def pytest_runtest_makereport(call: pytest.CallInfo[Any]) -> Generator[None, Any
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    if line := missing.summary(terminalreporter.stats.get("skipped", [])):
+    for line in missing.skips(terminalreporter.stats.get("skipped", [])):
         terminalreporter.write_line(line)
-    if not real_recordings():
-        terminalreporter.write_line("No recordings of real responses: set EAGERSTREAM_RECORDINGS to their folder.")

@@ -1,4 +1,4 @@
-"""Tests whose packages are not installed: they are skipped, and one line at the end of the run names the packages.
+"""Tests that lack packages or recordings: they are skipped, and one line at the end of the run says what is missing.
 
 `make test` does not install packages of more than 50 MB that only a few tests need. CI sets EAGERSTREAM_ALL_PACKAGES,
 with which a missing package fails the run.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pytest
@@ -32,6 +33,9 @@ _OPTIONAL: Final = (
 _ABSENT: Final = frozenset(name for name in _OPTIONAL if importlib.util.find_spec(name) is None)
 _REASON: Final = "not installed: "
 
+NO_RECORDINGS: Final = "no recordings of real responses"
+"""The reason of every skip of a test that needs them; `skips` finds these tests by it."""
+
 
 def require_all_packages() -> None:
     """End the run if a package is missing and the environment does not allow that.
@@ -55,15 +59,17 @@ def skip_if_missing(report: Any, error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def summary(skipped: list[Any]) -> str | None:
-    """Return the line about the skipped tests that lack a package, or None if there are none."""
-    lacking = {
-        report.nodeid: report.longrepr[2].partition(_REASON)[2]
-        for report in skipped
-        if isinstance(report.longrepr, tuple) and _REASON in report.longrepr[2]
-    }
-    if not lacking:
-        return None
-    files = len({nodeid.partition("::")[0] for nodeid in lacking})
-    names = ", ".join(sorted(set(lacking.values())))
-    return f"Not installed, so tests in {files} files were skipped: {names}. `make test-all` installs all packages."
+def skips(skipped: list[Any]) -> Iterator[str]:
+    """Yield a line about the skipped tests that lack packages, and one about those that lack recordings."""
+    reasons = {report.nodeid: report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)}
+    if lacking := {nodeid: reason.partition(_REASON)[2] for nodeid, reason in reasons.items() if _REASON in reason}:
+        names = ", ".join(sorted(set(lacking.values())))
+        yield f"Not installed, so {_files(lacking)} were skipped: {names}. `make test-all` installs all packages."
+    if unrecorded := [nodeid for nodeid, reason in reasons.items() if NO_RECORDINGS in reason]:
+        files = _files(unrecorded)
+        yield f"No recordings of real responses, so {files} were skipped: set EAGERSTREAM_RECORDINGS to their folder."
+
+
+def _files(nodeids: Iterable[str]) -> str:
+    files = len({nodeid.partition("::")[0] for nodeid in nodeids})
+    return f"tests in {files} {'file' if files == 1 else 'files'}"

@@ -41,6 +41,7 @@ from eagerstream.wire import (
     decode_event,
 )
 from tests import api_rules
+from tests.missing import NO_RECORDINGS
 from tests.sampling import drawn
 
 if TYPE_CHECKING:  # heavy, and most tests do without
@@ -68,6 +69,9 @@ def real_recordings() -> list[Path]:
     return sorted(REAL_DIR.glob("*.sse"))
 
 
+needs_recordings = pytest.mark.skipif(not real_recordings(), reason=NO_RECORDINGS)
+"""Leaves a test out if there are no recordings of real replies."""
+
 _SAMPLED = 8
 """So many of the recordings of real replies are for a run of the quick tests; the others for the slow ones."""
 
@@ -81,8 +85,7 @@ def _recording_params() -> Iterator[Any]:
         marks = [] if path.stem in quick else [pytest.mark.slow]
         yield pytest.param(path, id=f"real/{path.stem}", marks=marks)
     if not real:
-        absent = pytest.mark.skip(reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS to their folder")
-        yield pytest.param(MADE_DIR, id="real", marks=absent)
+        yield pytest.param(MADE_DIR, id="real", marks=needs_recordings)
 
 
 each_recording = pytest.mark.parametrize("recording", list(_recording_params()))

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import readme
 from benchmarks.results import read
-from tests.support import real_recordings
+from tests.support import needs_recordings, real_recordings
 
 README = readme.README.read_text(encoding="utf-8")
 RESULTS = read()
@@ -50,7 +50,7 @@ def test_all_missed_targets_are_listed() -> None:
     assert f"| {met['work']} | " not in readme.misses(results)
 
 
-@pytest.mark.skipif(not real_recordings(), reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS")
+@needs_recordings
 def test_the_number_of_recordings() -> None:
     """The README counts the responses of the API that the tests replay. Seven of the shared bodies are handwritten."""
     assert f"{len(real_recordings()) - 7} recorded responses" in README

@@ -70,6 +70,7 @@ from tests.support import (
     made_recordings,
     message_delta,
     message_start,
+    needs_recordings,
     real_recordings,
     text_delta,
     tool_start,
@@ -109,6 +110,7 @@ async def test_each_recording_played_back(recording: Path) -> None:
     assert await told(eagerstream.stream(cut, **REQUEST, buffer="wait")) == expected(whole.body)
 
 
+@needs_recordings
 @pytest.mark.anyio
 @both_clients
 async def test_real_recordings_through_the_server(recordings_server: ReplayServer, kind: str) -> None:
@@ -116,6 +118,7 @@ async def test_real_recordings_through_the_server(recordings_server: ReplayServe
     await _through_the_server(recordings_server, kind, real_recordings()[::10], seeds=1)
 
 
+@needs_recordings
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.anyio
@@ -126,8 +129,6 @@ async def test_all_real_recordings_through_the_server(recordings_server: ReplayS
 
 
 async def _through_the_server(server: ReplayServer, kind: str, paths: list[Path], *, seeds: int) -> None:
-    if not paths:
-        pytest.skip("no recordings of real replies: set EAGERSTREAM_RECORDINGS to their folder")
     async with a_client(kind, server.base_url) as client:
         for path in paths:
             for seed in range(seeds):

@@ -31,7 +31,7 @@ from eagerstream.testing import (
 from eagerstream.tools import tool
 from eagerstream.wire import LEGACY_BETA, EagerSupport
 from tests.platforms import CLIENTS, PlatformClient, each_client, each_platform
-from tests.support import REQUEST, USER, check_history, event_line, made_recordings, real_recordings
+from tests.support import REQUEST, USER, check_history, event_line, made_recordings, needs_recordings, real_recordings
 
 WEATHER = reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
 THREE = reply(
@@ -182,7 +182,7 @@ async def test_made_recordings(platform_client: PlatformClient) -> None:
     await _replay(platform_client, made_recordings())
 
 
-@pytest.mark.skipif(not real_recordings(), reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS")
+@needs_recordings
 @pytest.mark.nightly
 @each_platform
 @pytest.mark.anyio

@@ -29,6 +29,7 @@ from tests.support import (
     cut_at,
     each_recording,
     made_recordings,
+    needs_recordings,
     one_by_one,
     random_pieces,
     real_recordings,
@@ -338,9 +339,7 @@ def real_bodies() -> Iterator[tuple[str, bytes]]:
         yield path.stem, path.read_bytes()
 
 
-@pytest.mark.skipif(
-    not real_recordings(), reason="no recordings of real replies: set EAGERSTREAM_RECORDINGS to their folder"
-)
+@needs_recordings
 def test_real_replies_end_as_known() -> None:
     """All but the few that are known not to: whole messages, valid inputs, no violations, one `message_start`."""
     odd = set()
