@@ -101,6 +101,7 @@ _WITHOUT_TESTS = {
 
 _BEHAVIOURS = {
     "_support/secret_rules": "the rules of `secrets` against keys that are made for them",
+    "loop/begun_anew": "responses that begin anew",
     "loop/cancellation": "`run.cancel()`",
     "loop/cancelled_anywhere": "cancelled at every step",
     "loop/early_start": "streaming tools, inside their own inputs",

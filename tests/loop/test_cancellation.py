@@ -1,4 +1,4 @@
-"""Leaving a run while its tools run: what had finished keeps its result, what had not is answered as such."""
+"""`run.cancel()`: what had finished keeps its result, and what had not is answered as cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When calls begin: inside their own input, at its end, at the end of the message, with an approval, or not at all."""
+"""Streaming tools start inside their own input, and their calls are answered however the input ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run.latency`: its marks, and what follows from them, of runs whose every moment is known."""
+"""`run.latency`: the figures of runs whose every moment is known."""
 
 from __future__ import annotations
 

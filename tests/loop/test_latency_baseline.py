@@ -1,4 +1,4 @@
-"""The time that a run would take that waits for the end of each response: never more is gained than is true."""
+"""`waiting_s`: the time of a run that waits for the end of each response. No more gain is claimed than is true."""
 
 from __future__ import annotations
 

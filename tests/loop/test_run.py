@@ -1,4 +1,4 @@
-"""`run`: what is sent, when tools run, and how every run ends: with a history that can be sent."""
+"""`run`: what is sent, and how a run ends: with a history that can be sent."""
 
 from __future__ import annotations
 

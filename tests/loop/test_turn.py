@@ -1,9 +1,7 @@
-"""`Turn`: when the calls of a response may start, and which of them are answered how."""
+"""`Turn`: when the calls of a response may start, and what becomes of those that may not."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -13,16 +11,13 @@ import pytest
 
 import eagerstream
 from eagerstream import ItemStream, RunStatus, TextStream, ToolCall, ToolStart, ToolStop, tool
-from eagerstream.errors import StreamInterrupted
-from eagerstream.loop import Run, TurnStop
+from eagerstream.loop import TurnStop
 from eagerstream.recordings import Chunk, Recording
-from eagerstream.testing import ReplayServer, block, encode_event, reply, text, tool_use
+from eagerstream.testing import ReplayServer, reply, text, tool_use
 from eagerstream.tools import InProcessExecutor
-from eagerstream.wire import MessageStart, MessageStop, TextDelta
-from tests.loop.cases import FALLBACK
+from eagerstream.wire import MessageStop, TextDelta
 from tests.loop.serial import (
     DONE,
-    NO_ROUTE,
     NOT_RUN,
     SLOWLY_S,
     TOOLS,
@@ -224,37 +219,6 @@ async def test_ids_that_come_twice() -> None:
     checked(run.result)
 
 
-@pytest.mark.anyio
-async def test_a_restarted_reply() -> None:
-    """A gateway that begins again: calls of the dropped beginning are not in the history, and are told."""
-    begun: list[Piece] = [message_start(), tool_start(0, "now"), input_delta(0, "[]"), block_stop(0)]
-    again = reply(tool_use("get_weather", {"city": "Oslo"}, id="toolu_new"))
-    api = LocalAPI([*begun, tool_start(1, "now"), input_delta(1, '{"a'), again], [DONE])
-    events, run = await events_of(api.anthropic())
-    assert [event.restarted for event in events if isinstance(event, MessageStart)] == [False, True, False]
-    assert [result["tool_use_id"] for result in results_in(run.result.messages, 2)] == ["toolu_new"]
-    assert [call.id for call in run.result.calls] == ["toolu_0", "toolu_1", "toolu_new"]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("at_once", [True, False])
-async def test_a_restarted_reply_after_a_call_has_run(*, at_once: bool) -> None:
-    """The call is not repeated under another name: the run goes on with its result, and the new beginning is not read."""
-    begun = [message_start(), tool_start(0, "now"), input_delta(0, "{}"), block_stop(0), tool_start(1, "now")]
-    again = reply(tool_use("now", {}, id="toolu_new"))
-    pieces: list[Piece] = [*begun, again]
-    if at_once:
-        pieces = [b"".join(map(encode_event, begun)) + again.body]
-    api = LocalAPI(pieces, [DONE])
-    events, run = await events_of(api.anthropic())
-    assert not any(event.restarted for event in events if isinstance(event, MessageStart))  # nothing is to be forgotten
-    (first, second) = [event for event in events if isinstance(event, TurnStop)]
-    assert isinstance(first.error, StreamInterrupted)
-    assert second.error is None
-    assert run.result.messages[2]["content"] == [{"type": "tool_result", "tool_use_id": "toolu_0", "content": "noon"}]
-    assert [call.id for call in run.result.calls if call.ran] == ["toolu_0"]
-
-
 class _Silent:
     """An executor that returns without an answer."""
 
@@ -273,28 +237,6 @@ async def test_an_executor_without_an_answer() -> None:
         async with eagerstream.run(api.transport(), **REQUEST, tools=[now], executor=_Silent()) as run:
             await run.finish()
     assert "gave this call no answer" in str(run.result.messages)
-    check_history(run.result.messages)
-
-
-@pytest.mark.anyio
-async def test_a_restarted_reply_voids_the_calls_that_wait() -> None:
-    """A call that waits for its turn when the peer begins its reply anew never runs: the new reply counts."""
-    ran: list[str] = []
-
-    async def ask(_call: ToolCall) -> None:
-        await anyio.sleep_forever()
-
-    @tool(approve=ask)
-    async def pay(id: str) -> None:
-        ran.append(id)
-
-    waiting = [message_start(), tool_start(0, "pay", id="old"), input_delta(0, '{"id": "old"}'), block_stop(0)]
-    api = LocalAPI([*waiting, reply(text("Never mind."))])
-    async with eagerstream.run(api.transport(), **REQUEST, tools=[pay]) as run:
-        await run.finish()
-    assert ran == []
-    assert run.result.status is RunStatus.COMPLETED
-    assert [message["role"] for message in run.result.messages] == ["user", "assistant"]
     check_history(run.result.messages)
 
 
@@ -359,29 +301,6 @@ async def test_start_at_the_end_of_the_message(reason: str, runs: bool) -> None:
     check_history(run.result.messages)
     assert ran.is_set() is runs
     assert run.result.calls[0].ran is runs
-
-
-@pytest.mark.anyio
-async def test_a_fallback_before_the_message_ends() -> None:
-    """Another model takes over: a held call of the first is neither run nor answered."""
-
-    @tool(start="message")
-    async def pay() -> str:
-        """Pay."""
-        raise AssertionError("must not run")
-
-    body = [
-        message_start(),
-        *opened("pay", "{}"),
-        block_stop(0),
-        block_start(1, "fallback", **{"from": "a", "to": "b"}),
-        block_stop(1),
-        block_start(2, "text", text="So."),
-        *ended("end_turn", index=2),
-    ]
-    run = await finished(LocalAPI(body).transport(), tools=[pay])
-    assert [block["type"] for block in run.result.messages[1]["content"]] == ["fallback", "text"]
-    assert len(run.result.messages) == 2
 
 
 @pytest.mark.anyio
@@ -643,81 +562,3 @@ async def test_a_call_that_cannot_run_stands_in_nobody_s_way(bad: Any) -> None:
         run = await finished(LocalAPI(pieces).transport(), max_concurrency=1)
         histories.append(run.result.messages)
     assert histories[0] == histories[1]
-
-
-_wrote = result("c", "wrote x")
-
-
-@pytest.mark.anyio
-async def test_a_group_begins_anew_with_a_retry() -> None:
-    """What failed in a reply that was discarded does not keep a call of the next one from running."""
-    first = reply(
-        tool_use("write_file", '{"path": }', id="a"),
-        tool_use("write_file", '{"pa', id="b", closed=False),
-        stop_reason="max_tokens",
-    )
-    api = LocalAPI([first], [reply(tool_use("write_file", {"path": "x"}, id="c"))], [DONE])
-    run = await finished(api.transport(), on_truncated="retry")
-    assert run.result.messages[2] == results(_wrote)
-
-
-@asynccontextmanager
-async def begun_anew(begun: Sequence[Piece], again: Recording) -> AsyncIterator[Run]:
-    """A run whose peer begins its response anew once the first call is answered."""
-    gate = Gate()
-    with anyio.fail_after(SLOWLY_S):
-        async with eagerstream.run(LocalAPI([*begun, gate, again], [DONE]).transport(), **REQUEST, tools=TOOLS) as run:
-            await gate.reached.wait()
-            await run.result.calls[0].answered.wait()
-            gate.opened.set()
-            yield run
-
-
-@pytest.mark.anyio
-async def test_a_group_begins_anew_with_a_restarted_reply() -> None:
-    """The same where the peer itself begins again."""
-    begun = [message_start(), tool_start(0, "write_file"), input_delta(0, '{"path": }'), block_stop(0)]
-    async with begun_anew(begun, reply(tool_use("write_file", {"path": "x"}, id="c"))) as run:
-        await run.finish()
-    assert checked(run.result).messages[2] == results(_wrote)
-
-
-@pytest.mark.anyio
-async def test_a_group_begins_anew_with_a_fallback() -> None:
-    """Calls of the model that gave up, never run, do not keep those of the one that took over from running."""
-    first = reply(
-        tool_use("write_file", {"path": "a"}, id="a"),
-        tool_use("write_file", {"path": "b"}, id="b"),
-        block(FALLBACK),
-        tool_use("write_file", {"path": "x"}, id="c"),
-    )
-    run = await finished(LocalAPI([first], [DONE]).transport())
-    assert run.result.messages[2] == results(_wrote)
-
-
-@pytest.mark.anyio
-async def test_an_executor_of_two_runs() -> None:
-    """A failure in one run does not keep a call of another from running, which shares its executor."""
-    from eagerstream.tools import InProcessExecutor
-
-    executor = InProcessExecutor(TOOLS)
-    bad = reply(tool_use("write_file", {"path": "/"}, id="a"))
-    await finished(LocalAPI([bad], [DONE]).transport(), executor=executor)
-    good = reply(tool_use("write_file", {"path": "x"}, id="c"))
-    run = await finished(LocalAPI([good], [DONE]).transport(), executor=executor)
-    assert run.result.messages[2] == results(_wrote)
-
-
-@pytest.mark.anyio
-async def test_a_repeated_call_of_another_tool() -> None:
-    """A reply that is begun anew with the same id and input for another tool is not answered with the first one's work."""
-    begun = [message_start(), tool_start(0, "now", id="a"), input_delta(0, "{}"), block_stop(0)]
-    async with begun_anew(begun, reply(tool_use("fail", {}, id="a"))) as run:
-        try:
-            await run.finish()
-        except eagerstream.ProtocolError:
-            pass
-    assert (
-        assistant(call("a", "fail", {})) not in run.result.messages
-        or results(error("a", NO_ROUTE)) in run.result.messages
-    )

@@ -1,4 +1,4 @@
-"""`stream`: one request, the same events whatever the transport, and every way in which it can end."""
+"""`stream`: one request, and the same events whatever the transport."""
 
 from __future__ import annotations
 

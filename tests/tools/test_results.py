@@ -1,4 +1,4 @@
-"""What goes back to the model: results, content, and the texts of errors."""
+"""Results as the API gets them: blocks, invalid inputs, and the texts of errors."""
 
 from __future__ import annotations
 

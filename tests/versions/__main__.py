@@ -22,6 +22,8 @@ from .requirements import ROOT, extras_for, oldest_constraints, project, require
 _TESTS: Final = (
     "tests/transports",
     "tests/streaming/test_message_stream.py",  # each client, and every way in which its stream can end
+    "tests/streaming/test_reading.py",
+    "tests/streaming/test_deadline.py",
     "tests/test_nothing_leaks.py",  # the client's own log
     "tests/testing/test_server.py",  # the client against the server that answers it in most other tests
     "tests/testing/test_strict.py",

@@ -1,4 +1,4 @@
-"""`InputAccumulator` and `ToolInput`: which fragment belongs where, and how each input ended."""
+"""`InputAccumulator`: which fragment belongs to which input, and when each input starts and stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ToolInput`: who looks pays, nothing that grows is copied, and the text takes no more room than it must."""
+"""`ToolInput`: how an input ended, what it shows, and what a look at it costs."""
 
 from __future__ import annotations
 
