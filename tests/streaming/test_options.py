@@ -8,9 +8,7 @@ import pytest
 from anthropic.types.beta import message_create_params
 
 from eagerstream import Conversation, UsageError
-from eagerstream.loop import CallOptions, ConversationOptions, LoopOptions, RunOptions
-from eagerstream.loop._options import CALL_DEFAULTS, LOOP_DEFAULTS
-from eagerstream.streaming import FeedOptions, InputOptions, RequestParameters, StreamOptions, stream
+from eagerstream.streaming import FeedOptions, InputOptions, RequestParameters, stream
 from eagerstream.streaming._options import FEED_DEFAULTS, INPUT_DEFAULTS
 from tests.support import REQUEST
 
@@ -29,20 +27,12 @@ def test_request_parameters_are_those_of_the_installed_package() -> None:
     [
         (InputOptions, INPUT_DEFAULTS),
         (FeedOptions, FEED_DEFAULTS),
-        (LoopOptions, LOOP_DEFAULTS),
-        (CallOptions, CALL_DEFAULTS),
     ],
 )
 def test_each_option_has_a_default_and_a_description(options: type, defaults: dict[str, object]) -> None:
     """One that had none would be sent to the API as a parameter."""
     assert defaults.keys() == options.__annotations__.keys()
     assert all(name in (options.__doc__ or "") for name in defaults)
-
-
-def test_a_run_takes_the_options_of_a_stream() -> None:
-    """And those of a conversation."""
-    of_run = RunOptions.__annotations__.keys()
-    assert of_run == StreamOptions.__annotations__.keys() | ConversationOptions.__annotations__.keys()
 
 
 @pytest.mark.parametrize(
@@ -54,13 +44,6 @@ def test_a_misspelt_parameter(misspelt: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"{misspelt} is unknown: did you mean {meant}"):
         stream(None, **parameters)
     with pytest.raises(UsageError, match=f"did you mean {meant}"):
-        Conversation(**parameters)
-
-
-def test_a_misspelt_option_of_a_run() -> None:
-    """It would otherwise be sent as a parameter of the API."""
-    parameters: dict[str, Any] = {**REQUEST, "max_turn": 3}
-    with pytest.raises(UsageError, match="did you mean max_turns"):
         Conversation(**parameters)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import partial_json_parser
 import pytest
@@ -28,40 +27,9 @@ from tests.wire.json_texts import (
     texts,
     what_is_open,
 )
+from tests.wire.parsing import MODES, fed, look, taken
 
-MODES = (False, True)
-"""Whether the parser reports its changes: then it takes no short cut."""
 modes = st.sampled_from(MODES)
-
-
-class Look(NamedTuple):
-    """All that shows of a parser at one moment."""
-
-    value: str
-    started: bool
-    complete: bool
-    error: ParseFault | None
-    open_path: Path | None
-    overflow_chars: int | None
-
-
-def look(parser: PartialJSON) -> Look:
-    return Look(
-        written(parser.value), parser.started, parser.complete, parser.error, parser.open_path, parser.overflow_chars
-    )
-
-
-def fed(pieces: Iterable[str], *, reports: bool = False, close: bool = False) -> PartialJSON:
-    parser = PartialJSON(reports=reports)
-    for piece in pieces:
-        parser.feed(piece)
-    if close:
-        parser.close()
-    return parser
-
-
-def taken(parser: PartialJSON) -> list[tuple[Path, str]]:
-    return [(path, written(value)) for path, value in parser.finished]
 
 
 def first_fault(text: str) -> int | None:
@@ -426,54 +394,7 @@ def test_feed_after_close_is_the_callers_error() -> None:
         parser.feed(" ")
 
 
-def test_a_value_is_live() -> None:
-    """Containers grow in place, so whoever keeps one sees it grow; `copy_json` is for what must stay."""
-    parser = fed(['{"a":["x'])
-    kept = parser.value
-    copied = copy_json(kept)
-    parser.feed('y"]}')
-    assert kept == {"a": ["xy"]}
-    assert copied == {"a": ["x"]}
-
-
-def test_a_kept_string_does_not_change() -> None:
-    """Growing a string in place is a trick of CPython that must stay invisible to whoever holds the string."""
-    parser = PartialJSON()
-    parser.feed('{"a":"')
-    kept = []
-    for character in "hello":
-        parser.feed(character)
-        value = parser.value
-        assert isinstance(value, dict)
-        kept.append(value["a"])
-        hash(value["a"])
-    assert kept == ["h", "he", "hel", "hell", "hello"]
-
-
 # --- finished and open paths ------------------------------------------------------------------------------------------
-
-
-@given(plain_documents)
-def test_paths_finish_in_the_order_of_their_ends(document: str) -> None:
-    """Each value is told once, whole, and after everything inside it."""
-    parser = PartialJSON(reports=True)
-    parser.feed(document)
-    finished = taken(parser)
-    parser.close()
-    finished += taken(parser)
-    assert finished == [(path, written(value)) for path, value in paths_in_order_of_ends(strict_loads(document))]
-
-
-def test_nothing_is_collected_unless_asked_for() -> None:
-    """Without `reports` nothing is kept for nobody, and with it no more than one feed has changed."""
-    parser = fed(['{"a":[1,2'])
-    assert (parser.finished, parser.patch) == ([], [])
-    parser.reports = True
-    parser.feed(",3")
-    assert parser.finished == [(("a", 1), 2)]
-    assert parser.patch == [{"op": "add", "path": "/a/1", "value": 2}]
-    parser.feed("")
-    assert (parser.finished, parser.patch) == ([], [])
 
 
 def check_finished_and_open(document: str) -> None:
@@ -550,62 +471,6 @@ def test_partial_json_parser_agrees_where_both_show_the_same(document: str) -> N
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("brackets", ["[]", "{}"])
-def test_depth_512_is_read_and_513_is_a_fault(brackets: str) -> None:
-    """Nesting is bounded, and the bound itself is still inside."""
-    opening, closing = ("[", "]") if brackets == "[]" else ('{"a":', "}")
-    core = brackets
-    for depth, complete in ((512, True), (513, False)):
-        parser = fed([opening * (depth - 1) + core + closing * (depth - 1)], reports=True)
-        assert parser.complete == complete
-        if not complete:
-            assert parser.error is not None
-            assert parser.error.offset_chars == len(opening) * 512
-            assert "512" in parser.error.message
-        else:
-            assert len(parser.finished[0][0]) == 511
-            assert copy_json(parser.value) == parser.value
-
-
-def test_deep_nesting_does_not_recurse() -> None:
-    """With a higher limit, depth is only memory: no RecursionError waits at any depth."""
-    depth = 50_000
-    parser = PartialJSON(limits=Limits(max_depth=depth), reports=True)
-    parser.feed("[" * depth)
-    assert parser.open_path == (0,) * (depth - 1)
-    parser.feed("]" * depth)
-    assert parser.complete
-    levels = 0
-    inner: Any = copy_json(parser.value)
-    while inner:
-        (inner,) = inner
-        levels += 1
-    assert levels == depth - 1
-
-
-@pytest.mark.parametrize("sign", ["", "-"])
-@pytest.mark.parametrize("cut", [1, 100, 4_300, 10_000])
-def test_4300_digits_are_read_and_4301_are_a_fault(sign: str, cut: int) -> None:
-    """CPython itself converts no more; the sign is not a digit, and a float may have more."""
-    digits = "7" * 4_300
-    for text, complete in ((f"[{sign}{digits}]", True), (f"[{sign}{digits}7]", False), (f"[{sign}{digits}7.0]", True)):
-        parser = fed([text[at : at + cut] for at in range(0, len(text), cut)], close=True)
-        assert parser.complete == complete
-        if not complete:
-            assert parser.error is not None
-            assert (parser.error.offset_chars, parser.error.character) == (1 + len(sign) + 4_300, "7")
-            assert parser.value == []
-
-
-def test_more_digits_than_python_converts_are_a_fault() -> None:
-    """A higher limit than the interpreter's must end in a fault, not in a ValueError out of the stream."""
-    parser = PartialJSON(limits=Limits(max_integer_digits=100_000))
-    parser.feed("[1" + "0" * 9_000)
-    parser.feed("]")
-    assert parser.error is not None
-    assert parser.error.offset_chars == 1
-
-
 def test_a_fault_before_the_bound_wins() -> None:
     """In a fragment with both, the first of them is the error."""
     parser = PartialJSON(limits=Limits(max_input_chars=3))
@@ -631,16 +496,6 @@ def test_the_longest_input_is_read_and_a_character_more_is_a_fault(data: st.Data
     for piece in data.draw(cuts_of(text)):
         cut.feed(piece)
     assert look(cut) == look(whole)
-
-
-@pytest.mark.parametrize(
-    ("text", "offset"),
-    [("[1e400]", 1), ("[-1e400 ,2e400]", 1), ("[1,2,1e999", None), ("[1e308]", None), ("1e400", 0)],
-)
-def test_a_number_beyond_floats_is_remembered(text: str, offset: int | None) -> None:
-    """`json.loads` gives infinity, which cannot be sent back: whoever must send it back can see where it was."""
-    for pieces in ([text], one_by_one(text)):
-        assert fed(pieces, close=True).overflow_chars == offset
 
 
 # --- work -------------------------------------------------------------------------------------------------------------
@@ -701,18 +556,7 @@ def test_work_is_linear_in_the_length(kind: str, reports: bool, largest: int) ->
     assert work(400) <= 4.4 * work(100) + 50
 
 
-# --- agreement with the standard library's own tests of itself --------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "document", ["0", "-0", "-0.0", "1E400", "123456789012345678901234567890", '"\\ud83d\\ude00"', "[]"]
-)
-def test_numbers_and_strings_are_exactly_those_of_json_loads(document: str) -> None:
-    """The few scalars in which readers of JSON differ most often."""
-    parsed = fed([document], close=True).value
-    expected = json.loads(document)
-    assert type(parsed) is type(expected)
-    assert repr(parsed) == repr(expected)
+# --- runs of values ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reports", MODES)
@@ -739,24 +583,3 @@ def test_a_run_of_values_is_what_its_characters_are(text: str, reports: bool) ->
         pieces = fed(cut_at(text, [place]), reports=reports)
         assert look(pieces) == look(single)
         assert pieces.open_path == single.open_path
-
-
-def test_values_far_down_cost_nothing() -> None:
-    """Who waits near the root pays for no path of what is finished deep inside."""
-    parser = PartialJSON(tracks=True)
-    parser.feed('{"a": 1, "deep": ' + "[" * 100 + "1,2,3," * 100)
-    assert parser.finished_in(2) == [((), "a")]
-    containers = [container for container, _ in parser.finished_in(200) if container]
-    assert len(containers) == 300
-    assert len({id(container) for container in containers}) == 1
-
-
-@given(plain_documents, st.lists(st.integers(0, 200), max_size=12))
-def test_tracking_takes_runs_of_values_whole(document: str, places: list[int]) -> None:
-    """What it finds finished is what a parser finds that reads each character; which takes several times as long."""
-    tracking, reporting = PartialJSON(tracks=True), PartialJSON(reports=True)
-    for fragment in cut_at(document, places):
-        tracking.feed(fragment)
-        reporting.feed(fragment)
-        assert written(tracking.value) == written(reporting.value)
-        assert taken(tracking) == taken(reporting)

@@ -1,0 +1,70 @@
+"""`ScalarReader`: numbers and strings, at their bounds and in pieces."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from eagerstream.limits import Limits
+from eagerstream.wire import PartialJSON
+from tests.support import one_by_one
+from tests.wire.parsing import fed
+
+
+def test_a_kept_string_does_not_change() -> None:
+    """Growing a string in place is a trick of CPython that must stay invisible to whoever holds the string."""
+    parser = PartialJSON()
+    parser.feed('{"a":"')
+    kept = []
+    for character in "hello":
+        parser.feed(character)
+        value = parser.value
+        assert isinstance(value, dict)
+        kept.append(value["a"])
+        hash(value["a"])
+    assert kept == ["h", "he", "hel", "hell", "hello"]
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("cut", [1, 100, 4_300, 10_000])
+def test_4300_digits_are_read_and_4301_are_a_fault(sign: str, cut: int) -> None:
+    """CPython itself converts no more; the sign is not a digit, and a float may have more."""
+    digits = "7" * 4_300
+    for text, complete in ((f"[{sign}{digits}]", True), (f"[{sign}{digits}7]", False), (f"[{sign}{digits}7.0]", True)):
+        parser = fed([text[at : at + cut] for at in range(0, len(text), cut)], close=True)
+        assert parser.complete == complete
+        if not complete:
+            assert parser.error is not None
+            assert (parser.error.offset_chars, parser.error.character) == (1 + len(sign) + 4_300, "7")
+            assert parser.value == []
+
+
+def test_more_digits_than_python_converts_are_a_fault() -> None:
+    """A higher limit than the interpreter's must end in a fault, not in a ValueError out of the stream."""
+    parser = PartialJSON(limits=Limits(max_integer_digits=100_000))
+    parser.feed("[1" + "0" * 9_000)
+    parser.feed("]")
+    assert parser.error is not None
+    assert parser.error.offset_chars == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [("[1e400]", 1), ("[-1e400 ,2e400]", 1), ("[1,2,1e999", None), ("[1e308]", None), ("1e400", 0)],
+)
+def test_a_number_beyond_floats_is_remembered(text: str, offset: int | None) -> None:
+    """`json.loads` gives infinity, which cannot be sent back: whoever must send it back can see where it was."""
+    for pieces in ([text], one_by_one(text)):
+        assert fed(pieces, close=True).overflow_chars == offset
+
+
+@pytest.mark.parametrize(
+    "document", ["0", "-0", "-0.0", "1E400", "123456789012345678901234567890", '"\\ud83d\\ude00"', "[]"]
+)
+def test_numbers_and_strings_are_exactly_those_of_json_loads(document: str) -> None:
+    """The few scalars in which readers of JSON differ most often."""
+    parsed = fed([document], close=True).value
+    expected = json.loads(document)
+    assert type(parsed) is type(expected)
+    assert repr(parsed) == repr(expected)
