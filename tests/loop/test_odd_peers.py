@@ -44,6 +44,7 @@ from tests.support import (
     block_start,
     block_stop,
     input_delta,
+    message_delta,
     message_start,
     tool_start,
     whole_call,
