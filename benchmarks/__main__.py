@@ -28,11 +28,12 @@ def main(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Where RESULTS.md and results.json go. A complete run writes to benchmarks/, and to the README."
+            help="Where RESULTS.md and results.json go. A complete run writes to benchmarks/, the README and the docs."
         ),
     ] = None,
     render: Annotated[
-        bool, typer.Option("--render", help="Measure nothing. Write RESULTS.md and the figures of the README again.")
+        bool,
+        typer.Option("--render", help="Measure nothing. Write RESULTS.md and the figures of the docs again."),
     ] = False,
 ) -> None:
     """Measure eagerstream beside its peers, on this machine, in this run. Read the ratios, not the times.
@@ -60,7 +61,7 @@ def main(
         try:
             readme.write()
         except LookupError as error:  # a compiler or a package is missing, or a benchmark failed
-            faults.append(f"README.md is unchanged: the results have no {error}")
+            faults.append(f"README.md and the docs are unchanged: the results have no {error}")
     for fault in faults:
         _messages.print(f"not met: {fault}", style="red", markup=False)
     sys.exit(1 if faults else 0)

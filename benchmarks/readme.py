@@ -1,42 +1,78 @@
-"""The figures of the README, from `results.json`: `python -m benchmarks --render` writes them.
+"""The figures of the README and the docs, from `results.json`: `python -m benchmarks --render` writes them.
 
-A section is between `<!-- bench: NAME -->` and `<!-- -->`, and belongs to the function of that name.
+A section is between `<!-- bench: NAME -->` and `<!-- -->`, and belongs to the function of that name. It can be on any
+page: `pages` finds it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from .results import FOLDER, grid, read, rows_of
 
-README: Final = FOLDER.parent / "README.md"
+ROOT: Final = FOLDER.parent
 _SECTION: Final = re.compile(r"(<!-- bench: ([a-z_]+) -->\n).*?(<!-- -->)", re.DOTALL)
 _MEDIAN_FRAGMENT: Final = 7  # characters, of recorded streams
 _SHOWN_SIZES: Final = (1_000, 1_000_000)  # characters
 
 
+def pages() -> list[Path]:
+    """Return the README and the pages for users that have sections. The reference gets its figures when it is built."""
+    guides = (page for folder in ("start", "guides") for page in sorted((ROOT / "docs" / folder).glob("*.md")))
+    written = [ROOT / "README.md", *guides]
+    return [page for page in written if _SECTION.search(page.read_text(encoding="utf-8"))]
+
+
 def write() -> None:
-    """Write all sections of the README.
+    """Write all sections of the README and the docs.
 
     Raises:
         LookupError: The results lack a figure, for example because a package was not installed. Nothing is written.
     """
-    README.write_text(rendered(README.read_text(encoding="utf-8"), read()), encoding="utf-8")
+    results = read()
+    texts = {page: rendered(page.read_text(encoding="utf-8"), results) for page in pages()}
+    for page, text in texts.items():
+        page.write_text(text, encoding="utf-8")
 
 
 def rendered(text: str, results: Mapping[str, Any]) -> str:
-    """Return the README with all sections written again.
+    """Return a page with all sections written again.
 
     Args:
-        text: The README.
+        text: The page.
         results: Content of `results.json`.
 
     Raises:
         LookupError: A section is unknown, or the results lack a figure.
     """
     return _SECTION.sub(lambda found: f"{found[1]}{SECTIONS[found[2]](results)}\n{found[3]}", text)
+
+
+def price(results: Mapping[str, Any]) -> str:
+    """Cost of a fragment and of the import in some sentences, for those who compare libraries."""
+    cells = [
+        cell
+        for cell in results["benchmarks"]["bytes_to_events"]["cells"]
+        if cell["fragment_chars"] == _MEDIAN_FRAGMENT and cell["size"] in _SHOWN_SIZES
+    ]
+    import_ms = results["benchmarks"]["startup"]["seconds"]["import eagerstream"] * 1000
+    sizes = [f"{size:,}" for size in _SHOWN_SIZES]
+    small, large = ([cell for cell in cells if cell["size"] == size] for size in _SHOWN_SIZES)
+    return (
+        f"From bytes to a readable partial value, a fragment of {_MEDIAN_FRAGMENT} characters takes"
+        f" {_range([cell['core_us']['pure'] for cell in cells], '.1f')} µs. The length of the input does not matter."
+        f" `messages.stream()` of anthropic takes {_span(small)} µs in an input of {sizes[0]} characters, and"
+        f" {_span(large)} µs in one of {sizes[1]}."
+        f" `import eagerstream` takes {import_ms:.0f} ms: heavy packages are loaded when they are first used."
+    )
+
+
+def _span(cells: Iterable[Mapping[str, Any]]) -> str:
+    costs = [cell["anthropic_us"] for cell in cells]
+    return f"{_rounded(min(costs))} to {_rounded(max(costs))}"
 
 
 def early_start(results: Mapping[str, Any]) -> str:
@@ -314,6 +350,7 @@ def misses(results: Mapping[str, Any]) -> str:
 SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     section.__name__: section
     for section in (
+        price,
         early_start,
         watchers,
         frameworks,

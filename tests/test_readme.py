@@ -1,129 +1,121 @@
-"""The README is read before anything else: its programs run, its facts hold."""
+"""The README is read before anything else: its program runs, its links lead somewhere, its sentences are short.
+
+It is also the text of the package page, so all of its links and pictures are absolute.
+"""
 
 from __future__ import annotations
 
-import ast
-import os
 import re
 import subprocess
-import sys
+import tomllib
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
-from eagerstream.progress import load_records
-from eagerstream.testing import ReplayServer, Scenario, reply, text, tool_use
+from eagerstream.testing import Scenario, reply, text, tool_use
+from tests.docs.programs import PAGES, ROOT, programs, run_program
+from tests.docs.prose import headings, sentences
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-AGENT, PROGRESS, LATENCY, WATCH, PRIMES, OLD_ADDITION, NEW_ADDITION, OLD_WEATHER, NEW_WEATHER = re.findall(
-    r"```python\n(.*?)```", README, re.DOTALL
+PAGE = ROOT / "README.md"
+README = PAGE.read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCS, REPOSITORY = f"{PROJECT['urls']['Documentation']}/en/latest/", PROJECT["urls"]["Source"]
+RAW = REPOSITORY.replace("github.com", "raw.githubusercontent.com")
+ELSEWHERE = ("https://docs.ag-ui.com",)
+COMMANDS = sorted(
+    {
+        command
+        for page in (PAGE, *PAGES)
+        for command in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
 )
-POEM = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["one line", "and another"]})
 
 
-def run_program(program: str, scenario: Scenario, folder: Path | None = None, *options: str) -> str:
-    with ReplayServer(scenario) as server:
-        done = subprocess.run(
-            [sys.executable, *options, "-c", program],
-            env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-            cwd=folder,
+def test_the_agent(tmp_path: Path) -> None:
+    """The first program that anybody tries prints text and a growing input, and runs its tool."""
+    (agent,) = programs(PAGE)
+    poem = {"filename": "poem.txt", "lines_of_text": ["one line", "and another"]}
+    done = run_program(agent.code, Scenario(reply(tool_use("make_file", poem)), reply(text("It is there."))), tmp_path)
+    assert " lines so far\n" in done.output
+    assert "make_file -> wrote 2 lines\n" in done.output
+    assert "It is there.completed {'input_tokens'" in done.output
+    assert (tmp_path / "poem.txt").read_text() == "one line\nand another"
+    assert len(agent.code.splitlines()) <= 25
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)\s]+)\)", README))))
+def test_links_are_absolute_and_lead_somewhere(target: str) -> None:
+    """The package page has no files beside it. Links to the docs and the repository name what is there."""
+    address, _, heading = target.partition("#")
+    if address.startswith(DOCS):
+        page = ROOT / "docs" / address.removeprefix(DOCS).replace(".html", ".md")
+        assert page.is_file()
+        assert not heading or heading in headings(page)
+    else:
+        (base,) = (
+            base
+            for base in (f"{REPOSITORY}/blob/main/", f"{REPOSITORY}/tree/main/", f"{RAW}/main/")
+            if address.startswith(base)
         )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+        assert (ROOT / address.removeprefix(base)).exists()
 
 
-def test_the_agent() -> None:
-    """The smallest agent runs its tool and ends."""
-    call = tool_use("get_weather", {"city": "Paris"})
-    output = run_program(AGENT, Scenario(reply(call), reply(text("It has 15 degrees."))))
-    assert output.startswith("completed ")
-    assert "It has 15 degrees." in output
+QUESTIONS = {
+    "install": ("start/quickstart.html", "pip install eagerstream"),
+    "print text": ("guides/text.html", "TextDelta"),
+    "list of events": ("guides/events.html", "## All events"),
+    "thinking": ("guides/text.html", "thinking={"),
+    "usage": ("guides/text.html#tokens", "run.result.usage"),
+    "tool_choice": ("guides/text.html#which-tool-the-model-calls", '{"type": "any"}'),
+    "without a key": ("guides/testing.html", "ReplayServer"),
+    "FastAPI": ("guides/progress.html#your-own-page", "FastAPI("),
+    "Stop button": ("guides/progress.html#your-own-page", "run.cancel()"),
+    "notebook": ("guides/progress.html#in-a-notebook", "notebook"),
+    "anthropic SDK": ("start/from-anthropic.html", "client.messages.stream"),
+    "does not work": ("guides/errors.html#troubleshooting", "| symptom | cause | remedy |"),
+}
 
 
-@pytest.mark.slow
-def test_the_progress_ui() -> None:
-    """The smallest progress UI counts lines while they come."""
-    output = run_program(PROGRESS, Scenario(reply(POEM)))
-    assert "lines so far" in output
-    assert "valid" in output
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_of_a_new_user(question: str) -> None:
+    """The table of the README leads straight to the answer."""
+    target, answer = QUESTIONS[question]
+    (row, *_) = [line for line in README.splitlines() if line.startswith("|") and f"({DOCS}{target})" in line]
+    assert row
+    page = (ROOT / "docs" / target.partition("#")[0]).with_suffix(".md")
+    assert answer in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-def test_the_latency_measurement() -> None:
-    """The smallest measurement tells of the first value, the tool and the gaps, eager and not."""
-    output = run_program(LATENCY, Scenario(reply(POEM)))
-    for eager in (True, False):
-        assert re.search(
-            rf"eager={eager}: first value after [\d.]+ s, tool after [\d.]+ s, longest gap [\d.]+ s", output
-        )
+def test_pictures_are_absolute() -> None:
+    """Neither in Markdown nor in HTML is there a picture beside the page."""
+    assert re.findall(r"!\[[^\]]*\]\((?!https://)|(?:src|href)=\"(?!https://)", README) == []
 
 
-@pytest.mark.slow
-def test_a_run_that_is_watched(tmp_path: Path) -> None:
-    """It is shown in plain lines, on a page, and kept in a file that can be watched again."""
-    call = tool_use("get_weather", {"city": "Paris"})
-    output = run_program(WATCH, Scenario(reply(call), reply(text("15 degrees."))), tmp_path)
-    assert re.search(r"open http://127\.0\.0\.1:\d+/\?token=\S+", output)
-    assert "get_weather" in output
-    records = load_records(tmp_path / "weather.jsonl")
-    assert records[-1]["type"] == "run_stop"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_docs_use_the_same_bases(page: Path) -> None:
+    """Pages link to the repository, and to each other without the address of the docs. Pictures come with the docs."""
+    found = re.findall(r"\]\((https://[^)\s]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in found if not link.startswith((f"{REPOSITORY}/", *ELSEWHERE))] == []
 
 
-@pytest.mark.slow
-def test_tools_in_worker_processes(tmp_path: Path) -> None:
-    """The program is a file, which the workers import."""
-    file = tmp_path / "primes.py"
-    file.write_text(PRIMES, encoding="utf-8")
-    with ReplayServer(
-        Scenario(reply(tool_use("count_primes", {"below": 100})), reply(text("There are 25.")))
-    ) as server:
-        done = subprocess.run(
-            [sys.executable, file],
-            env={**os.environ, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "simulated"},
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-        )
-        result = server.requests[1].body["messages"][-1]["content"][0]
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "There are 25." in done.stdout
-    assert result["content"] == "25"
+def test_it_is_short() -> None:
+    """Who wants to know more follows a link."""
+    assert len(README.splitlines()) <= 250
+    found = sentences(PAGE)
+    assert [each.text for each in found if each.words > 40] == []
+    assert mean(each.words for each in found) <= 19
 
 
-@pytest.mark.parametrize("program", [OLD_ADDITION, NEW_ADDITION], ids=["old", "new"])
-@pytest.mark.slow
-def test_programs_of_anthropic_tools(program: str) -> None:
-    """The old one and the new one end with the same message."""
-    scenario = Scenario(reply(tool_use("perform_addition", {"a": 17, "b": 4})), reply(text("It is 21.")))
-    output = run_program(program, scenario, None, "-W", "ignore::DeprecationWarning:__main__")
-    (message,) = [ast.literal_eval(line) for line in output.splitlines()]
-    assert message["role"] == "assistant"
-    assert message["content"] in ("It is 21.", [{"type": "text", "text": "It is 21."}])
+def test_the_dependencies() -> None:
+    """The README names what `pip install eagerstream` brings."""
+    (row,) = re.findall(r"^\| dependencies \| (.+) \|$", README, re.MULTILINE)
+    assert row.split(", ") == sorted(re.split(r"[<>=]", each)[0] for each in PROJECT["dependencies"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("program", [OLD_WEATHER, NEW_WEATHER], ids=["old", "new"])
-def test_programs_of_helloagents(program: str) -> None:
-    """The old one calls the tool itself, the new one lets the model: the response is the same."""
-    scenario = Scenario(reply(tool_use("get_weather", {"city": "Paris"})), reply(text("Mild.")))
-    assert run_program(program, scenario) == "success Paris: 15 degrees\n"
-
-
-@pytest.mark.parametrize("target", re.findall(r"\]\(((?!http)[^)]+)\)", README))
-def test_links_lead_somewhere(target: str) -> None:
-    """Files that the README points to are there."""
-    assert (ROOT / target).exists()
-
-
-@pytest.mark.parametrize("command", sorted(set(re.findall(r"(?:^|`)make ([a-z-]+)", README, re.MULTILINE))))
+@pytest.mark.parametrize("command", COMMANDS)
 def test_make_knows_its_targets(command: str) -> None:
-    """Commands that the README names exist."""
+    """Commands that the README and the docs name exist."""
     done = subprocess.run(["make", "-n", command], cwd=ROOT, capture_output=True, text=True, check=False, timeout=50)
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,4 @@
-"""The figures of the README are those of results.json. To write them: `python -m benchmarks --render`."""
+"""The figures of the README and the docs are those of results.json. To write them: `python -m benchmarks --render`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from benchmarks import readme
 from benchmarks.results import read
 from tests.support import needs_recordings, real_recordings
 
-README = readme.README.read_text(encoding="utf-8")
+PAGES = {str(page.relative_to(readme.ROOT)): page.read_text(encoding="utf-8") for page in readme.pages()}
 RESULTS = read()
 
 
-def test_the_readme_has_the_measured_figures() -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_the_measured_figures(page: str) -> None:
     """A figure that is edited by hand, or is older than the results, is a false claim."""
-    assert readme.rendered(README, RESULTS) == README
+    assert readme.rendered(PAGES[page], RESULTS) == PAGES[page]
 
 
-def test_every_section_is_in_the_readme() -> None:
-    """A section that disappears from the README would take its misses with it."""
-    assert sorted(re.findall(r"<!-- bench: (\w+) -->", README)) == sorted(readme.SECTIONS)
+def test_every_section_is_on_one_page() -> None:
+    """A section that disappears would take its misses with it."""
+    sections = [name for text in PAGES.values() for name in re.findall(r"<!-- bench: (\w+) -->", text)]
+    assert sorted(sections) == sorted(readme.SECTIONS)
 
 
 @pytest.mark.parametrize("name", readme.SECTIONS)
@@ -38,7 +40,7 @@ def test_a_section_is_written_from_the_results(name: str) -> None:
 
 
 def test_all_missed_targets_are_listed() -> None:
-    """Every miss is in the README, asserted or not; a target without a measurement counts as neither."""
+    """Every miss is listed, asserted or not; a target without a measurement counts as neither."""
     results: dict[str, Any] = copy.deepcopy({"benchmarks": RESULTS["benchmarks"]})
     rows = [row for figures in results["benchmarks"].values() for row in figures.get("rows", ())]
     missed = sum(row["met"] is False for row in rows)
@@ -52,5 +54,6 @@ def test_all_missed_targets_are_listed() -> None:
 
 @needs_recordings
 def test_the_number_of_recordings() -> None:
-    """The README counts the responses of the API that the tests replay. Seven of the shared bodies are handwritten."""
-    assert f"{len(real_recordings()) - 7} recorded responses" in README
+    """The docs count the responses of the API that the tests replay. Seven of the shared bodies are handwritten."""
+    for page in ("README.md", "docs/guides/progress.md"):
+        assert f"{len(real_recordings()) - 7} recorded responses" in PAGES[page]

@@ -1,4 +1,4 @@
-"""Run the whole fault matrix, and write its table into the README: `python -m tests.reliability`."""
+"""Run the whole fault matrix, and write its table into the docs: `python -m tests.reliability`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.reliability.conversations import Report, converse_all, table
 from tests.reliability.schedules import at_bytes, at_events
 
-_README = Path(__file__).parents[2] / "README.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "guides" / "errors.md"
 _TABLE = re.compile(r"(<!-- fault matrix -->\n).*?(<!-- -->)", re.DOTALL)
 _PART = 500
 
@@ -25,8 +25,8 @@ def main() -> None:
             print(f"{backend}: {start + len(part):,} of {len(schedules):,}", file=sys.stderr)
     said = table(reports)
     print(said)
-    readme = _README.read_text(encoding="utf-8")
-    _README.write_text(_TABLE.sub(lambda found: f"{found[1]}{said}\n{found[2]}", readme), encoding="utf-8")
+    page = _PAGE.read_text(encoding="utf-8")
+    _PAGE.write_text(_TABLE.sub(lambda found: f"{found[1]}{said}\n{found[2]}", page), encoding="utf-8")
 
 
 main()

@@ -16,7 +16,7 @@ import pytest
 from tests.reliability.conversations import ERRORS, Ended, converse_all
 from tests.reliability.schedules import at_bytes, at_events
 
-README = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[2].joinpath("docs/guides/errors.md").read_text(encoding="utf-8")
 BACKENDS = ["asyncio", "trio"]
 
 
@@ -39,8 +39,8 @@ def test_every_place(backend: str) -> None:
 
 
 def test_the_table_is_of_this_matrix() -> None:
-    """The README tells of all conversations that there are: the counts of both backends."""
+    """The page tells of all conversations that there are: the counts of both backends."""
     expected = Counter(schedule.row for schedule in chain(at_events(), at_bytes()))
-    told = dict(re.findall(r"^\| (.+?) \| ([\d,]+) \| (?:[\d,]* \| ){3}", README, re.MULTILINE))
+    told = dict(re.findall(r"^\| (.+?) \| ([\d,]+) \| (?:[\d,]* \| ){3}", PAGE, re.MULTILINE))
     for row, count in expected.items():
         assert told[row] == f"{count * len(BACKENDS):,}", row

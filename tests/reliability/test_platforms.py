@@ -24,7 +24,7 @@ _BODY_BYTES = {Platform.BEDROCK: len(in_aws_frames(FIRST).body)}
 
 
 BACKENDS = ["asyncio", "trio"]
-README = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[2].joinpath("docs/guides/platforms.md").read_text(encoding="utf-8")
 
 
 def _schedules(platform: Platform, *, events_step: int = 4, bytes_step: int = 113) -> Iterator[Schedule]:
@@ -70,8 +70,8 @@ def test_gateways(library: Any, backend: str) -> None:
 
 
 def test_the_table_is_of_these() -> None:
-    """The README tells of as many conversations, on both backends, as there are."""
-    rows = re.findall(r"`(?:eagerstream\.)?(\w+)\(.*\| (\d+) \|$", README, re.MULTILINE)
+    """The page tells of as many conversations, on both backends, as there are."""
+    rows = re.findall(r"`(?:eagerstream\.)?(\w+)\(.*\| (\d+) \|$", PAGE, re.MULTILINE)
     platforms = {client.name: client.platform for client in CLIENTS} | {"HTTPTransport": Platform.ANTHROPIC}
     assert {name: int(count) for name, count in rows} == {
         name: len(BACKENDS) * sum(1 for _ in _schedules(platform)) for name, platform in platforms.items()

@@ -1,0 +1,482 @@
+"""Of each program in the docs: what the API answers, and what the program must print."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import inspect
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from eagerstream import RunResult
+from eagerstream.progress import load_records
+from eagerstream.recordings import Recording
+from eagerstream.testing import Scenario, Scripted, Timing, http_error, reply, text, thinking, tool_use
+from tests.docs.line import line
+from tests.docs.programs import Done, run_program, serving
+
+_WEATHER = tool_use("get_weather", {"city": "Paris"})
+_MILD = text("It has 15 degrees in Paris.")
+_POEM = tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["one line", "and another"]})
+_TIMING = Timing(tokens_per_second=200)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How a program is tried. `run` takes its code and a folder."""
+
+    run: Callable[[str, Path], None]
+    is_quick: bool
+
+
+SCENARIOS: dict[str, Tried] = {}
+
+
+def program(
+    *turns: Recording,
+    name: str | None = None,
+    timing: Timing | None = None,
+    options: Sequence[str] = (),
+    is_quick: bool = False,
+    wrap: Callable[[str], str] = str,
+) -> Callable[[Callable[[Done], None]], Callable[[Done], None]]:
+    """Register the check of a program; it is named after the function.
+
+    Args:
+        turns: What the API answers, turn by turn.
+        name: Instead of the function's name.
+        timing: Of the responses.
+        options: Of Python.
+        is_quick: It belongs to the quick tests.
+        wrap: Makes a program of the code.
+    """
+
+    def register(check: Callable[[Done], None]) -> Callable[[Done], None]:
+        def run(code: str, folder: Path) -> None:
+            scenario = Scenario(*(turns or (reply(text("Not asked.")),)), timing=timing)
+            check(run_program(wrap(code), scenario, folder, options=options))
+
+        SCENARIOS[name or check.__name__.replace("_", "-")] = Tried(run, is_quick)
+        return check
+
+    return register
+
+
+def _as_cell(code: str) -> str:
+    """A program that runs the code as a notebook does: `await` is allowed at its top."""
+    return inspect.cleandoc(f"""
+        import ast, asyncio
+        code = compile({code!r}, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        asyncio.run(eval(code, {{"__name__": "__main__"}}))
+    """)
+
+
+def server(*turns: Recording, timing: Timing) -> Callable[[Callable[[str, Path], None]], Callable[[str, Path], None]]:
+    """Register the check of a program that serves. It gets the address, and a folder."""
+
+    def register(check: Callable[[str, Path], None]) -> Callable[[str, Path], None]:
+        def run(code: str, folder: Path) -> None:
+            with serving(code, Scenario(*turns, timing=timing), folder) as url:
+                check(url, folder)
+
+        SCENARIOS[check.__name__.replace("_", "-")] = Tried(run, is_quick=False)
+        return check
+
+    return register
+
+
+# --- start/quickstart.md ----------------------------------------------------------------------------------------------
+
+
+@program(reply(_WEATHER), reply(_MILD), is_quick=True)
+def quickstart_agent(done: Done) -> None:
+    assert "so far: {'city': 'Paris'}" in done.output
+    assert "result: Paris: 15 degrees" in done.output
+    assert "It has 15 degrees in Paris.\ncompleted {'input_tokens'" in done.output
+
+
+@program(reply(text("Hello.")))
+def quickstart_stream(done: Done) -> None:
+    assert done.output.startswith("Hello.\nend_turn {'input_tokens'")
+
+
+@program()
+def quickstart_offline(done: Done) -> None:
+    assert done.output == "completed It has 15 degrees in Paris.\n"
+    assert not done.requests
+
+
+@program(reply(text("Hello.")), wrap=_as_cell)
+def quickstart_notebook(done: Done) -> None:
+    assert done.output == "Hello."
+
+
+# --- start/from-anthropic.md ------------------------------------------------------------------------------------------
+
+
+@program(reply(_WEATHER))
+def anthropic_stream(done: Done) -> None:
+    assert "so far: {'city': 'Paris'}" in done.output
+    assert done.output.endswith("input: {'city': 'Paris'}\n")
+
+
+@program(reply(_WEATHER))
+def eagerstream_stream(done: Done) -> None:
+    assert "so far: {'city': 'Pa" in done.output
+    assert done.output.endswith("input: {'city': 'Paris'}\n")
+    assert done.requests[0].body["tools"][0]["eager_input_streaming"] is True
+
+
+@program(reply(_WEATHER), reply(_MILD))
+def anthropic_runner(done: Done) -> None:
+    assert done.output == "end_turn It has 15 degrees in Paris.\n"
+
+
+@program(reply(_WEATHER), reply(_MILD))
+def eagerstream_run(done: Done) -> None:
+    assert done.output == "end_turn It has 15 degrees in Paris.\n"
+
+
+# --- start/from-others.md ---------------------------------------------------------------------------------------------
+
+_SHOWN = reply(
+    tool_use("word_of_the_day", {}), tool_use("show_poem", {"title": "The harbour", "lines": ["one line", "another"]})
+)
+
+
+@program(_SHOWN, reply(text("There it is.")))
+def langgraph(done: Done) -> None:
+    assert done.output == "*** The harbour\none line\nanother\nThere it is.\n"
+
+
+@program(_SHOWN, reply(text("There it is.")), name="pydantic-ai")
+def pydantic_ai(done: Done) -> None:
+    assert done.output == "*** The harbour\none line\nanother\nThere it is.\n"
+
+
+@program(reply(_WEATHER), reply(_MILD))
+def openai(done: Done) -> None:
+    assert done.output == "It has 15 degrees in Paris.\n"
+
+
+@program(reply(_WEATHER))
+def early_calls(done: Done) -> None:
+    assert done.output == "get_weather {'city': 'Paris'} Paris: 15 degrees\n"
+
+
+# --- start/from-older-libraries.md ------------------------------------------------------------------------------------
+
+_ADDITION = (reply(tool_use("perform_addition", {"a": 17, "b": 4})), reply(text("It is 21.")))
+
+
+def _addition(done: Done) -> None:
+    """The old program and the new one end with the same message."""
+    (message,) = [ast.literal_eval(line) for line in done.output.splitlines()]
+    assert message["role"] == "assistant"
+    assert message["content"] in ("It is 21.", [{"type": "text", "text": "It is 21."}])
+
+
+def _weather(done: Done) -> None:
+    """The old program calls the tool itself, the new one lets the model: the response is the same."""
+    assert done.output == "success Paris: 15 degrees\n"
+
+
+program(*_ADDITION, name="old-addition", options=["-W", "ignore::DeprecationWarning:__main__"])(_addition)
+program(*_ADDITION, name="new-addition")(_addition)
+program(name="old-weather")(_weather)
+program(reply(_WEATHER), reply(text("Mild.")), name="new-weather")(_weather)
+
+
+# --- guides/text.md ---------------------------------------------------------------------------------------------------
+
+
+@program(reply(text("A place for ships.")))
+def print_text(done: Done) -> None:
+    assert done.output == "A place for ships.\n18 characters\n"
+
+
+@program(reply(thinking("7 times 13."), text("No.")), name="thinking")
+def show_thinking(done: Done) -> None:
+    assert done.output == "7 times 13.No.\n['thinking', 'text']\n"
+    assert done.requests[0].body["thinking"] == {"type": "adaptive"}
+
+
+_CITATION = {"type": "char_location", "cited_text": "The bell rings at noon.", "document_index": 0}
+_CITING = Scripted(
+    {"type": "text", "text": "", "citations": []},
+    ({"type": "text_delta", "text": "At noon."}, {"type": "citations_delta", "citation": _CITATION}),
+)
+
+
+@program(reply(_CITING))
+def citations(done: Done) -> None:
+    assert done.output == "cites: The bell rings at noon.\nAt noon. [1 citations]\n"
+
+
+@program(reply(_WEATHER), reply(_MILD))
+def usage(done: Done) -> None:
+    assert done.output.startswith("turn 1 wrote ")
+    first, second, total = (list(map(int, re.findall(r"\d+", line))) for line in done.output.splitlines())
+    assert total[1] == first[1] + second[1]
+
+
+@program(reply(_WEATHER), reply(tool_use("get_weather", {"city": "Lima"})), reply(_MILD))
+def tool_choice(done: Done) -> None:
+    assert done.output == "2 calls, 3 turns\n"
+    assert [request.body.get("tool_choice") for request in done.requests] == [{"type": "any"}, {"type": "any"}, None]
+
+
+# --- guides/events.md -------------------------------------------------------------------------------------------------
+
+
+@program(reply(_POEM), timing=_TIMING)
+def fields_of_an_input(done: Done) -> None:
+    assert done.output == "will write poem.txt\nline: one line\nline: and another\nvalid\n"
+
+
+@program(reply(_POEM), timing=_TIMING)
+def fewer_events(done: Done) -> None:
+    assert "lines so far" in done.output
+    assert done.output.endswith("valid {'filename': 'poem.txt', 'lines_of_text': ['one line', 'and another']}\n")
+
+
+@program(reply(_WEATHER))
+def accumulator(done: Done) -> None:
+    assert "so far: {'city': 'Pa" in done.output
+    assert "finished: Paris" in done.output
+    assert done.output.endswith("valid {'city': 'Paris'}\n")
+
+
+# --- guides/tools.md --------------------------------------------------------------------------------------------------
+
+
+@program()
+def tool(done: Done) -> None:
+    definition = json.loads(done.output)
+    assert definition["description"] == "Order a cup of tea."
+    assert definition["eager_input_streaming"] is True
+    assert definition["input_schema"]["properties"]["kind"] == {
+        "description": "Which tea.",
+        "enum": ["black", "green"],
+        "type": "string",
+    }
+
+
+@program(reply(tool_use("count_words", {"texts": ["a bell", "the sea is calm"]})), reply(text("Six.")))
+def progress_of_a_tool(done: Done) -> None:
+    assert done.output == "count_words 1 of 2\ncount_words 2 of 2\ncount_words -> 6\n"
+
+
+@program(
+    reply(tool_use("take", {"item": "tea", "count": 5}), tool_use("take", {"item": "coffee", "count": 1})),
+    reply(text("Three teas.")),
+)
+def tool_response(done: Done) -> None:
+    tea, coffee = done.output.splitlines()
+    assert tea.startswith("partial {'taken': 3} ")
+    assert "The stock is empty." in tea
+    assert coffee == "error {} '[NOT_FOUND] There is no coffee.'"
+
+
+@program(
+    reply(tool_use("calculator", {"expression": "6 * 7"})),
+    reply(tool_use("Write", {"path": "answer.txt", "content": "42"})),
+    reply(text("Done.")),
+)
+def builtin(done: Done) -> None:
+    assert done.output.startswith("calculator success ")
+    assert (done.folder / "work" / "answer.txt").read_text() == "42"
+
+
+# --- guides/early-start.md --------------------------------------------------------------------------------------------
+
+
+@program(
+    reply(
+        tool_use("get_weather", {"city": "Paris"}),
+        tool_use("get_weather", {"city": "Lima"}),
+        tool_use("send_mail", {"text": "15 degrees in Paris and in Lima."}),
+    ),
+    reply(text("Sent.")),
+    timing=_TIMING,
+)
+def early_start(done: Done) -> None:
+    lines = done.output.splitlines()
+    assert lines.index("the response has ended") < lines.index("start send_mail")
+    assert lines[: lines.index("the response has ended")].count("stop get_weather") == 2
+
+
+# --- guides/streaming-parameters.md -----------------------------------------------------------------------------------
+
+
+@program(reply(_POEM), reply(text("Done.")), timing=_TIMING)
+def streaming_parameters(done: Done) -> None:
+    assert done.output == "starts, its input is still being written\nwrote 2 lines\n"
+    assert (done.folder / "poem.txt").read_text() == "one line\nand another\n"
+
+
+# --- guides/approval-and-guards.md ------------------------------------------------------------------------------------
+
+
+@program(
+    reply(tool_use("delete_file", {"path": "tmp/a.txt"}), tool_use("delete_file", {"path": "notes.txt"})),
+    reply(text("One is deleted.")),
+)
+def approval(done: Done) -> None:
+    assert "asked about {'path': 'notes.txt'}" in done.output
+    assert done.output.endswith("True deleted tmp/a.txt\nFalse Only files in tmp/ may be deleted.\n")
+
+
+@program(
+    reply(tool_use("write_file", {"path": "../notes.txt", "body": "a long text " * 100})),
+    reply(text("I cannot write there.")),
+    timing=Timing(tokens_per_second=2000),
+)
+def guard(done: Done) -> None:
+    assert done.output == "False incomplete The path must stay inside the folder.\ncompleted\n"
+
+
+@program(
+    reply(_WEATHER, tool_use("get_weather", {"city": "Atlantis"})),
+    reply(text("15 degrees in Paris.")),
+)
+def step_by_step(done: Done) -> None:
+    assert done.output == "completed ['Paris: 15 degrees', 'There is no such city.']\n"
+
+
+# --- guides/errors.md -------------------------------------------------------------------------------------------------
+
+
+@program(reply(_WEATHER), http_error(401, "authentication_error", "invalid x-api-key"))
+def errors(done: Done) -> None:
+    assert done.output == "401 authentication_error False\nerror after 1 turns, 1 calls\n"
+    assert RunResult.from_json((done.folder / "run.json").read_text()).messages[-1]["role"] == "user"
+
+
+@program(reply(tool_use("make_file", {"filename": "poem.txt", "lines_of_text": ["line"] * 200})), timing=_TIMING)
+def cancel(done: Done) -> None:
+    assert done.output == "cancelled incomplete\nfaults of the history: []\n"
+
+
+# --- guides/saving.md -------------------------------------------------------------------------------------------------
+
+
+@program(reply(tool_use("add_note", {"text": "Danube"})), reply(text("I noted it.")))
+def saving(done: Done) -> None:
+    assert done.output == "limit with 3 messages\ncompleted with 4 messages\n"
+    assert (done.folder / "notes.txt").read_text() == "Danube\n"
+
+
+# --- guides/progress.md -----------------------------------------------------------------------------------------------
+
+
+@program(reply(_WEATHER), reply(_MILD))
+def watch(done: Done) -> None:
+    """It is shown in plain lines, on a page, and kept in a file that can be watched again."""
+    assert re.search(r"open http://127\.0\.0\.1:\d+/\?token=\S+", done.output)
+    assert "get_weather" in done.output
+    assert load_records(done.folder / "weather.jsonl")[-1]["type"] == "run_stop"
+
+
+@program(reply(_WEATHER), reply(_MILD), wrap=_as_cell)
+def notebook_lines(done: Done) -> None:
+    assert "done: Paris: 15 degrees" in done.output
+
+
+_DOCUMENT = {"title": "Harbours", "paragraphs": [f"Paragraph {number}." for number in range(400)]}
+
+
+@server(reply(tool_use("write_document", _DOCUMENT)), timing=Timing(tokens_per_second=200))
+def web_page(url: str, folder: Path) -> None:
+    """The page shows the input as it grows, also after a lost connection and a reload, and stops the run."""
+    from selenium.webdriver.support.ui import WebDriverWait  # the quick tests do without a browser
+
+    from tests.browser import chromium
+
+    with line(url) as wire, chromium(folder / "profile") as browser:
+
+        def count() -> int:
+            return len(browser.find_elements("css selector", "#paragraphs p"))
+
+        wait = WebDriverWait(browser, 20)
+        browser.get(wire.url)
+        browser.find_element("id", "start").click()
+        wait.until(lambda _: count() > 3)
+        assert browser.find_element("id", "title").text == "Harbours"
+        before, connections = count(), wire.connections
+        wire.cut()
+        wait.until(lambda _: wire.connections > connections and count() > before + 3)
+        browser.refresh()
+        wait.until(lambda _: count() > before + 3)
+        browser.find_element("id", "stop").click()
+        wait.until(lambda _: browser.find_element("id", "state").text == "cancelled")
+        shown = [paragraph.text for paragraph in browser.find_elements("css selector", "#paragraphs p")]
+    assert len(shown) < 400
+    assert _DOCUMENT["paragraphs"][: len(shown) - 1] == shown[:-1]
+    foreign = {"sec-fetch-site": "cross-site"}
+    assert httpx.post(f"{url}/start", headers=foreign, timeout=20).status_code == 403
+
+
+# --- guides/latency.md ------------------------------------------------------------------------------------------------
+
+
+@program(reply(_POEM))
+def latency(done: Done) -> None:
+    for eager in (True, False):
+        figures = rf"eager={eager}: first value after [\d.]+ s, tool after [\d.]+ s, longest gap [\d.]+ s"
+        assert re.search(figures, done.output)
+
+
+@program(reply(_WEATHER, tool_use("get_weather", {"city": "Lima"})), reply(_MILD))
+def latency_csv(done: Done) -> None:
+    head, *rows = csv.reader((done.folder / "calls.csv").read_text().splitlines())
+    assert head[:3] == ["turn", "name", "start_s"]
+    assert [row[:2] for row in rows] == [["1", "get_weather"]] * 2
+    assert all(float(figure) >= 0 for row in rows for figure in row[2:])
+
+
+# --- guides/testing.md ------------------------------------------------------------------------------------------------
+
+
+@program(options=["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:langsmith_plugin"])
+def testing_pytest(done: Done) -> None:
+    assert "1 passed" in done.output
+
+
+@program()
+def testing_faults(done: Done) -> None:
+    again, once_more, end = done.output.splitlines()
+    assert again == "again, because: APIError"
+    assert once_more == "again, because: StreamInterrupted"
+    assert end == "completed after 3 requests"
+
+
+# --- guides/platforms.md ----------------------------------------------------------------------------------------------
+
+
+@program(reply(text("Hello.")))
+def http_transport(done: Done) -> None:
+    assert done.output == "Hello.\n"
+
+
+# --- guides/workers.md ------------------------------------------------------------------------------------------------
+
+
+@program(reply(tool_use("count_primes", {"below": 100})), reply(text("There are 25.")))
+def workers(done: Done) -> None:
+    assert "There are 25." in done.output
+    assert done.requests[1].body["messages"][-1]["content"][0]["content"] == "25"
+
+
+@server(reply(_WEATHER), reply(_MILD), timing=Timing())
+def gateway(url: str, _: Path) -> None:
+    """A client reads the records of its run, to the last one."""
+    with httpx.stream("POST", f"{url}/runs", json={"question": "Weather in Paris?"}, timeout=20) as response:
+        records = [json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: {")]
+    assert records[0]["type"] == "run_start"
+    assert records[-1]["status"] == "completed"

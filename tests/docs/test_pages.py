@@ -1,0 +1,43 @@
+"""The pages of `docs/start` and `docs/guides`: their links lead somewhere, and their sentences are short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from tests.docs.programs import PAGES, ROOT
+from tests.docs.prose import headings, sentences
+
+REPOSITORY = "https://github.com/eagerstream/eagerstream/blob/main/"
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_GENERATED = ("docs/reference/", "docs/inside/")  # the build of the docs fails if one of their pages is missing
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    """A page links to pages beside it, and to files of the repository."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in _LINK.findall(text):
+        link, _, heading = target.partition("#")
+        if link.startswith("https://"):
+            if link.startswith(REPOSITORY):
+                assert (ROOT / link.removeprefix(REPOSITORY)).exists(), target
+            continue
+        file = (page.parent / link).resolve() if link else page
+        if not str(file.relative_to(ROOT)).startswith(_GENERATED):
+            assert file.exists(), target
+            if heading:
+                assert heading in headings(file), target
+
+
+@pages
+def test_sentences_are_short(page: Path) -> None:
+    """Nobody reads a sentence of 40 words twice."""
+    found = sentences(page)
+    assert [each.text for each in found if each.words > 40] == []
+    assert mean(each.words for each in found) <= 19
