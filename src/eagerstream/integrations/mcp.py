@@ -1,4 +1,4 @@
-"""The tools of MCP servers, run as early as others (extra `mcp`).
+"""Tools of MCP servers, started as early as other tools (extra `mcp`).
 
 ::
 
@@ -6,10 +6,13 @@
         async with eagerstream.run(..., tools=await mcp_tools(client)) as run:
             ...
 
-The anthropic package's helpers for MCP (`async_mcp_tool`) are taken as tools too. What is added here: all pages of the
-list, names that the API takes, inputs that are checked before they are sent, progress as `ToolProgress`, structured
-content as `ToolResponse.data`, hints as `idempotent`, and results of every kind: what the API has no block for is told
-of in words instead of failing the call.
+`run` also accepts the MCP helpers of the anthropic package (`async_mcp_tool`). Compared with them, `mcp_tools` adds:
+
+- all pages of the list, and names that the API accepts
+- inputs that are checked before they are sent
+- progress as `ToolProgress`, and structured content as `ToolResponse.data`
+- the server's hints as `idempotent`
+- results of every kind: content without a block type in the API becomes text instead of failing the call
 """
 
 from __future__ import annotations
@@ -42,10 +45,10 @@ from ..tools import (
 from ..wire import Block
 
 MAX_TOOLS: Final = 1_000
-"""Tools of one server; a list that goes on is taken for one without an end."""
+"""Maximum number of tools of one server. A longer list counts as endless."""
 
 MAX_SCHEMAS_CHARS: Final = 1_000_000
-"""Size of the schemas of all tools that are taken from a server. To look at them takes about 0.5 s, in a thread."""
+"""Maximum total size of the schemas of one server. Checking this much takes about 0.5 s, in a thread."""
 
 _MAX_NAME_CHARS: Final = 64
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -60,31 +63,36 @@ async def mcp_tools(
     list_timeout_s: float = 60.0,
     **options: Unpack[ToolOptions],
 ) -> list[Tool]:
-    """The tools of a connected MCP server, in its order.
+    """Return the tools of a connected MCP server, in its order.
 
-    The list is what it is now: where the server says that it has changed, ask again and use the new one for the next
-    run. A call of a tool that is gone is answered with what the server says to it. What cancels a call, its run or a
-    time limit, cancels the request at the server too.
+    The list is a snapshot. If the server reports a change, call this again and pass the new list to the next run. A
+    call of a tool that no longer exists gets the server's error. If a run or a time limit cancels a call, the request
+    at the server is cancelled too.
 
-    Inputs are checked against the server's schemas in bounded time, and without what might take long: patterns that
-    Python might match slowly, for example, which the server checks anyway.
+    Inputs are checked against the server's schemas in bounded time. Checks that might be slow are skipped, for example
+    patterns that Python might match slowly. The server makes those checks anyway.
+
+    Cancelling this cancels the request. While the schemas are checked in a thread, cancellation waits for that thread.
 
     Args:
-        session: `mcp.Client` or `mcp.ClientSession`; open for as long as the tools are used. A `Client` also answers
-            what a server asks back during a call.
-        prefix: Goes before each name, where several servers are used.
-        only: The server's names of the tools to take; all where it is None.
-        list_timeout_s: Seconds that the list may take.
-        options: For each of the tools, as for `@tool`. `idempotent` comes from the server's hints where it is not
-            given: say False where the server is not to be trusted.
+        session: `mcp.Client` or `mcp.ClientSession`. Keep it open while the tools are used. A `Client` also answers
+            requests that a server makes during a call.
+        prefix: Text before each name, to separate the tools of several servers.
+        only: The server's names of the tools to return. `None` returns all.
+        list_timeout_s: Maximum time for the list, in seconds.
+        options: Options for each of the tools, as for `@tool`. If missing, `idempotent` comes from the server's hints.
+            Pass `False` if you do not trust the server.
+
+    Returns:
+        One `Tool` per tool of the server. Characters that the API does not accept in a name become `_`.
 
     Raises:
         MissingExtraError: The package mcp is not installed.
-        UsageError: A tool cannot be one, for its schema or its options; the schemas are too large; or the server has
-            no tool of a name in `only`.
+        UsageError: A tool has an unusable schema or option, the schemas are too large, `only` has a name that the
+            server does not have, or `options` has `name`, `description` or `definition`.
         ProtocolError: The server's list does not end.
-        TimeoutError: It took too long.
-        mcp.MCPError: The server refused, or is gone.
+        TimeoutError: The list took longer than `list_timeout_s`.
+        mcp.MCPError: The server refused the request or closed the connection.
     """
     with anyio.fail_after(list_timeout_s):
         listed = await _listed(getattr(session, "session", session))
@@ -94,7 +102,7 @@ async def mcp_tools(
         listed = [tool for tool in listed if tool.name in only]
     for name in ("name", "description", "definition"):
         if name in options:
-            raise UsageError(f"{name} is the server's to say")
+            raise UsageError(f"{name} comes from the server: remove this option")
     names = _api_names([prefix + tool.name for tool in listed])
 
     def make() -> list[Tool]:
@@ -105,7 +113,7 @@ async def mcp_tools(
 
 
 async def _listed(session: Any) -> list[Any]:
-    """Every page of the list."""
+    """Return the tools of all pages of the list."""
     try:
         from mcp.types import PaginatedRequestParams
     except ImportError as error:
@@ -125,7 +133,7 @@ async def _listed(session: Any) -> list[Any]:
 
 
 def _check_size(listed: list[Any]) -> None:
-    """Check how large the schemas are together, before anything else looks at them."""
+    """Check the total size of the schemas before any other code inspects them."""
     left = MAX_SCHEMAS_CHARS
     for tool in listed:
         try:
@@ -136,7 +144,7 @@ def _check_size(listed: list[Any]) -> None:
 
 
 def _api_names(names: list[str]) -> list[str]:
-    """Names that the API takes, each once; MCP allows others, with dots and slashes for example."""
+    """Return unique names that the API accepts. MCP also allows other names, for example with dots and slashes."""
     mended = [_NOT_IN_NAMES.sub("_", name) for name in names]
     for number, (name, given) in enumerate(zip(mended, names, strict=True)):
         if len(name) > _MAX_NAME_CHARS or not name or (name != given and mended.count(name) > 1):
@@ -146,7 +154,7 @@ def _api_names(names: list[str]) -> list[str]:
 
 
 def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
-    """One of the server's tools."""
+    """Return one of the server's tools as a `Tool`."""
     hints = listed.annotations
     options: dict[str, Any] = {"idempotent": bool(hints and (hints.read_only_hint or hints.idempotent_hint)), **given}
     title = listed.title or (hints and hints.title) or ""
@@ -173,13 +181,14 @@ def _tool(session: Any, listed: Any, name: str, given: ToolOptions) -> Tool:
     return Tool(call_tool, definition=definition, **options)
 
 
-# --- what comes back --------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def to_response(result: Any) -> ToolResponse:
-    """The result of an MCP tool (`CallToolResult`) as a response.
+    """Return the result of an MCP tool (`CallToolResult`) as a response.
 
-    Structured content is its data (`{"output": ...}` where it is no object), and its text where there is nothing else.
+    Structured content becomes `data` (`{"output": ...}` if it is not an object). If there is no other content, it also
+    becomes the text.
     """
     structured = result.structured_content
     data = structured if isinstance(structured, Mapping) else {} if structured is None else {"output": structured}
@@ -197,7 +206,7 @@ def to_response(result: Any) -> ToolResponse:
 
 
 def _block(content: Any) -> Block:
-    """A block of the API's; where it has none, what there is, in words."""
+    """Return content as a block of the API, or as text if the API has no such block."""
     match content.type:
         case "text":
             return text_block(content.text)
@@ -222,24 +231,24 @@ def _of_bytes(encoded: str, media_type: str, what: str) -> Block:
         return text_block(f"[{what}, which is not base64]")
     if media_type.startswith("text/"):
         return document_text(data.decode(errors="replace"), title=what)
-    # By its bytes and not by its word: a server may take a PNG for a JPEG, and the API refuses that.
+    # Use the type of the bytes, not the declared type: a server may declare a PNG as a JPEG, and the API refuses that.
     block = block_of_bytes(data) if media_type_of(data) else None
     return block if block is not None and is_content_block(block) else text_block(f"[{what}, {len(data)} bytes]")
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 _CODES: Final = {
-    -32000: ToolErrorCode.NETWORK_ERROR,  # the connection is closed
+    -32000: ToolErrorCode.NETWORK_ERROR,  # connection closed
     -32001: ToolErrorCode.TIMEOUT,
     -32601: ToolErrorCode.NOT_FOUND,
     -32602: ToolErrorCode.INVALID_PARAM,
 }
-"""Of JSON-RPC and of MCP, what they mean here."""
+"""Error codes of JSON-RPC and MCP, and the codes used here."""
 
 
 def _refused(error: Exception) -> ToolResponse:
-    """An error of the protocol, in the server's words; anything else stays an exception."""
+    """Return a protocol error as a response with the server's message. Raise any other error unchanged."""
     from mcp import MCPError
 
     if not isinstance(error, MCPError):

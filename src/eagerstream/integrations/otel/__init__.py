@@ -1,21 +1,23 @@
-"""Traces and metrics by OpenTelemetry; needs the extra `otel`.
+"""OpenTelemetry traces and metrics. Needs the extra `otel`.
 
 ::
 
     from eagerstream.integrations.otel import instrument
 
-    instrument()  # the providers are those of the SDK, however it is set up
+    instrument()  # uses the providers of the SDK, as you configured it
 
-Spans: `invoke_agent` for a run, in it `chat {model}` for each request, and `execute_tool {name}` for each call. The
-client's own spans, what tools trace, and what is done elsewhere for them nest in these: one trace. Metrics: duration,
-tokens and time to the first chunk of requests; of tool inputs the time to the first fragment, the duration, the number
-of fragments and the size, and by how much tools began before the end of the reply. The names: `conventions`.
+Spans: `invoke_agent` for a run. In it, `chat {model}` for each request and `execute_tool {name}` for each call. The
+client's spans, the spans of tools and the spans of remote executors nest in these, so that each run is one trace.
 
-Nothing that was said is in any of it, unless asked for by `capture_content`.
+Metrics of requests: duration, tokens and time to the first chunk. Metrics of tool inputs: time to the first fragment,
+duration, number of fragments, and size. One more metric reports the time from the start of a tool to the end of the
+response. `_conventions` has all names.
 
-The headers that carry a trace are written by the client of the anthropic package; those of an `HTTPTransport` by what
-instruments its HTTP library (`opentelemetry-instrumentation-httpx`). Calls of a `Conversation` that is driven by hand
-have no spans: only its streams have.
+Prompts, responses, arguments and results are recorded only if you set `capture_content`.
+
+The client of the anthropic package writes the headers that carry a trace. For an `HTTPTransport`, the instrumentation
+of its HTTP library writes them (`opentelemetry-instrumentation-httpx`). If you drive a `Conversation` by hand, its
+streams have spans and its calls have none.
 """
 
 from __future__ import annotations

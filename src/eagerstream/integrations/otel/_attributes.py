@@ -1,6 +1,7 @@
-"""Attributes of spans and metrics, from what a run is made of. Nothing here is what somebody wrote to a model, or back.
+"""Attributes of spans and metrics, from the parts of a run. They never have text that was written to or by a model.
 
-What a peer or a model controls is bounded: ids and names in their length, errors to what looks like the name of one.
+Values that a peer or a model controls are bounded. Ids and names have a maximum length. An error type must look like
+the name of an error.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from . import _conventions as names
 from ._metrics import Attributes
 
 MAX_CHARS: Final = 256
-"""Of an id, or of the name of a model."""
+"""Maximum number of characters of an id, or of the name of a model."""
 _MAX_STOP_SEQUENCES: Final = 32
 _PORTS: Final = {"http": 80, "https": 443}
 _ERROR_NAME: Final = re.compile(r"[\w.<>-]{1,128}")
 
-# The clients of platforms that the conventions have names for; Foundry, AWS's and Google's own platforms are
-# "anthropic" in the client's own spans, too.
+# Clients of platforms that the conventions have names for. The client's own spans also use "anthropic" for Foundry and
+# for the platforms of AWS and Google.
 _PROVIDERS: Final = {
     "AsyncAnthropicBedrock": "aws.bedrock",
     "AsyncAnthropicBedrockMantle": "aws.bedrock",
@@ -33,20 +34,20 @@ _PROVIDERS: Final = {
 
 
 def bounded(text: object) -> str:
-    """A text as an attribute takes it: UTF-8, and of no more than `MAX_CHARS` characters."""
+    """Return a text as an attribute value: valid UTF-8, at most `MAX_CHARS` characters."""
     cut: str = encodable(str(text)[:MAX_CHARS])
     return cut
 
 
 def peer_attributes(client: object) -> Attributes:
-    """Who is asked: the provider, and its address where the client has one."""
+    """Return the provider, and its address and port if the client has a base URL."""
     classes = (base.__name__ for base in type(client).__mro__)
     provider = next((_PROVIDERS[name] for name in classes if name in _PROVIDERS), "anthropic")
     attributes: Attributes = {names.PROVIDER: provider}
     try:
         url = urlsplit(str(getattr(client, "base_url", "")))
         port = url.port or _PORTS.get(url.scheme)
-    except ValueError:  # no URL, or no port: that is for the request to fail on
+    except ValueError:  # no URL or no port: the request itself fails on it
         return attributes
     if url.hostname:
         attributes[names.SERVER_ADDRESS] = bounded(url.hostname)
@@ -56,7 +57,7 @@ def peer_attributes(client: object) -> Attributes:
 
 
 def request_attributes(request: Mapping[str, Any], version: names.Conventions) -> Attributes:
-    """What a request asks for, besides its contents; what is of another type than the attribute is left out."""
+    """Return the settings of a request, without its contents. Values of an unexpected type are omitted."""
     attributes: Attributes = {names.REQUEST_STREAM: True}
     if type(request.get("max_tokens")) is int:
         attributes[names.REQUEST_MAX_TOKENS] = request["max_tokens"]
@@ -81,9 +82,15 @@ def request_attributes(request: Mapping[str, Any], version: names.Conventions) -
 
 
 def usage_attributes(usage: object, version: names.Conventions, *, whole: bool = True) -> dict[str, int]:
-    """The tokens of a reply, or of a run. `whole`: it came to its end, and what it says of its output counts.
+    """Return the token counts of a response or of a run.
 
-    The input tokens are all of them, those read from the cache and written to it, too; the API counts them apart.
+    The count of input tokens includes tokens that were read from the cache or written to it. The API counts these
+    apart.
+
+    Args:
+        usage: `usage` of a message, or of a run.
+        version: Names of the attributes.
+        whole: Whether the response is complete. If not, its output counts are placeholders, and are omitted.
     """
     if not isinstance(usage, Mapping):
         return {}
@@ -113,7 +120,7 @@ def _count(usage: Mapping[str, Any], field: str) -> int | None:
 
 
 def error_type(error: BaseException) -> str:
-    """What an error is called: by the API, by the status of HTTP, or by its class."""
+    """Return the name of an error: the API's error type, the HTTP status, or the class."""
     if isinstance(error, APIError):
         if error.error_type and _ERROR_NAME.fullmatch(error.error_type):
             return error.error_type
@@ -125,16 +132,17 @@ def error_type(error: BaseException) -> str:
 
 
 def tool_error_type(call: ToolCall) -> str:
-    """What the error of a call is called: the code of its answer, or the class that its tool raised.
+    """Return the name of a call's error: the code of its answer, or the class of the exception that its tool raised.
 
-    `cancelled` where the tool was given up, `withdrawn` where it might not begin any more when the reply had ended.
+    `cancelled` means that the tool was cancelled. `withdrawn` means that the call could no longer start when the
+    response had ended.
     """
     if call.response is None or call.response.text == CANCELLED_TEXT:
         return "cancelled"
     if call.withdrawn:
         return "withdrawn"
     code = call.response.code
-    if call.error is not None and code in (None, ToolErrorCode.EXECUTION_ERROR):  # which says nothing
+    if call.error is not None and code in (None, ToolErrorCode.EXECUTION_ERROR):  # too general
         return error_type(call.error)
     return _checked(code or ToolErrorCode.UNKNOWN)
 

@@ -1,4 +1,4 @@
-"""`Chat`: the span of one request and its reply, `chat {model}`."""
+"""`Chat`: the span of one request and its response, `chat {model}`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ._metrics import Attributes, Metrics
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What spans and metrics are made with.
+    """Objects that make spans and metrics.
 
     Attributes:
-        tracer: Makes the spans.
-        metrics: None: nobody keeps any.
-        version: Of the conventions.
-        captures_content: What is said goes into the spans, too.
+        tracer: Maker of the spans.
+        metrics: Recorder of the metrics, or `None` if metrics are switched off.
+        version: Names of the conventions.
+        captures_content: Whether to record prompts, responses, arguments and results in the spans.
     """
 
     tracer: Tracer
@@ -36,14 +36,14 @@ class Telemetry:
 
 
 class Chat:
-    """One request and its reply, from before it is sent until the message is whole, or has broken off.
+    """Span of one request, from before it is sent until the response is complete or breaks off.
 
     Args:
-        telemetry: Makes the span.
-        model: That is asked.
-        peer: Who is asked, see `peer_attributes`.
-        parent: The context of the span that this one is in.
-        marks: What of the reply comes when.
+        telemetry: Maker of the span.
+        model: Name of the requested model.
+        peer: Attributes of the peer, from `peer_attributes`.
+        parent: Context of the parent span.
+        marks: Times of the response's events.
 
     Attributes:
         context: `parent` with this span in it.
@@ -57,7 +57,7 @@ class Chat:
         parent: Context,
         marks: ReplyMarks,
     ) -> None:
-        # What samplers see: all that is the same for many requests, and the metrics have, too.
+        # Samplers see these: attributes with the same value for many requests, as on the metrics.
         self._attributes: Attributes = {names.OPERATION: names.CHAT, names.REQUEST_MODEL: model, **peer}
         self._telemetry = telemetry
         self._marks = marks
@@ -71,20 +71,20 @@ class Chat:
         self.context = trace.set_span_in_context(self._span, parent)
 
     def describe(self, request: Mapping[str, Any]) -> None:
-        """What the request asks for. Apart from the beginning: should it fail, there is a span to end."""
+        """Record the settings of the request. This is separate from `__init__`: if it fails, there is a span to end."""
         if self._span.is_recording():
             self._span.set_attributes(request_attributes(request, self._telemetry.version))
             if self._telemetry.captures_content:
                 self._span.set_attributes(input_attributes(request))
 
     def begin(self, message: Mapping[str, Any]) -> None:
-        """The message begins; where it begins anew, the newest counts."""
+        """Record the start of the message. After a restart, the newest start counts."""
         if not self._is_open:
             return  # another message in the same body
         sent_s, first_byte_s = self._marks.sent_s, self._marks.first_byte_s
         if sent_s is not None and first_byte_s is not None:
             self._first_chunk_s = first_byte_s - sent_s
-        # Its counts of output are placeholders until the end.
+        # The output counts are placeholders until the end.
         self._usage = usage_attributes(message.get("usage"), self._telemetry.version, whole=False)
         if isinstance(message.get("model"), str):
             self._attributes[names.RESPONSE_MODEL] = bounded(message["model"])
@@ -95,7 +95,7 @@ class Chat:
                 self._span.set_attribute(names.RESPONSE_TIME_TO_FIRST_CHUNK, self._first_chunk_s)
 
     def stop(self, message: Mapping[str, Any], stop_reason: str | None) -> None:
-        """The message is whole."""
+        """Record the complete message, and end the span."""
         if not self._is_open:
             return
         self._usage = usage_attributes(message.get("usage"), self._telemetry.version)
@@ -107,7 +107,7 @@ class Chat:
         self._end()
 
     def break_off(self, error_type: str | None) -> None:
-        """Nothing more comes of it; nothing where it was whole. None: it was given up, which is no error."""
+        """End the span without a complete message; `None` means cancellation. If the span has ended, do nothing."""
         if not self._is_open:
             return
         if error_type is not None:
@@ -118,7 +118,7 @@ class Chat:
     def _end(self) -> None:
         self._is_open = False
         now_s = self._marks.clock()
-        # Of a reply that breaks off it is told only when its tools have ended, too.
+        # A response that breaks off is reported only after its tools have ended.
         end_s = now_s if self._marks.end_s is None else self._marks.end_s
         try:
             if self._span.is_recording():

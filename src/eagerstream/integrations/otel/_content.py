@@ -1,10 +1,10 @@
-"""What was said, as attributes: only for those who ask for it. Secrets are masked, and the size is bounded.
+"""Contents as span attributes, if `capture_content` asks for them. Secrets are masked, and the size is bounded.
 
-The shapes are those of the conventions' JSON schemas: a message is `{"role": ..., "parts": [...]}`. Attributes of spans
-are scalars, so each is one JSON text.
+The shapes are those of the conventions' JSON schemas: a message is `{"role": ..., "parts": [...]}`. Span attributes are
+scalars, so each one is a JSON text.
 
-An observer must return at once, and masking takes time: texts are cut before anything else is done with them, at their
-end and not through a secret, so that nothing of one is left by which it is not known.
+An observer must return at once, and masking takes time. So texts are cut before any other work. A cut never goes
+through a secret, because the masking might not recognize a part of one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from . import _conventions as names
 from ._metrics import Attributes
 
 MAX_TEXT_CHARS: Final = 4_096
-"""Of one text in an attribute: what is longer ends in an ellipsis."""
+"""Maximum number of characters of one text in an attribute. A longer text ends in an ellipsis."""
 MAX_ATTRIBUTE_CHARS: Final = 16_384
-"""Of one attribute, before it is written as JSON: of messages, those before the newest are left out beyond it.
+"""Maximum number of characters of one attribute, before it is written as JSON. Beyond it, older messages are omitted.
 
-Masking so much prose takes some 8 ms, on the event loop."""
+Masking this much prose takes about 8 ms, on the event loop.
+"""
 _PART_CHARS: Final = 64
 _ITEM_CHARS: Final = 16
-"""What a part, and what a value inside of JSON, counts for besides its texts: many small ones take their time, too."""
+"""Characters that count for each part and for each JSON value besides its texts: many small ones take time, too."""
 _SECRET_CHARS: Final = 256
-"""Behind a cut: what of a text is looked at to know a secret that lies across it."""
+"""Number of characters after a cut that are searched for a secret that crosses it."""
 _MAX_DEPTH: Final = 20
 _CUT: Final = "..."
 _LEFT_OUT: Final = "[left out]"
@@ -41,23 +42,23 @@ T = TypeVar("T")
 
 
 class _Room:
-    """How many more characters an attribute may have."""
+    """Counter of the characters that an attribute has left."""
 
     def __init__(self) -> None:
         self.chars = MAX_ATTRIBUTE_CHARS
 
     def text(self, text: str) -> str:
-        """As much of a text as there is room for."""
+        """Return as much of a text as fits."""
         most = max(0, min(MAX_TEXT_CHARS, self.chars))
         self.chars -= min(len(text), most) + 1
         if len(text) <= most:
             return text
-        # Half a key may not look like one: a secret that lies across the cut goes as a whole.
+        # Half a key may not look like a key, so a secret that crosses the cut is removed completely.
         spans = secret_spans(text[: most + _SECRET_CHARS]) if most else ()
         return text[: min((span.start for span in spans if span.start < most < span.end), default=most)] + _CUT
 
     def among(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield items for as long as there is room."""
+        """Yield items while there is room."""
         for item in items:
             if self.chars <= 0:
                 break
@@ -65,7 +66,7 @@ class _Room:
 
 
 def input_attributes(request: Mapping[str, Any]) -> Attributes:
-    """What a request says to the model: the newest messages, and the system prompt."""
+    """Return the newest messages and the system prompt of a request."""
     attributes: Attributes = {}
     room = _Room()
     messages = request.get("messages")
@@ -81,14 +82,14 @@ def input_attributes(request: Mapping[str, Any]) -> Attributes:
 
 
 def output_attributes(message: Mapping[str, Any]) -> Attributes:
-    """What a whole reply says."""
+    """Return the content of a complete response."""
     reason = str(message.get("stop_reason"))
     said = {"role": "assistant", "parts": _parts(message.get("content"), _Room())}
     return {names.OUTPUT_MESSAGES: _written([{**said, "finish_reason": names.FINISH_REASONS.get(reason, reason)}])}
 
 
 def call_attributes(call: ToolCall) -> Attributes:
-    """The input and the result of a call; an input that is no JSON object as the text that it is."""
+    """Return the input and the result of a call. An input that is not a JSON object is recorded as raw text."""
     value: Any = call.input.value
     if value is None:
         value = call.input.raw
@@ -103,7 +104,7 @@ def _written(value: Any) -> str:
 
 
 def _parts(content: Any, room: _Room) -> list[dict[str, Any]]:
-    """The parts of a message's content, a text or blocks; of what is neither, nothing but its kind."""
+    """Return the parts of a message's content. Images, documents and unknown blocks are reduced to their type."""
     if isinstance(content, str):
         return [{"type": "text", "content": room.text(content)}]
     parts: list[dict[str, Any]] = _blocks(content, room)
@@ -123,14 +124,14 @@ def _part(block: Any, room: _Room) -> dict[str, Any]:
         case {"type": "tool_result", "tool_use_id": id, **rest}:
             answered = _blocks(rest.get("content", ""), room)
             return {"type": "tool_call_response", "id": _short(id), "response": answered}
-        case {"type": str(kind)}:  # images, documents, results of the API's own tools: large, and of many forms
+        case {"type": str(kind)}:  # images, documents and results of server tools: large, and in many forms
             return {"type": _short(kind)}
         case _:
             return {"type": "unknown"}
 
 
 def _blocks(content: Any, room: _Room) -> Any:
-    """The content of a result: texts, and of other blocks their kind."""
+    """Return the content of a result. Images, documents and unknown blocks are reduced to their type."""
     if isinstance(content, str):
         return room.text(content)
     blocks: Iterable[Any] = content if isinstance(content, list | tuple) else ()
@@ -138,12 +139,12 @@ def _blocks(content: Any, room: _Room) -> Any:
 
 
 def _bounded(value: Any, room: _Room, depth: int = 0) -> Any:
-    """A JSON value with no more in it than there is room for; in its own order, so that what is first stays."""
+    """Return a JSON value cut to the room left. The first items stay, in order."""
     room.chars -= _ITEM_CHARS
     if isinstance(value, str):
         return room.text(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return _LEFT_OUT  # Python does not write one of thousands of digits
+        return _LEFT_OUT  # Python refuses to write an integer of thousands of digits
     if not isinstance(value, Mapping | list | tuple):
         return value if isinstance(value, bool | int | float | None) else f"<{type(value).__name__}>"
     if room.chars <= 0 or depth == _MAX_DEPTH:
@@ -155,7 +156,7 @@ def _bounded(value: Any, room: _Room, depth: int = 0) -> Any:
 
 
 def _plain(block: Any) -> Any:
-    """A block that the program itself put into its messages may be an object of the anthropic package."""
+    """Return a block as a mapping. The program's own messages may have objects of the anthropic package."""
     return block if isinstance(block, Mapping) else to_jsonable_python(block, fallback=lambda _: None)
 
 

@@ -1,15 +1,15 @@
-"""Every name that traces and metrics have: OpenTelemetry's conventions for generative AI, and our own beside them.
+"""Names of all attributes and metrics: OpenTelemetry's conventions for generative AI, and eagerstream's own names.
 
-The conventions are in development. Two versions of them are known here:
+The conventions are in development. This module has two versions of them:
 
-- `INSTALLED`, of semantic-conventions 1.41, the last release that defines them itself; the names that the package
-  `opentelemetry-semantic-conventions` has (`opentelemetry.semconv._incubating`);
-- `LATEST`, of semantic-conventions-genai, where they have moved to, as `opentelemetry-util-genai` 1.3b0 has them.
+- `INSTALLED`: semantic-conventions 1.41, the last release that defines them itself. The package
+  `opentelemetry-semantic-conventions` has these names (`opentelemetry.semconv._incubating`).
+- `LATEST`: semantic-conventions-genai, their new repository, as implemented by `opentelemetry-util-genai` 1.3b0.
 
-`INSTALLED` is the default; `OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental` asks for the other. The
-conventions' transition plan asks instrumentations that emitted 1.36 or older to go on with it by default, so that what
-reads them does not break. This one never did: its default has `gen_ai.provider.name`, as the spans of the anthropic
-package have that nest in its own, and not the `gen_ai.system` that 1.37 replaced.
+`INSTALLED` is the default. `OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental` selects `LATEST`. The
+conventions' transition plan asks instrumentations that emitted 1.36 or older to keep it as the default, so that
+consumers do not break. This instrumentation never emitted it. Its default has `gen_ai.provider.name`, like the spans of
+the anthropic package that nest in its own. It does not have `gen_ai.system`, which 1.37 replaced.
 
 Sources: docs/gen-ai/gen-ai-spans.md, gen-ai-agent-spans.md, gen-ai-metrics.md and anthropic.md of either repository.
 """
@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Final
 
 OPT_IN: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
-"""The variable that asks for newer names: values between commas."""
+"""Variable that selects newer names: values separated by commas."""
 LATEST_VALUE: Final = "gen_ai_latest_experimental"
-"""The value among them that asks for those of generative AI."""
+"""Value of the variable for the conventions of generative AI."""
 
-# --- what both versions have ------------------------------------------------------------------------------------------
+# --- names in both versions -------------------------------------------------------------------------------------------
 
 OPERATION: Final = "gen_ai.operation.name"
 PROVIDER: Final = "gen_ai.provider.name"
@@ -38,7 +38,7 @@ REQUEST_MODEL: Final = "gen_ai.request.model"
 REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
 REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
 REQUEST_TOP_P: Final = "gen_ai.request.top_p"
-REQUEST_TOP_K: Final = "gen_ai.request.top_k"  # a double, says the registry
+REQUEST_TOP_K: Final = "gen_ai.request.top_k"  # a double in the registry
 REQUEST_STOP_SEQUENCES: Final = "gen_ai.request.stop_sequences"
 REQUEST_STREAM: Final = "gen_ai.request.stream"
 
@@ -47,7 +47,7 @@ RESPONSE_MODEL: Final = "gen_ai.response.model"
 RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
 RESPONSE_TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"  # seconds
 
-# The conventions count cached tokens into the input tokens; the API counts them apart. Source: anthropic.md.
+# The conventions include cached tokens in the input tokens; the API counts them apart. Source: anthropic.md.
 USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 USAGE_CACHE_READ: Final = "gen_ai.usage.cache_read.input_tokens"
@@ -58,7 +58,7 @@ TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 COUNTED_TYPE: Final = "gen_ai.token.type"
 
-# Contents: "Opt-In" in the conventions. The shapes: gen-ai-input-messages.json, gen-ai-output-messages.json.
+# Contents are "Opt-In" in the conventions. The shapes: gen-ai-input-messages.json, gen-ai-output-messages.json.
 SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
 INPUT_MESSAGES: Final = "gen_ai.input.messages"
 OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
@@ -70,13 +70,13 @@ CHAT: Final = "chat"
 EXECUTE_TOOL: Final = "execute_tool"
 INVOKE_AGENT: Final = "invoke_agent"
 FUNCTION: Final = "function"
-"""The type of a tool that the client runs."""
+"""Type of a tool that the client runs."""
 OTHER: Final = "_other"
-"""Stands for the name of a tool that the request does not have: names are written by a model, without end."""
+"""Replacement for a tool name that the request does not have: a model can write any number of names."""
 OTHER_ERROR: Final = "_OTHER"
-"""Stands for an error whose name is no such (general/recording-errors.md)."""
+"""Replacement for an error type that does not look like a name (general/recording-errors.md)."""
 
-# The API's stop reasons, in the conventions' words for an output message; the attribute has the API's own.
+# Finish reasons of an output message in the conventions, by the API's stop reasons. The span attribute keeps the API's.
 FINISH_REASONS: Final[Mapping[str, str]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -92,21 +92,21 @@ TIME_TO_FIRST_CHUNK: Final = "gen_ai.client.operation.time_to_first_chunk"
 
 DURATION_BUCKETS_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 TOKEN_BUCKETS: Final = tuple(4**power for power in range(14))
-"""Both as gen-ai-metrics.md wants them."""
+"""Both as gen-ai-metrics.md recommends."""
 
-# --- what differs -----------------------------------------------------------------------------------------------------
+# --- names that differ ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conventions:
-    """The names that are not the same in both versions; None: the version has none, and nothing is emitted.
+    """Names that differ between the versions. With `None`, the version has no such name, and nothing is emitted.
 
     Attributes:
-        schema_url: Of the version, where it has a published one.
-        cache_write: Input tokens that were written to the cache; what 1.41 calls creation.
-        reasoning_level: How much the model was asked to think (`output_config.effort`).
-        tool_duration: A metric, in seconds: how long a tool ran.
-        agent_duration: A metric, in seconds: how long a run took.
+        schema_url: URL of the version's schema, if one is published.
+        cache_write: Input tokens that were written to the cache ("creation" in 1.41).
+        reasoning_level: Requested thinking effort (`output_config.effort`).
+        tool_duration: Metric of the duration of a tool, in seconds.
+        agent_duration: Metric of the duration of a run, in seconds.
     """
 
     schema_url: str | None
@@ -132,22 +132,22 @@ AGENT_BUCKETS_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 1
 
 
 def conventions(environment: Mapping[str, str]) -> Conventions:
-    """The version that the environment asks for."""
+    """Return the version that the environment variables select."""
     asked = {value.strip().lower() for value in environment.get(OPT_IN, "").split(",")}
     return LATEST if LATEST_VALUE in asked else INSTALLED
 
 
-# --- ours -------------------------------------------------------------------------------------------------------------
+# --- eagerstream's names ----------------------------------------------------------------------------------------------
 
 SCOPE: Final = "eagerstream"
-"""The instrumentation scope of all spans and metrics."""
+"""Instrumentation scope of all spans and metrics."""
 
 RUN_STATUS: Final = "eagerstream.run.status"
 RUN_TURNS: Final = "eagerstream.run.turns"
 RUN_VIOLATIONS: Final = "eagerstream.run.violations"
 """Number of violations of the protocol by the peer."""
 TOOL_RAN: Final = "eagerstream.tool.ran"
-"""False on the span of a call that was answered without its tool."""
+"""`False` on the span of a call that was answered without running its tool."""
 
 TIME_TO_FIRST_FRAGMENT: Final = "eagerstream.tool_input.time_to_first_fragment"
 INPUT_DURATION: Final = "eagerstream.tool_input.duration"
@@ -155,7 +155,7 @@ INPUT_FRAGMENTS: Final = "eagerstream.tool_input.fragments"
 INPUT_SIZE: Final = "eagerstream.tool_input.size"
 LEAD_TIME: Final = "eagerstream.tool.lead_time"
 
-# Fragments of an input come within milliseconds, too; the longest inputs take minutes.
+# Fragments of an input can arrive within milliseconds; the longest inputs take minutes.
 INPUT_BUCKETS_S: Final = (0.001, 0.005, *DURATION_BUCKETS_S, 163.84, 327.68)
 COUNT_BUCKETS: Final = tuple(4**power for power in range(12))
-"""Of fragments, and of characters: up to four million."""
+"""Bucket bounds for fragments and for characters, up to four million."""

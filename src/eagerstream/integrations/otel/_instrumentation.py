@@ -1,4 +1,4 @@
-"""`instrument` and `tracing`: from when on, and for whom, runs are traced."""
+"""`instrument` and `tracing`: switch the tracing of runs on and off, for a process or for a block."""
 
 from __future__ import annotations
 
@@ -26,21 +26,24 @@ from ._observer import FeedTracer
 _log = logging.getLogger(__name__)
 
 CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable that asks for contents, with the values of `opentelemetry-util-genai`."""
+"""Variable that switches content capture on, with the values of `opentelemetry-util-genai`."""
 _CAPTURED: Final = frozenset({"true", "1", "span_only", "span_and_event"})
 _NOT_CAPTURED: Final = frozenset({"", "false", "0", "no_content", "event_only"})
 
 _OWN_PACKAGES: Final = ("opentelemetry.trace", "opentelemetry.metrics")
-"""What the API itself provides does nothing: its proxies of an SDK that is not set up, and its no-ops."""
+"""Packages whose objects do nothing: the API's proxies for an SDK that is not set up, and its no-ops."""
 
 
 class Instrumentation:
-    """What traces runs from now on; made by `instrument`.
+    """Handle of the tracing of runs; made by `instrument`.
 
     Args:
-        tracer_provider, meter_provider: Where spans and metrics go; the global ones, as they are when a run is entered,
-            where they are None.
-        capture_content: See `instrument`.
+        tracer_provider: Provider for the spans. `None` uses the global provider at the time a run is entered.
+        meter_provider: Provider for the metrics. `None` uses the global provider at the time a run is entered.
+        capture_content: As for `instrument`.
+
+    Raises:
+        UsageError: An argument has the wrong type.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class Instrumentation:
 
     @property
     def is_active(self) -> bool:
-        """Runs that are entered now are traced."""
+        """State of the tracing: `True` if runs that are entered now are traced."""
         return self._stop is not None
 
     def start(self) -> None:
@@ -75,14 +78,14 @@ class Instrumentation:
             self._stop = on_every_feed(lambda feed: self.begin(feed) if _block.get() is None else None)
 
     def uninstrument(self) -> None:
-        """Trace no further runs; those that go on are traced to their end. Nothing where it was ended already."""
+        """Trace no further runs. Active runs are traced to their end. A second call does nothing."""
         stop, self._stop = self._stop, None
         if stop is not None:
             stop()
 
     def begin(self, feed: EventFeed[Any]) -> None:
-        """Trace a feed that is entered, if it is of a known kind and somebody would see anything of it."""
-        telemetry = _telemetry(  # now, because an SDK may be set up after this was made
+        """Trace a feed that is being entered, if it is a run or a stream and an SDK is set up."""
+        telemetry = _telemetry(  # read now, because an SDK may be set up after `instrument`
             self._tracer_provider or trace.get_tracer_provider(),
             self._meter_provider or metrics.get_meter_provider(),
             self._version,
@@ -92,7 +95,7 @@ class Instrumentation:
             feed.observe(FeedTracer(feed, telemetry))
 
 
-_active: list[Instrumentation] = []  # one at most
+_active: list[Instrumentation] = []  # at most one
 _block: ContextVar[Instrumentation | None] = ContextVar("tracing", default=None)
 
 
@@ -102,24 +105,29 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     capture_content: bool | None = None,
 ) -> Instrumentation:
-    """Trace each run and each stream of this process that is entered from now on, by OpenTelemetry.
+    """Trace each run and each stream of this process that is entered from now on, with OpenTelemetry.
 
         handle = instrument()
         ...
         handle.uninstrument()
 
-    A run is a span `invoke_agent`, each of its requests a span `chat {model}`, each call `execute_tool {name}`. As long
-    as no SDK is set up, a run is not even observed. Calling it again takes the place of the call before: nothing is
-    ever told twice.
+    A run is a span `invoke_agent`, each of its requests a span `chat {model}`, each call a span `execute_tool {name}`.
+    Without an SDK, a run is not even observed. A second call of `instrument` replaces the first one, so that each run
+    is reported once.
 
     Args:
-        tracer_provider, meter_provider: Where spans and metrics go; the global ones where they are None.
-        capture_content: Prompts, replies, arguments and results go into the spans, too, bounded in size and without
-            what looks like a secret. None: as the variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says
-            (`true`, `span_only`, `span_and_event`); by default nothing of them does.
+        tracer_provider: Provider for the spans. `None` uses the global provider.
+        meter_provider: Provider for the metrics. `None` uses the global provider.
+        capture_content: Whether to record prompts, responses, arguments and results in the spans. They are bounded in
+            size, and text that looks like a secret is masked. `None` follows the variable
+            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` (`true`, `1`, `span_only` and `span_and_event` switch
+            it on). If the variable is missing, nothing of them is recorded.
+
+    Returns:
+        The handle, which can end the tracing.
 
     Raises:
-        UsageError: An argument is of the wrong kind.
+        UsageError: An argument has the wrong type.
     """
     made = Instrumentation(
         tracer_provider=tracer_provider, meter_provider=meter_provider, capture_content=capture_content
@@ -131,7 +139,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Undo the last `instrument`; nothing where there is none."""
+    """Undo the last `instrument`. Without one, do nothing."""
     while _active:
         _active.pop().uninstrument()
 
@@ -143,9 +151,12 @@ def tracing(
     meter_provider: MeterProvider | None = None,
     capture_content: bool | None = None,
 ) -> Iterator[None]:
-    """Trace what is entered within the block, in this task and those that it starts; arguments as for `instrument`.
+    """Trace the runs and streams that are entered within the block, in this task and the tasks that it starts.
 
-    In here it counts instead of `instrument`, and of a block around it.
+    It replaces `instrument` and any outer block. The arguments are those of `instrument`.
+
+    Raises:
+        UsageError: An argument has the wrong type.
     """
     made = Instrumentation(
         tracer_provider=tracer_provider, meter_provider=meter_provider, capture_content=capture_content
@@ -163,20 +174,20 @@ def tracing(
         _block.reset(token)
 
 
-@lru_cache(maxsize=4)  # making instruments takes as long as tracing a run; and runs begin in several threads at once
+@lru_cache(maxsize=4)  # making instruments takes as long as tracing a run, and runs start in several threads at once
 def _telemetry(
     tracers: TracerProvider, meters: MeterProvider, names: Conventions, *, captures_content: bool
 ) -> Telemetry | None:
-    """What to make spans and metrics with; None where nobody would see any."""
+    """Return the objects that make spans and metrics, or `None` if both providers are idle."""
     if _is_idle(tracers) and _is_idle(meters):
         return None
     try:
         version = version_of("eagerstream")
     except PackageNotFoundError:
-        version = None  # a program that was frozen into one file
+        version = None  # a program frozen into one file
     tracer = tracers.get_tracer(SCOPE, version, names.schema_url)
     meter = meters.get_meter(SCOPE, version, names.schema_url)
-    if _is_idle(tracer) and _is_idle(meter):  # an SDK that is switched off: OTEL_SDK_DISABLED
+    if _is_idle(tracer) and _is_idle(meter):  # an SDK that OTEL_SDK_DISABLED switched off
         return None
     return Telemetry(tracer, None if _is_idle(meter) else Metrics(meter, names), names, captures_content)
 

@@ -1,7 +1,7 @@
-"""`EagerStreamInstrumentor`: what the command `opentelemetry-instrument` finds, and switches on.
+"""`EagerStreamInstrumentor`: the entry point that the command `opentelemetry-instrument` finds and switches on.
 
-It is an entry point of the group `opentelemetry_instrumentor`, and needs the package `opentelemetry-instrumentation`.
-Programs that set up their own SDK call `instrument` instead.
+Its group is `opentelemetry_instrumentor`. It needs the package `opentelemetry-instrumentation`. If your program sets up
+its own SDK, call `instrument` instead.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ._instrumentation import instrument, uninstrument
 
 
 class EagerStreamInstrumentor(BaseInstrumentor):
-    """`instrument` and `uninstrument` in the form that OpenTelemetry's own tools call; options as for `instrument`."""
+    """Form of `instrument` and `uninstrument` for OpenTelemetry's tools. The options are those of `instrument`."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """What is instrumented: this package, whatever its version."""
+        """Return the instrumented package: eagerstream, in any version."""
         return ("eagerstream",)
 
     def _instrument(self, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""`Metrics`: the instruments, and what is recorded with them."""
+"""`Metrics`: the instruments, and the functions that record amounts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _Instrument: TypeAlias = tuple[str, str, Sequence[float]]
 
 _INSTRUMENTS: Final[dict[str | None, _Instrument]] = {
     names.OPERATION_DURATION: ("s", "GenAI operation duration.", names.DURATION_BUCKETS_S),
-    names.TIME_TO_FIRST_CHUNK: ("s", "From the request to the first chunk of its reply.", names.DURATION_BUCKETS_S),
+    names.TIME_TO_FIRST_CHUNK: ("s", "Time from the request to its first chunk.", names.DURATION_BUCKETS_S),
     names.USAGE: ("{token}", "Number of input and output tokens used.", names.TOKEN_BUCKETS),
     names.TIME_TO_FIRST_FRAGMENT: (
         "s",
-        "From the request to the first fragment of a tool input.",
+        "Time from the request to the first fragment of a tool input.",
         names.INPUT_BUCKETS_S,
     ),
-    names.INPUT_DURATION: ("s", "From the first fragment of a tool input to its last.", names.INPUT_BUCKETS_S),
+    names.INPUT_DURATION: ("s", "Time from the first fragment of a tool input to its last.", names.INPUT_BUCKETS_S),
     names.INPUT_FRAGMENTS: ("{fragment}", "Fragments of a tool input.", names.COUNT_BUCKETS),
-    # Characters, and not bytes: those are what is counted as they come. Encoding each input would cost more.
+    # Characters instead of bytes: the parser counts characters anyway, and encoding each input would cost more.
     names.INPUT_SIZE: ("{char}", "Characters of a tool input.", names.COUNT_BUCKETS),
     names.LEAD_TIME: (
         "s",
-        "How long before the end of the reply a tool began; 0 where it began after it.",
+        "Time from the start of a tool to the end of the response; 0 if the tool started later.",
         names.INPUT_BUCKETS_S,
     ),
 }
@@ -41,7 +41,7 @@ _AGENT: Final[_Instrument] = ("s", "Duration of a run of an agent.", names.AGENT
 
 
 class Metrics:
-    """Histograms of one meter; each amount goes with the context of its span, so that exemplars lead there."""
+    """Histograms of one meter. Each amount is recorded with its span's context, so that exemplars link to the span."""
 
     def __init__(self, meter: Meter, version: names.Conventions) -> None:
         instruments: dict[str | None, _Instrument] = {
@@ -58,12 +58,12 @@ class Metrics:
         }
 
     def record(self, name: str | None, amount: float, attributes: Attributes, context: Context) -> None:
-        """Record an amount; 0 for one below, which no histogram takes. Nothing if the names have no such metric."""
+        """Record an amount, or 0 if it is negative. Do nothing if the conventions have no such metric (`None`)."""
         if histogram := self._histograms.get(name):
             histogram.record(max(0, amount), attributes, context)
 
     def input(self, block: BlockMarks, reply: ReplyMarks, attributes: Attributes, context: Context) -> None:
-        """The input of a call is over; nothing of one that came without fragments."""
+        """Record the metrics of a finished input. Do nothing for an input without fragments."""
         first_s, last_s = block.first_fragment_s, block.last_fragment_s
         if first_s is None or last_s is None:
             return

@@ -1,13 +1,14 @@
-"""`FeedTracer`: the spans and the metrics of one run, or of one stream.
+"""`FeedTracer`: the spans and the metrics of one run or of one stream.
 
-What is current where, which is what makes one trace of it:
+The current span decides which spans nest in which:
 
-- while a request is sent, its `chat` span, in the task that sends it: the span of the client nests in it, and the
-  headers carry it. From the first event of the reply on it is `invoke_agent` again, since calls are begun by that task;
-- in the task in which a tool runs, and in its thread, its `execute_tool` span: what the tool traces nests in it, and
-  an executor that asks somebody else hands it on with `opentelemetry.propagate.inject`.
+- While a request is sent, its `chat` span is current in the task that sends it. The client's span nests in it, and the
+  headers carry it. From the first event of the response on, `invoke_agent` is current again, because that task starts
+  the calls.
+- While a tool runs, its `execute_tool` span is current in its task and its thread. Spans that the tool makes nest in
+  it. A remote executor passes it on with `opentelemetry.propagate.inject`.
 
-All these tasks belong to the feed, and each has a context of its own, which ends with it: nothing is ever detached.
+All these tasks belong to the feed. Each task has its own context, which ends with it, so no context is ever detached.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from ._metrics import Attributes
 _log = logging.getLogger(__name__)
 
 _RUN_KEY: Final = otel_context.create_key("eagerstream-run")
-"""In the contexts of the tasks of a run: which one."""
+"""Key of the run's identity in the contexts of its tasks."""
 
 
 class FeedTracer:
-    """An observer of one feed, entered just now: an `invoke_agent` span for a run, and what is in it.
+    """Observer of one feed: an `invoke_agent` span for a run, and the spans of its requests and calls.
 
-    It never raises: where it fails, it ends what is open, says so in the log once, and does nothing any more.
+    It never raises. If it fails, it ends the open spans, logs one warning, and does nothing more.
 
     Args:
-        feed: A run or a stream, which is about to read.
-        telemetry: What spans and metrics are made with.
+        feed: A run or a stream that is about to read.
+        telemetry: Objects that make spans and metrics.
     """
 
     wants_deltas: Final = False
@@ -71,12 +72,12 @@ class FeedTracer:
             )
             self._context = trace.set_span_in_context(self._agent, self._context)
         self._chat: Chat | None = None
-        self._request: RequestMarks | ReplyMarks | None = None  # whose inputs are to be told of
+        self._request: RequestMarks | ReplyMarks | None = None  # request whose inputs are not recorded yet
         self._tools: dict[ToolCall, _ToolRun] = {}
-        self._known: dict[str, str] = {}  # the tools of the request, and what they say of themselves
+        self._known: dict[str, str] = {}  # descriptions of the request's tools, by name
         self._is_over = False
 
-    # --- what an observer is told -------------------------------------------------------------------------------------
+    # --- observer methods ---------------------------------------------------------------------------------------------
 
     def sending(self, request: Mapping[str, Any]) -> None:
         """See `RequestObserver.sending`."""
@@ -99,8 +100,8 @@ class FeedTracer:
         try:
             do()
         except Exception as error:
-            # Its text may quote what a model wrote, which does not belong in a log.
-            _log.warning("tracing a run failed (%s): the rest of it is not traced", type(error).__name__)
+            # The error's text may quote the model's output, which does not belong in a log.
+            _log.warning("tracing a run failed (%s): the rest of the run is not traced", type(error).__name__)
             self._give_up()
 
     def _give_up(self) -> None:
@@ -115,7 +116,7 @@ class FeedTracer:
             try:
                 end()
             except Exception:
-                pass  # a processor of the application's own; the others are still to be ended
+                pass  # may come from the application's span processor; end the other spans first
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -142,7 +143,7 @@ class FeedTracer:
             self._chat.stop(event.message, event.stop_reason)
 
     def _request_over(self, event: Restarted | TurnStop) -> None:
-        # A run that is cancelled from within tells of it as of an interruption.
+        # A run that is cancelled from within reports this as an interruption.
         is_cancelled = isinstance(self._feed, Run) and self._feed.result.status is RunStatus.CANCELLED
         if self._chat is not None:
             self._chat.break_off(None if event.error is None or is_cancelled else error_type(event.error))
@@ -150,7 +151,7 @@ class FeedTracer:
         self._close_request()
 
     def _close_request(self) -> None:
-        """All inputs and calls of a request are what they are: tell of them, once."""
+        """Record the metrics of all inputs and calls of a request, once."""
         request, self._request = self._request, None
         metrics = self._telemetry.metrics
         if request is None or metrics is None or self._chat is None:
@@ -170,9 +171,9 @@ class FeedTracer:
 
     def _tool_start(self, event: ToolStart) -> None:
         call = event.call
-        run = self._tools.get(call) or self._open(call)  # an executor may begin a call once more
+        run = self._tools.get(call) or self._open(call)  # an executor may start a call again
         self._tools[call] = run
-        # An executor may begin calls from a task that outlives the run, whose context is not for this to set.
+        # An executor may start calls in a task that outlives the run. Do not change the context of such a task.
         if otel_context.get_value(_RUN_KEY) is self._key:
             otel_context.attach(run.context)
 
@@ -182,7 +183,7 @@ class FeedTracer:
         if run is not None:
             self._close(call, run)
         elif not call.ran:
-            now_ns = time.time_ns()  # without its tool: a span of no length
+            now_ns = time.time_ns()  # the tool did not run: a span of length 0
             self._close(call, self._open(call, at_ns=now_ns), at_ns=now_ns)
 
     def _open(self, call: ToolCall, *, at_ns: int | None = None) -> _ToolRun:
@@ -203,7 +204,7 @@ class FeedTracer:
         return _ToolRun(span, trace.set_span_in_context(span))
 
     def _close(self, call: ToolCall, run: _ToolRun, *, at_ns: int | None = None) -> None:
-        """End the span of a call, at this time, or now."""
+        """End the span of a call, at `at_ns` or now."""
         failed = tool_error_type(call) if call.is_error or call.result is None else None
         try:
             if run.span.is_recording():
@@ -270,7 +271,7 @@ class FeedTracer:
 
 @dataclass(frozen=True, slots=True)
 class _ToolRun:
-    """A tool that runs: its span, the context with it, and when it began."""
+    """Running tool: its span, the context with this span, and the start time."""
 
     span: Span
     context: Context
@@ -278,7 +279,7 @@ class _ToolRun:
 
 
 def _tools_of(request: Mapping[str, Any]) -> dict[str, str]:
-    """The names of the tools that a request has, and their descriptions."""
+    """Return the descriptions of a request's tools, by name."""
     tools = request.get("tools") or ()
     named = [tool for tool in tools if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)]
     described = ((tool["name"], tool.get("description")) for tool in named)

@@ -1,4 +1,4 @@
-"""Tools that run on a Ray cluster; needs the extra `ray`, and asyncio: Ray knows no other event loop.
+"""Tools that run on a Ray cluster. Needs the extra `ray` and asyncio: Ray supports no other event loop.
 
 ::
 
@@ -7,20 +7,21 @@
         async with eagerstream.run(client, tools=tools, executor=executor, ...) as run:
             ...
 
-A worker is an async actor. It gets a call's input as it is written, so tools with streaming parameters begin there as
-early as here; progress comes back; cancelling a call cancels its coroutine, whose `finally` runs. A worker that dies,
-or a node that is lost, is replaced, and its calls are run again where their tools are `idempotent`.
+A worker is an async actor. It gets a call's input as it is written, so tools with streaming parameters start as early
+there as in this process. Progress comes back. Cancelling a call cancels its coroutine, and its `finally` blocks run. A
+worker that dies or loses its node is replaced. Its calls run again if their tools are `idempotent`.
 
-Which cluster: the one that the program has connected to (`ray.init`); otherwise `address`, or `RAY_ADDRESS`; otherwise
-one on this machine that lasts as long as the pools. Actors belong to this process, and end with it.
+The pool uses the cluster that the program is connected to (`ray.init`). Without a connection it uses `address`, or else
+`RAY_ADDRESS`. Without those it starts a cluster on this machine that lasts as long as the pools. Actors belong to this
+process and end with it.
 
-Workers need eagerstream, of the same version, and what the tools import. On other machines `runtime_env` brings it:
-`{"working_dir": "."}` the program's own modules, `{"pip": [...]}` packages. Ray takes a folder of this machine only
-when it connects: give it to the pool that connects, or to `ray.init`. Tools of a script, and functions made inside
-functions, are sent by value, with what they refer to; those of modules by name. What tools print goes to Ray's logs,
-and to this process only where the program asked for that (`ray.init(log_to_driver=True)`).
+Workers need the same version of eagerstream, and the modules that the tools import. On other machines, `runtime_env`
+provides them: `{"working_dir": "."}` the program's own modules, `{"pip": [...]}` packages. Ray accepts a local folder
+only when it connects, so pass it to the pool that connects, or to `ray.init`. Tools of a script and nested functions
+are sent by value, with the objects that they refer to. Tools of modules are sent by name. The output of tools goes to
+Ray's logs. It reaches this process only if the program connected with `ray.init(log_to_driver=True)`.
 
-Messages are pickled: whoever can reach the cluster can run code here, as Ray itself says of its clusters.
+Messages are pickled: any program that can reach the cluster can run code here, as Ray's own documentation warns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What runs on the cluster: an async actor that serves calls, each beside the others.
+"""`ToolWorker`: an async actor on the cluster that serves calls concurrently.
 
-Nothing here imports ray: it makes an actor of the class. What comes and goes are pickled messages, since Ray's own
-pickling of small objects costs an event loop a third more per call.
+This module does not import ray; Ray makes an actor of the class. Messages are pickled here, because Ray's own pickling
+of small objects costs an event loop a third more per call.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ from ...workers._messages import Cancelled, Ended, FromWorker, Progress, Refused
 from ...workers._references import tool_of
 
 _MAX_UNHEARD = 16
-"""Messages of a call that wait to be fetched; then its progress waits, and the newest values replace others."""
+"""Maximum number of messages of a call that wait to be fetched. Beyond it, progress waits, and newer values replace
+older ones."""
 _UNKNOWN_S = 60.0
-"""For the beginning of a call of which another message has come already."""
+"""Seconds to wait for the start of a call after another of its messages."""
 _MAX_TOOLS = 256
-"""Tools that a worker keeps once it has made them."""
+"""Maximum number of tools that a worker keeps."""
 
 
 class ToolWorker:
-    """Serves calls; each has a key, and its messages numbers, as Ray may bring them out of their order."""
+    """Server of calls. Each call has a key. Its messages have numbers, because Ray may deliver them in any order."""
 
     def __init__(self) -> None:
         self._calls: dict[str, _HostedCall] = {}
         self._tools: dict[bytes, Tool] = {}
 
     async def ready(self, preload: Iterable[bytes]) -> int:
-        """The worker's process id, once it has these tools."""
+        """Load the tools of `preload`, and return the worker's process id."""
         for reference in preload:
             await self._tool(reference)
         return os.getpid()
 
     async def forever(self) -> None:
-        """Never ends: whoever waits for it learns at once that the worker is gone."""
+        """Never return. A caller that waits for this learns at once that the worker is gone."""
         await asyncio.Event().wait()
 
     async def begin(self, key: str, reference: bytes, message: bytes) -> bytes:
-        """Take on a call, and give what `hear` gives."""
+        """Start a call, and return the same as `hear`."""
         call = self._call(key)
         call.take(0, loads(message))
         call.task = asyncio.create_task(self._serve(call, reference))
@@ -51,12 +52,12 @@ class ToolWorker:
 
     async def tell(self, key: str, number: int, message: bytes) -> None:
         """Take message `number` of a call."""
-        if key not in self._calls:  # it comes before the call's beginning, or after its end
+        if key not in self._calls:  # it arrives before the start or after the end of the call
             asyncio.get_running_loop().call_later(_UNKNOWN_S, self._forget_unbegun, key)
         self._call(key).take(number, loads(message))
 
     async def hear(self, key: str) -> bytes:
-        """What a call has said since it was asked last, as a pickled list; waits until there is something."""
+        """Return a call's messages since the last `hear`, as a pickled list. Wait until there is one."""
         call = self._calls[key]
         said = await call.said()
         if isinstance(said[-1], Refused | Ended | Cancelled):
@@ -73,7 +74,7 @@ class ToolWorker:
     async def _serve(self, call: _HostedCall, reference: bytes) -> None:
         try:
             tool = await self._tool(reference)
-        except Exception as error:  # importing it runs any code
+        except Exception as error:  # the import can raise anything
             text = f"Error: the worker cannot load this tool: {error_text(error)}"
             await call.send(Refused(text, ToolErrorCode.INTERNAL_ERROR, error_as_bytes(error)))
             return
@@ -90,10 +91,10 @@ class ToolWorker:
 
 
 class _HostedCall:
-    """The `HostLine` of a call: what was told and is not read yet, and what was said and is not fetched yet."""
+    """`HostLine` of a call: received messages that are not read yet, and sent messages that are not fetched yet."""
 
     def __init__(self) -> None:
-        self.task: asyncio.Task[None] | None = None  # held: the event loop does not
+        self.task: asyncio.Task[None] | None = None  # a reference, because the event loop keeps none
         self._told: dict[int, ToWorker] = {}
         self._next = 0
         self._unheard: deque[FromWorker] = deque()
@@ -106,7 +107,7 @@ class _HostedCall:
     async def said(self) -> list[FromWorker]:
         while not self._unheard:
             await self._changed.wait()
-        await asyncio.sleep(0)  # a tool that waits for nothing ends in the same step: one fetch less
+        await asyncio.sleep(0)  # a tool that does not wait ends in the same step: this saves one fetch
         said = list(self._unheard)
         self._unheard.clear()
         self._change()
@@ -126,6 +127,6 @@ class _HostedCall:
         return message
 
     def _change(self) -> None:
-        """Wake all who wait, each of which looks for itself."""
+        """Wake all waiters. Each of them checks its own condition."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

@@ -20,32 +20,30 @@ from ...workers import Pool, RemoteExecutor, _references as references
 from ._worker import Worker
 
 _CALLS_OF_A_LINE: Final = 3
-"""Calls of Ray's that a line has under way at most: one fetches, one tells, and one tells that it is cancelled."""
+"""Maximum number of concurrent Ray calls of a line: one fetches, one sends, and one sends the cancellation."""
 
 
 class RayPool(Pool[Worker]):
-    """Actors that run tools, shared by any number of executors and runs; an async context manager.
+    """Actors that run tools, shared by any number of executors and runs. An async context manager.
 
-    Entering it returns when every worker is ready, with its tools imported. A worker that dies, or whose node is lost,
-    is replaced, wherever the cluster has a place; Ray tells of a process that dies at once, and of a machine that falls
-    silent after some seconds (its own health check). On exit the actors have ended, and the cluster goes on, unless
-    this pool has started it. Pools with other needs are other pools: see `RayExecutor`. To be left by the task that
-    entered it.
+    Entering it returns when every worker is ready and has imported its tools. A worker that dies or loses its node is
+    replaced, on any node with room. Ray reports a dead process at once, and a silent machine after some seconds (its
+    health check). On exit the actors have ended. The cluster continues, unless this pool started it. Tools with other
+    needs run in another pool: see `RayExecutor`. Leave the pool in the task that entered it.
 
     Args:
-        workers: How many actors, spread over the nodes.
-        calls_per_worker: Calls that a worker runs at once: many for `async` tools that wait, 1 for what keeps a
-            processor busy.
-        num_cpus: Processors that Ray sets aside for each worker; 0 for tools that only wait.
-        num_gpus: As `num_cpus`.
-        resources: What else each worker needs of its node, as Ray knows it: `{"gpu_box": 1}`.
-        address: The cluster, where the program has not connected to one: `"auto"`, `"host:port"`, or `"local"`, a
-            new one on this machine. `RAY_ADDRESS` by default, and `"local"` without that.
-        runtime_env: What Ray brings to each worker; to the whole program where this pool connects.
-        preload: Tools that each worker imports before it takes calls. One that is not among them is imported at its
-            first call.
-        max_waiting: Calls that may wait for a worker; one more is answered with an error.
-        start_timeout_s: Seconds that a worker has until it is ready, and the cluster to find a place for it.
+        workers: Number of actors, spread over the nodes.
+        calls_per_worker: Number of calls that a worker runs at once. Use many for `async` tools that wait, and 1 for
+            tools that keep a processor busy.
+        num_cpus: Processors that Ray reserves for each worker. Use 0 for tools that only wait.
+        num_gpus: GPUs that Ray reserves for each worker.
+        resources: Other resources that each worker needs of its node, by Ray's names: `{"gpu_box": 1}`.
+        address: The cluster to use if the program is not connected to one: `"auto"`, `"host:port"`, or `"local"` for a
+            new cluster on this machine. The default is `RAY_ADDRESS`, or `"local"` if that is missing.
+        runtime_env: Environment that Ray provides to each worker, or to the complete program if this pool connects.
+        preload: Tools that each worker imports before it takes calls. Other tools are imported at their first call.
+        max_waiting: Maximum number of calls that wait for a worker. Further calls are answered with an error.
+        start_timeout_s: Maximum time until a worker is ready, in seconds. It includes the search for a node.
 
     Raises:
         MissingExtraError: ray is not installed.
@@ -77,7 +75,7 @@ class RayPool(Pool[Worker]):
         self._needs = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
         for name, amount in self._needs.items():
             if not amount >= 0:
-                raise UsageError(f"a worker needs none or some of {name}, not {amount!r}")
+                raise UsageError(f"a worker needs at least 0 of {name}, not {amount!r}")
         self._address = address
         self._runtime_env = None if runtime_env is None else dict(runtime_env)
         self._options: dict[str, Any] = {
@@ -85,8 +83,8 @@ class RayPool(Pool[Worker]):
             "num_gpus": num_gpus,
             "resources": dict(resources or {}),
             "scheduling_strategy": "SPREAD",
-            "max_concurrency": _CALLS_OF_A_LINE * calls_per_worker + 2,  # one waits for its end, one that it is ready
-            "max_restarts": 0,  # a new actor is a new worker: Ray's own restart would not tell
+            "max_concurrency": _CALLS_OF_A_LINE * calls_per_worker + 2,  # plus one for `forever` and one for `ready`
+            "max_restarts": 0,  # a new actor is a new worker; Ray does not report its own restarts
             "max_task_retries": 0,
         }
         preload = tuple(preload)
@@ -96,12 +94,15 @@ class RayPool(Pool[Worker]):
         self._preload = [self._reference_to(tool) for tool in preload]
 
     async def __aenter__(self) -> Self:
-        """Connect to the cluster, where the program has not, and start the workers.
+        """Connect to the cluster if the program is not connected, and start the workers.
+
+        Cancelling it waits for the connection to Ray, and then ends the workers that have started.
 
         Raises:
-            UsageError: It runs on trio; the pool was entered before; the program is connected to another cluster.
-            WorkerLost: A worker could not start: the text says why.
-            Exception: As `ray.init` raises.
+            UsageError: The event loop is not asyncio's, the pool was entered before, or the program is connected to
+                another cluster.
+            WorkerLost: A worker could not start. The text has the reason.
+            Exception: Any error of `ray.init`.
         """
         try:
             asyncio.get_running_loop()
@@ -122,7 +123,7 @@ class RayPool(Pool[Worker]):
         return Worker(self._options, self._preload, start_timeout_s=self._start_timeout_s)
 
     def _replaced(self, worker: Worker) -> None:
-        if worker.lost is None:  # a tool there does not end, and has to be killed, once the others have ended
+        if worker.lost is None:  # a tool there does not end: kill the worker after its other calls have ended
             assert self._tasks is not None
             self._tasks.start_soon(worker.drain)
 
@@ -131,20 +132,20 @@ class RayPool(Pool[Worker]):
 
 
 _STAY = ("approve", "guard")
-"""Options that are asked in the executor's process, and may refer to what cannot leave it."""
+"""Options that run in the executor's process, and may refer to objects that cannot leave it."""
 
 
 class RayExecutor(RemoteExecutor):
-    """Runs tools in the actors of `RayPool`s; see `RemoteExecutor`.
+    """Executor that runs tools in the actors of `RayPool`s; see `RemoteExecutor`.
 
-    `RayExecutor(tools, pool=pool, pools={"render": gpus})` has one of them in another pool. A pool may be of Ray or of
-    processes, or None for this process.
+    `RayExecutor(tools, pool=pool, pools={"render": gpus})` runs one tool in another pool. A pool may be a pool of Ray
+    or of processes, or `None` for this process.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """A function that goes along, with the options that made it a tool."""
+    """Function that is sent by value, with the options of its tool."""
 
     function: Callable[..., Any]
     options: dict[str, Any]
@@ -154,10 +155,12 @@ class _Carried:
 
 
 def reference_to(tool: Tool) -> bytes:
-    """As `workers.references.reference_to`; a worker's main module is Ray's, so what is in ours is carried.
+    """Return a tool's reference, as `workers._references.reference_to` does.
+
+    A worker has Ray's main module, so a tool of this process's main module is sent by value.
 
     Raises:
-        ValueError: It cannot be named, nor carried; the text says why.
+        ValueError: The tool can be sent neither by name nor by value. The text has the reason.
     """
     is_ours = getattr(tool.__wrapped__, "__module__", None) == "__main__"
     if not (is_ours and tool.bound_to is None):
@@ -165,7 +168,7 @@ def reference_to(tool: Tool) -> bytes:
     options = {name: value for name, value in tool.options.items() if name not in _STAY}
     try:
         return _pickled(_Carried(tool.__wrapped__, options))
-    except Exception as error:  # any code may run in here
+    except Exception as error:  # pickling can raise anything
         raise ValueError(f"cannot be sent to another process: {error}") from None
 
 
@@ -177,13 +180,13 @@ def _pickled(value: object) -> bytes:
 
 
 _OBJECT_STORE_BYTES: Final = 256 * 1024 * 1024
-"""Of a cluster of our own: large inputs and results pass through it, nothing stays."""
+"""Object store of a cluster that this process starts. Large inputs and results pass through it, and none stay."""
 
 
 class Connection:
-    """Counts the pools that use a connection of ours; one that the program made itself is left alone.
+    """Counter of the pools that use a connection made here. It never closes a connection that the program made itself.
 
-    All of it is done in threads: importing ray takes most of a second, and starting a cluster several.
+    All work runs in threads: importing ray takes most of a second, and starting a cluster takes several seconds.
     """
 
     def __init__(self) -> None:
@@ -192,22 +195,22 @@ class Connection:
         self._lock = threading.Lock()
 
     async def enter(self, options: Mapping[str, Any], needs: Mapping[str, float]) -> bool:
-        """Be connected; True where this made the connection. Cancelling it waits for Ray, which cannot be stopped.
+        """Connect if there is no connection, and return whether this made it. Cancelling it waits for Ray.
 
         Args:
-            options: For `ray.init`: `address` and `runtime_env`, where they are wanted.
-            needs: What a cluster of our own has to have.
+            options: Options for `ray.init`: `address` and `runtime_env`, or `None`.
+            needs: Resources that a cluster started here must have.
 
         Raises:
-            UsageError: Another cluster is asked for than the one that there is a connection to.
-            Exception: As `ray.init` raises.
+            UsageError: The program is connected to another cluster than `address`.
+            Exception: Any error of `ray.init`.
         """
         with anyio.CancelScope(shield=True):
             made = await asyncio.to_thread(self._enter, dict(options), dict(needs))
         return bool(made)
 
     async def leave(self) -> None:
-        """The last one out ends a connection that was made here, and with it a cluster of our own."""
+        """Count one pool less. After the last one, close a connection made here, and with it a cluster started here."""
         with anyio.CancelScope(shield=True):
             await asyncio.to_thread(self._leave)
 
@@ -245,12 +248,12 @@ def _connect(options: dict[str, Any], needs: dict[str, float]) -> None:
     if address != "local":
         ray.init(address=address, **options)
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves this machine that nobody asked for
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage data leaves this machine unless the user sets this
     processors, graphics = ceil(needs.pop("CPU", 0)), ceil(needs.pop("GPU", 0))
     ray.init(
         address="local",
         num_cpus=max(os.cpu_count() or 1, processors),
-        num_gpus=graphics or None,  # None: those that are there
+        num_gpus=graphics or None,  # None: all that the machine has
         resources=needs,
         object_store_memory=_OBJECT_STORE_BYTES,
         include_dashboard=False,

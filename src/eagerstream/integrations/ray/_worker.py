@@ -1,9 +1,9 @@
 """`Worker`: one actor from its start to its end, as the pool sees it, and the lines of its calls.
 
-The actor is asked for what a call has said, again and again, and each answer waits there until there is something (a
-long poll). Ray's streaming generators would do the same, and cost more: each value is an object of its own, which made
-2.4 ms of this process's CPU for a call that says two things, against 1.7 ms; and here what is not fetched stays where
-it is, so that a reader who is slow slows down the progress of one call.
+A line asks the actor for a call's messages again and again. Each request waits in the actor until there is a message (a
+long poll). Ray's streaming generators were the alternative. They make each value an object, and cost 2.4 ms of this
+process's CPU for a call with two messages, compared with 1.7 ms. With a long poll, messages also stay in the actor
+until they are fetched. So a slow reader delays only the progress of its own call.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ._actor import ToolWorker
 
 
 class Worker:
-    """An actor, and the lines of the calls that it has.
+    """An actor, and the lines of its calls.
 
     Attributes:
-        actor: Ray's handle of it.
-        pid: Of its process, on its machine; None before it is ready.
-        lost: Why there is nothing more to be had of it; None while it lives.
-        was_ended: It was killed from here.
-        may_start_again: It was lost as a process or a node is, and not for what it was asked to do.
+        actor: Ray's handle of the actor.
+        pid: Process id on the actor's machine, or `None` before the actor is ready.
+        lost: Reason why the actor is gone, or `None` while it lives.
+        was_ended: Whether this process killed the actor while it lived.
+        may_start_again: Whether a process or a node died, so that a new start may succeed.
     """
 
     def __init__(self, options: Mapping[str, Any], preload: Sequence[bytes], *, start_timeout_s: float) -> None:
@@ -42,26 +42,26 @@ class Worker:
         self.may_start_again = False
         self._lines: set[RayLine] = set()
         self._is_over = asyncio.Event()
-        """It takes no more calls: it is lost, or a tool is still at work there that nobody waits for."""
+        """Event for the end of new calls: the actor is lost, or an abandoned tool is still running there."""
         self._unused = asyncio.Event()
 
     @property
     def was_ready(self) -> bool:
-        """It has started."""
+        """`True` after the actor has started."""
         return self.pid is not None
 
     @property
     def has_died(self) -> bool:
-        """It is gone, and was not left alone."""
+        """`True` after the actor is lost or killed."""
         return self.lost is not None
 
     async def run(self, on_ready: Callable[[Worker], object]) -> None:
-        """Have Ray start the actor, and stay until it is gone, or is not to be used any more; cancelling this ends it.
+        """Start the actor, and wait until it is lost or takes no more calls. Cancelling this kills the actor.
 
-        It is gone unless `lost` is None: then other calls still run there, and `drain` waits for them.
+        Afterwards, if `lost` is `None`, other calls still run in the actor, and `drain` waits for them.
         """
         try:
-            # In a thread: the first of its kind waits for the cluster, which takes in the class.
+            # In a thread: the first actor of a class waits until the cluster has received the class.
             self.actor = await asyncio.shield(asyncio.to_thread(_start, self._options))
             async with asyncio.timeout(self._start_timeout_s):
                 self.pid = await self.actor.ready.remote(self._preload)
@@ -70,7 +70,7 @@ class Worker:
         except TimeoutError:
             asked = await asyncio.to_thread(_asked_and_there, self._options)
             self.lost = f"Ray had no place for it within {self._start_timeout_s:g} seconds: {asked}"
-        except Exception as error:  # of Ray, or of what the worker imports
+        except Exception as error:  # raised by Ray or by the worker's imports
             self.lost, self.may_start_again = reason_of(error), _is_death(error)
         except BaseException:
             self.kill()
@@ -79,13 +79,13 @@ class Worker:
             self.kill()
 
     def open(self, reference: bytes) -> RayLine:
-        """A line for a call."""
+        """Return a line for a call."""
         line = RayLine(self, reference)
         self._lines.add(line)
         return line
 
     def close(self, line: RayLine) -> bool:
-        """The call is over; False where the worker is not to get another one: it is to be killed, see `drain`."""
+        """End the line of a call. Return `False` if the worker must get no more calls: see `drain`."""
         self._lines.discard(line)
         if line.is_stuck:
             self._is_over.set()
@@ -94,12 +94,12 @@ class Worker:
         return not self._is_over.is_set()
 
     def lose(self, reason: str) -> None:
-        """Note that the actor is dead. Whoever learns of it first calls this: the watch in `run`, or a call's line."""
+        """Record that the actor is dead. The watch in `run` or the line of a call calls this."""
         self.lost = self.lost or reason
         self._is_over.set()
 
     async def drain(self) -> None:
-        """Wait until the calls that it has are over, each bounded by its time limit, and end the actor."""
+        """Wait until the actor's calls have ended, each bounded by its time limit, and kill the actor."""
         try:
             if self._lines:
                 self._unused.clear()
@@ -108,7 +108,7 @@ class Worker:
             self.kill()
 
     def kill(self) -> None:
-        """End the actor at once."""
+        """Kill the actor at once."""
         if self.actor is not None and not self.was_ended:
             import ray
 
@@ -117,11 +117,11 @@ class Worker:
             try:
                 if cast("Any", ray).is_initialized():  # without a connection, `ray.kill` would start a cluster here
                     ray.kill(self.actor)
-            except Exception:  # it is gone already
+            except Exception:  # already gone
                 pass
 
     async def _end(self) -> None:
-        """Wait until it is lost, or is to be left alone."""
+        """Wait until the actor is lost or takes no more calls."""
         watch = asyncio.ensure_future(self._watch())
         try:
             await self._is_over.wait()
@@ -156,18 +156,18 @@ def _asked_and_there(options: Mapping[str, Any]) -> str:
     asked = {names[name]: options[name] for name in names if options.get(name)} | dict(options.get("resources") or {})
     there: dict[str, float] = cast("Any", ray).cluster_resources()
     of = ", ".join(f"{name} {amount:g} of {there.get(name, 0):g}" for name, amount in asked.items())
-    return f"each worker needs of all that the cluster has: {of or 'nothing'}"
+    return f"each worker needs, of the cluster's total: {of or 'nothing'}"
 
 
 _LARGE = 64 * 1024
-"""From so many bytes on a thread hands a message to Ray, which copies it."""
+"""Size in bytes from which a thread hands a message to Ray, which copies it."""
 
 
 class RayLine:
-    """See `Line`.
+    """Line of one call; see `Line`.
 
     Attributes:
-        is_stuck: The tool is still at work where nobody waits for it any more: only the worker's end ends it.
+        is_stuck: Whether an abandoned tool is still running. Only killing the worker ends it.
     """
 
     def __init__(self, worker: Worker, reference: bytes) -> None:
@@ -181,7 +181,11 @@ class RayLine:
         self.is_stuck = False
 
     async def send(self, message: ToWorker) -> None:
-        """See `Line.send`."""
+        """See `Line.send`.
+
+        Raises:
+            WorkerLost: The worker is gone.
+        """
         if self._worker.lost is not None:
             raise WorkerLost(self._worker.lost, may_have_begun=not self._knows_state)
         pickled = dumps(message)
@@ -190,12 +194,16 @@ class RayLine:
             self._knows_state, self.is_stuck = False, True
             begun = asyncio.ensure_future(self._submit("begin", self._key, self._reference, pickled, large=pickled))
             begun.add_done_callback(self._begun)
-            await asyncio.shield(begun)  # sent whole, if not waited for
+            await asyncio.shield(begun)  # if this is cancelled, the message is still sent completely
         else:
             await self._done(await self._submit("tell", self._key, number, pickled, large=pickled))
 
     async def receive(self) -> FromWorker:
-        """See `Line.receive`; cancelling it loses nothing."""
+        """See `Line.receive`. Cancelling it loses nothing.
+
+        Raises:
+            WorkerLost: The worker is gone.
+        """
         while not self._heard:
             if self._fetched is None:
                 self._fetched = self._worker.actor.hear.remote(self._key)
@@ -233,12 +241,12 @@ class RayLine:
         except RayError as error:
             reason = self._worker.lost or reason_of(error)
             if isinstance(error, RayActorError) and not isinstance(error, ActorUnavailableError):
-                self._worker.lose(reason)  # often the first to know: Ray tells the calls of a dead actor in any order
+                self._worker.lose(reason)  # often the first report: Ray fails the calls of a dead actor in any order
             raise WorkerLost(reason, may_have_begun=not self._knows_state) from error
 
 
 def reason_of(error: Exception) -> str:
-    """Why an actor cannot be reached, in the words of Ray that say so, and without its traceback."""
+    """Return the reason why an actor cannot be reached: the line of Ray's error that has it, without the traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("The actor is dead", "The actor died because"))]
     said = (telling or lines[:1] or [""])[0]
