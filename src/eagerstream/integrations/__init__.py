@@ -1,12 +1,13 @@
-"""Adapters to what other people made; each is imported by itself, and needs the extra of its name.
+"""Adapters to the objects of other libraries. Import each module by itself; most need an extra.
 
-- `eagerstream.integrations.langchain`: chat models' chunks, tools both ways, and a LangGraph node that starts tools
-  early (extra `langchain`).
-- `eagerstream.integrations.pydantic_ai`: agents whose tools begin early (extra `pydantic-ai`).
-- `eagerstream.integrations.openai`: the deltas of OpenAI's protocol, whoever speaks it (no extra).
-- `eagerstream.integrations.mcp`: the tools of MCP servers (extra `mcp`).
-- `eagerstream.integrations.claude_agent_sdk`: inputs of Claude Code as they grow, and tools begun inside theirs (extra
-  `claude-agent-sdk`).
+- `eagerstream.integrations.langchain`: chunks of chat models, tools in both directions, and a LangGraph node that
+  starts tools early (extra `langchain`).
+- `eagerstream.integrations.pydantic_ai`: agents that start tools early (extra `pydantic-ai`).
+- `eagerstream.integrations.openai`: deltas of OpenAI's protocol, from any server that speaks it (no extra).
+- `eagerstream.integrations.tool_call_chunks`: tool calls in pieces, as wire events (no extra).
+- `eagerstream.integrations.mcp`: tools of MCP servers (extra `mcp`).
+- `eagerstream.integrations.claude_agent_sdk`: growing inputs of Claude Code, and tools that start inside their inputs
+  (extra `claude-agent-sdk`).
 - `eagerstream.integrations.ray`: tools that run on a Ray cluster (extra `ray`).
-- `eagerstream.integrations.otel`: traces and metrics by OpenTelemetry (extra `otel`).
+- `eagerstream.integrations.otel`: OpenTelemetry traces and metrics (extra `otel`).
 """

@@ -1,4 +1,4 @@
-"""What the adapters of frameworks share: options of `EarlyCalls`, single calls, and replies that cannot be read on."""
+"""Helpers for the framework adapters: options of `EarlyCalls`, single calls, and unreadable responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class ExecutorOptions(TypedDict, total=False):
-    """Options of `EarlyCalls` that say what runs the calls, and within which bounds."""
+    """Options of `EarlyCalls` for the executor and its bounds."""
 
     executor: Executor | None
     max_concurrency: int
@@ -24,7 +24,7 @@ class ExecutorOptions(TypedDict, total=False):
 
 
 class Listeners(TypedDict, total=False):
-    """Options of `EarlyCalls`: functions that are told of calls."""
+    """Options of `EarlyCalls` for callbacks about calls."""
 
     on_start: Callable[[ToolCall], object] | None
     on_progress: Callable[[ToolCall, Any], object] | None
@@ -32,7 +32,7 @@ class Listeners(TypedDict, total=False):
 
 
 class CallOptions(ExecutorOptions, Listeners, total=False):
-    """Both."""
+    """Executor options and listeners together."""
 
 
 def sharing_executor(
@@ -43,21 +43,21 @@ def sharing_executor(
     circuit_breaker: CircuitBreaker | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[list[Tool], ExecutorOptions]:
-    """Return the tools that can be called, and options with one executor for any number of `EarlyCalls`.
+    """Return the tools that can be called, and options that share one executor among any number of `EarlyCalls`.
 
     Raises:
-        UsageError: A tool cannot be run, two share a name, or the executor and the rest do not go together.
+        UsageError: A tool cannot be run, two tools share a name, or `executor` conflicts with another option.
     """
     _, executor = callable_tools(
         tools, executor, limits=limits, max_concurrency=max_concurrency, circuit_breaker=circuit_breaker
     )
-    # A definition without a function, of a tool of the server, is for the framework to send.
+    # The framework sends the definition of a server tool, which has no function.
     found = [found for tool in tools if (found := as_tool(tool, runs_elsewhere=True)) is not None]
     return found, {"executor": executor, "limits": limits}
 
 
 def feed_call(feed: Callable[[Mapping[str, Any]], Any], id: str | None, name: str, arguments: object) -> None:
-    """Feed a reply that consists of one complete call. Its arguments are JSON, or an object."""
+    """Feed a response that consists of one complete call. Its arguments are JSON text or an object."""
     chunks = ToolCallChunks(feed)
     chunks.piece(id=id, name=name, arguments=arguments)
     chunks.end("tool_use")
@@ -72,6 +72,6 @@ async def run_call(calls: EarlyCalls, id: str | None, name: str, arguments: obje
 
 
 def void_reply(calls: EarlyCalls, error: Exception) -> None:
-    """Cancel the calls of a reply that cannot be read on, and log it. Its tools would wait for their inputs forever."""
-    _log.warning("nothing more of this reply begins early: %s", error)
+    """Cancel the calls of an unreadable response, and log the error. Otherwise their tools would wait forever."""
+    _log.warning("no further tools of this response start early: %s", error)
     calls.feed({"type": "message_start", "message": {"role": "assistant", "content": []}})

@@ -1,17 +1,17 @@
-"""`ToolCallChunks`: calls that come in pieces as OpenAI's protocol has them, told as wire events.
+"""`ToolCallChunks`: converts tool calls that arrive in pieces, as in OpenAI's protocol, to wire events.
 
-A piece has an index, and what is new of its call: an id and a name, usually in the first one, and some more of the
-arguments. Nothing says where a call ends but the end of the reply, so a call ends when its arguments are a whole object
-and the next one begins.
+A piece has an index and the new parts of its call. The first piece usually has the id and the name. Each piece may have
+more of the arguments. The protocol marks only the end of the response, not the end of a call. So a call ends when its
+arguments are a complete object and the next call starts.
 
-Servers differ in all of this. What is known of them, and taken here:
+Servers differ. `ToolCallChunks` accepts all of these forms:
 
-- Every call has the index 0 (Ollama), or none (Gemini); the id tells them apart, or else a name behind a whole object.
-- Pieces that go on with a call repeat its id (SGLang), its id and name (vLLM), or have an id that is empty.
-- A server gives no ids at all; a call gets one here.
-- The name comes in parts, or after the first arguments.
-- Arguments come whole, in one piece, as text or as an object; or none come, where there are no parameters.
-- Calls are written by turns, a piece of this one and a piece of that one.
+- All calls have index 0 (Ollama) or no index (Gemini). The id separates them, or a name after a complete object.
+- Pieces that continue a call repeat its id (SGLang), its id and name (vLLM), or have an empty id.
+- A server sends no ids. Each call gets a generated id.
+- The name arrives in parts, or after the first arguments.
+- The arguments arrive in one piece, as text or as an object. A tool without parameters gets none.
+- The pieces of several calls alternate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STOP_REASONS: Final = {
     "model_length": "max_tokens",
     "content_filter": "refusal",
 }
-"""OpenAI's words for it and those of servers like it, and Anthropic's. Some say `stop` where there are calls."""
+"""Anthropic's stop reasons by those of OpenAI and similar servers. Some servers send `stop` after calls."""
 
 _CUT: Final = ("max_tokens", "model_context_window_exceeded", "refusal")
 
@@ -46,9 +46,9 @@ class _Call(Generic[InputT]):
     id: str = ""
     name: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
-    waiting: list[str] = field(default_factory=list)  # arguments that came before the name
+    waiting: list[str] = field(default_factory=list)  # arguments that arrived before the name
     waiting_chars: int = 0
-    number: int | None = None  # of its block, once that is open
+    number: int | None = None  # block index, once the block is open
     input: InputT | None = None
     is_closed: bool = False
 
@@ -57,30 +57,30 @@ class _Call(Generic[InputT]):
         return self.is_closed or (self.input is not None and self.input.is_finished())
 
     def is_followed_by(self, id: str, name: str, text: str) -> bool:
-        """A piece in the same place is the first one of another call."""
+        """Return whether a piece at the same index is the first one of another call."""
         if not name:
             return False
         if id and self.id:
             return id != self.id
-        # No id tells. A name that is repeated behind the last arguments is no other call.
+        # Without two ids to compare: a name that is repeated after the last arguments does not start another call.
         return self.is_whole and (bool(text.strip()) or name != self.name)
 
     def add_name(self, name: str) -> None:
-        """More of the name, or the same once more; once there are arguments, it is whole."""
+        """Append a part of the name, or ignore a repetition. Ignore the piece once the block is open."""
         if self.number is None:
             self.name = name if name.startswith(self.name) else self.name + name
 
 
 class ToolCallChunks(Generic[InputT]):
-    """Reads the pieces of one reply.
+    """Reader of the pieces of one response.
 
-    A piece without an index belongs to the call of its id, or else to the newest one.
+    A piece without an index belongs to the call with its id, or else to the newest call.
 
     Args:
-        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
-        whole_names: A name comes in one piece, and a call begins with it. Where it may come in parts, a call begins
-            with its first arguments, or when the next one begins.
-        limits: `max_blocks` bounds the calls, `max_input_chars` the arguments of a call that has no name yet.
+        feed: `feed` of an `InputAccumulator` or of `EarlyCalls`.
+        whole_names: Whether each name arrives in one piece. If true, a call starts at its name. If false, it starts at
+            its first arguments, or when the next call starts.
+        limits: `max_blocks` bounds the calls, and `max_input_chars` bounds the arguments of a call without a name.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class ToolCallChunks(Generic[InputT]):
         self._feed = feed
         self._whole_names = whole_names
         self._limits = limits
-        self._calls: dict[int, _Call[InputT]] = {}  # the newest of each index
-        self._open: list[_Call[InputT]] = []  # those that have not ended, in order
+        self._calls: dict[int, _Call[InputT]] = {}  # newest call of each index
+        self._open: list[_Call[InputT]] = []  # calls that have not ended, in order
         self._newest = 0
         self._count = 0
         self._blocks = 0
@@ -110,16 +110,19 @@ class ToolCallChunks(Generic[InputT]):
         arguments: object = None,
         extra: Mapping[str, Any] | None = None,
     ) -> list[InputEvent[InputT]]:
-        """What a piece means for the inputs; nothing after the end of the reply.
+        """Feed one piece, and return the events for the inputs. After the end of the response, return an empty list.
 
         Args:
-            index: Which call of the reply it belongs to.
-            id, name: Of the call, where the piece has them.
-            arguments: More of its JSON; all of it as an object, from some servers.
-            extra: Fields for the `tool_use` block, where they come before the arguments.
+            index: Index of the call in the response.
+            id: Id of the call, if the piece has one.
+            name: Name of the tool, or a part of it, if the piece has one.
+            arguments: More of the JSON text. Some servers send all arguments as one object.
+            extra: Fields for the `tool_use` block. They count only until the block is open.
 
         Raises:
-            LimitError, ProtocolError: As the `feed` that was given; also for calls that never get a name.
+            LimitError: The calls exceed `max_blocks`, or the arguments of a call without a name exceed
+                `max_input_chars`. Also raised by `feed`.
+            ProtocolError: Raised by `feed`.
         """
         if self._has_ended:
             return []
@@ -147,20 +150,31 @@ class ToolCallChunks(Generic[InputT]):
         return events
 
     def stop(self, index: int) -> list[InputEvent[InputT]]:
-        """The arguments of a call have ended: some peers say so."""
+        """End a call, for providers that mark the end of its arguments. Return the events for the inputs.
+
+        Raises:
+            LimitError, ProtocolError: Raised by `feed`.
+        """
         call = self._calls.get(index)
         return [] if self._has_ended or call not in self._open else self._close(call)
 
     def close_whole(self) -> list[InputEvent[InputT]]:
-        """No more of them will come, it seems: the calls that are whole may begin."""
+        """End all calls with complete arguments, so that they can start. Return the events for the inputs.
+
+        Raises:
+            LimitError, ProtocolError: Raised by `feed`.
+        """
         return [event for call in list(self._open) if call.is_whole for event in self._close(call)]
 
     def end(self, reason: str | None) -> list[InputEvent[InputT]]:
-        """The reply has ended.
+        """End the response, and return the events for the inputs. A second call returns an empty list.
 
         Args:
-            reason: `finish_reason`, or `stop_reason`; None where it broke off. Then the calls that are whole count,
-                and no end is told.
+            reason: The `finish_reason` or `stop_reason`. `None` means that the response broke off. Then the calls with
+                complete arguments end, and no `message_stop` is fed.
+
+        Raises:
+            LimitError, ProtocolError: Raised by `feed`.
         """
         if self._has_ended:
             return []
@@ -184,20 +198,20 @@ class ToolCallChunks(Generic[InputT]):
         return self._feed({"type": "message_start", "message": {"role": "assistant", "content": []}})
 
     def _place(self, id: str, name: str) -> int:
-        """The index of a piece that has none."""
+        """Return the index for a piece without one."""
         for index, call in self._calls.items():
             if id and call.id == id:
                 return index
         return max(self._calls) + 1 if id and name and self._calls else self._newest
 
     def _make_room(self) -> list[InputEvent[InputT]]:
-        """Another call begins: those that are whole have ended. One that is not may be gone on with."""
+        """Count another call, and end the complete ones. An incomplete call may still continue."""
         self._count += 1
         check_block_count(self._count, self._limits)
         return self._open_named() + self.close_whole()
 
     def _open_named(self) -> list[InputEvent[InputT]]:
-        """Calls without arguments so far, in their order before what comes next."""
+        """Open the calls that have a name and no arguments yet, in order, before the next event."""
         return [event for call in self._open if call.number is None and call.name for event in self._write(call)]
 
     def _keep(self, call: _Call[InputT], text: str) -> None:
@@ -207,13 +221,13 @@ class ToolCallChunks(Generic[InputT]):
             raise LimitError("max_input_chars", self._limits.max_input_chars, "the arguments of a call without a name")
 
     def _write(self, call: _Call[InputT]) -> list[InputEvent[InputT]]:
-        """Tell what there is of a call, as soon as it has a name."""
+        """Feed the known parts of a call, once it has a name."""
         if not call.name:
             return []
         events: list[InputEvent[InputT]] = []
         if call.number is None:
             call.number, self._blocks = self._blocks, self._blocks + 1
-            id = call.id or f"call_{uuid4().hex}"  # a later piece may still bring another one
+            id = call.id or f"call_{uuid4().hex}"  # a later piece may still have another id
             block = {**call.extra, "type": "tool_use", "id": id, "name": call.name, "input": {}}
             events += self._tell("content_block_start", call.number, content_block=block)
             call.input = next((event.input for event in events if isinstance(event, InputStart)), None)

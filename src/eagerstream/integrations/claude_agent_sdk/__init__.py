@@ -1,15 +1,15 @@
-"""The Claude Agent SDK: inputs that can be watched, and tools that begin inside theirs. Extra `claude-agent-sdk`.
+"""The Claude Agent SDK: inputs that you can watch, and tools that start inside their inputs. Extra `claude-agent-sdk`.
 
     async with EarlyTools([make_file]) as early:
         options = early.options(ClaudeAgentOptions())
         async for message in early.follow(query(prompt="Write a poem into a file.", options=options)):
             print(message)
 
-`AgentInputs` is for those who only watch: it reads the partial messages (`include_partial_messages=True`) of the agent
-and its sub-agents.
+If you only watch, use `AgentInputs`. It reads the partial messages (`include_partial_messages=True`) of the agent and
+its sub-agents.
 
-Claude Code itself starts each call at the end of its own input. What `EarlyTools` wins is the time before that, for
-tools with streaming parameters.
+Claude Code itself starts each call at the end of its own input. `EarlyTools` starts tools with streaming parameters
+before that.
 """
 
 from __future__ import annotations

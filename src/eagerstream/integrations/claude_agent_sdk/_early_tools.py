@@ -1,4 +1,4 @@
-"""`EarlyTools`: eagerstream's tools in the Claude Agent SDK, begun inside their inputs."""
+"""`EarlyTools`: eagerstream's tools in the Claude Agent SDK, started inside their inputs."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ from ...wire import Block
 from .._calls import CallOptions, ExecutorOptions, run_call, sharing_executor, void_reply
 
 _TOOL_USE_ID: Final = "claudecode/toolUseId"
-"""Where Claude Code tells an MCP server which call of the model's it makes."""
+"""Field in which Claude Code sends an MCP server the id of the model's call."""
 
 _MAX_WAITING: Final = 100_000
-"""Messages that are kept for a reader who is slow; with more, reading waits for them."""
+"""Maximum number of messages to keep for a slow reader. Beyond it, reading waits."""
 
 
 _MAX_CALLED: Final = 10_000
-"""Ids that are remembered, so that a call that has been made does not begin because its input is read late."""
+"""Maximum number of remembered call ids. They keep a call that has run from starting again when its input is read late.
+"""
 
 
 def _names(rule: str, tool: str) -> bool:
-    """A rule is about a tool of an MCP server's: by its name, by its server's, or by a pattern."""
+    """Return whether a rule covers a tool of an MCP server: by its name, by the server's name, or by a pattern."""
     pattern = rule.partition("(")[0].strip()
     return fnmatchcase(tool, pattern) or tool.startswith(f"{pattern}__")
 
 
 class _Replies:
-    """The replies of one agent, one after the other: what of them is for tools that begin inside their inputs."""
+    """Responses of one agent, one after another. It passes on the inputs of the tools that may start inside them."""
 
     def __init__(self, calls: EarlyCalls, prefix: str, over: anyio.Event) -> None:
         self.calls = calls
@@ -75,27 +76,28 @@ class _Replies:
 
 
 class EarlyTools:
-    """An MCP server in this process with eagerstream's tools, for the options of the Claude Agent SDK.
+    """MCP server in this process with eagerstream's tools, for the options of the Claude Agent SDK.
 
-    Tools with streaming parameters begin while their input is being written, and Claude Code's own call of the tool
-    joins the one that has begun. All others begin when Claude Code calls them: at the end of their input.
+    Tools with streaming parameters start while their input is being written, and Claude Code's own call joins the
+    started one. All other tools start when Claude Code calls them, at the end of their input.
 
-    What has begun cannot be forbidden any more. So a tool begins inside its input only where the options allow it
-    outright (`options` sees to that), and where they have no `PreToolUse` hook. Rules and hooks in settings files are
-    not seen: load none (`setting_sources=[]`), or give the tool an `approve` of its own. A call whose input was
-    rewritten on the way runs anew.
+    A started tool cannot be forbidden any more. So a tool starts inside its input only if the options allow it outright
+    (`options` ensures this) and have no `PreToolUse` hook. Rules and hooks in settings files are not visible here: load
+    none (`setting_sources=[]`), or give the tool its own `approve`. If an input was rewritten before Claude Code's
+    call, the tool runs again.
 
-    It is entered around all queries that use it; leaving it cancels the tools that still run. It works on asyncio and
-    on trio, as the SDK does.
+    Enter it around all queries that use it. Leaving it cancels the tools that still run. It works on asyncio and on
+    trio, like the SDK.
 
     Args:
-        tools: As for `eagerstream.run`; Claude calls them `mcp__{name}__{tool}`.
-        name: Of the server.
+        tools: As for `eagerstream.run`. Claude calls them `mcp__{name}__{tool}`.
+        name: Name of the server.
         on_start, on_progress, on_stop: As for `EarlyCalls`.
         options: `executor`, `max_concurrency`, `circuit_breaker` and `limits`, as for `run`.
 
     Raises:
-        UsageError: As `run`.
+        UsageError: A tool cannot be run, two tools share a name, or `executor` conflicts with another option. Also
+            raised on entering it a second time.
     """
 
     def __init__(
@@ -111,28 +113,28 @@ class EarlyTools:
         self.name = name
         self._tools, shared = sharing_executor(tools, **options)
         self._options: CallOptions = {**shared, "on_start": on_start, "on_progress": on_progress, "on_stop": on_stop}
-        self._begins: list[Any] | None = None  # the tools that may begin inside their input; None before any options
-        self._replies: dict[tuple[int, str, str | None], _Replies] = {}  # by who follows, session and parent
+        self._begins: list[Any] | None = None  # tools that may start inside their input; None before `options`
+        self._replies: dict[tuple[int, str, str | None], _Replies] = {}  # by follower, session and parent
         self._followers = 0
-        self._called: dict[str, None] = {}  # ids that have begun, or that Claude Code has called; the newest is last
+        self._called: dict[str, None] = {}  # ids that have started or that Claude Code has called, newest last
         self._tasks: TaskGroup | None = None
 
     @property
     def allowed_tools(self) -> list[str]:
-        """The tools' names as the options have them."""
+        """Names of the tools in the form of the SDK's options."""
         return [f"mcp__{self.name}__{tool.name}" for tool in self._tools]
 
     def options(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
-        """The options with these tools, allowed, with partial messages, and inputs that come as they are written.
+        """Return the options with these tools allowed, partial messages, and inputs that arrive as they are written.
 
         Raises:
-            UsageError: They name a file of MCP servers, to which none can be added.
+            UsageError: The options name a file of MCP servers, and no server can be added to it.
         """
         if not isinstance(options.mcp_servers, dict):
-            raise UsageError("options that name a file of MCP servers cannot be given another one")
+            raise UsageError("cannot add a server to options that name a file of MCP servers")
         allowed = [*options.allowed_tools, *(name for name in self.allowed_tools if name not in options.allowed_tools)]
         may_begin = not (options.hooks or {}).get("PreToolUse") and options.permission_mode != "plan"
-        # Nothing tells whose options a reply is under: what one of them forbids does not begin for any.
+        # Responses do not name their options, so a tool that one of them forbids starts early under none.
         self._begins = [
             tool
             for tool, name in zip(self._tools, self.allowed_tools, strict=True)
@@ -151,7 +153,7 @@ class EarlyTools:
         )
 
     def server(self) -> McpSdkServerConfig:
-        """The MCP server, for options made by hand."""
+        """Return the MCP server, for options that you make yourself."""
         server: Server[Any] = Server(self.name, on_list_tools=self._list, on_call_tool=self._call)
         return McpSdkServerConfig(type="sdk", name=self.name, instance=server)
 
@@ -169,12 +171,13 @@ class EarlyTools:
         return await leave(self._tasks, error)
 
     async def follow(self, messages: AsyncIterable[Any]) -> AsyncIterator[Any]:
-        """The same messages, read as they come: a tool does not wait for who takes them from here.
+        """Yield the same messages. They are read as they arrive, so a slow consumer does not delay a tool.
 
-        Leaving it early ends the inputs that were still written.
+        Leaving it early ends the inputs that are still being written, and cancels their tools. Use `aclosing` for that.
 
         Raises:
             UsageError: The tools were not entered.
+            Exception: Any error of `messages`.
         """
         if self._tasks is None:
             raise UsageError("enter the tools first: async with EarlyTools(...) as early")
@@ -262,7 +265,7 @@ class EarlyTools:
 
 
 def result_of(call: ToolCall) -> CallToolResult:
-    """The result of an answered call: text and images; of other blocks, what they say in JSON."""
+    """Return the result of an answered call. Texts and images are kept, and other blocks become JSON text."""
     result = call.result or {}
     content: str | list[Block] = result.get("content", "")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(map(_content_of, content))

@@ -11,17 +11,17 @@ from ...limits import DEFAULT_LIMITS, Limits
 from ...wire import InputAccumulator, InputEvent, ToolInput
 
 _MAX_AGENTS: Final = 1024
-"""Replies that are followed at once; of more, the one that was heard of the longest ago is forgotten."""
+"""Maximum number of open responses to follow. Beyond it, the one with the oldest last message is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentInput:
-    """What happened to a tool's input, and whose call it is.
+    """Event of a tool's input, with the session and the agent of the call.
 
     Attributes:
         event: `InputStart`, `InputDelta` or `InputStop`.
-        session_id: Of the session.
-        parent_tool_use_id: The call that the sub-agent answers; None of the agent itself.
+        session_id: Id of the session.
+        parent_tool_use_id: Id of the call that the sub-agent answers, or `None` for the main agent.
     """
 
     event: InputEvent[ToolInput]
@@ -30,7 +30,7 @@ class AgentInput:
 
 
 class AgentInputs:
-    """Reads the messages of `query`, or of a `ClaudeSDKClient`; sub-agents write beside one another.
+    """Reader of the messages of `query` or of a `ClaudeSDKClient`. Sub-agents may write concurrently.
 
         inputs = AgentInputs()
         async for message in client.receive_response():
@@ -38,7 +38,7 @@ class AgentInputs:
                 show(change.event.input.name, change.event.input.partial)
 
     Args:
-        limits: As for `InputAccumulator`; of each reply.
+        limits: As for `InputAccumulator`, for each response.
     """
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -46,18 +46,18 @@ class AgentInputs:
         self._accumulators: dict[tuple[str, str | None], InputAccumulator[ToolInput]] = {}
 
     def feed(self, message: object) -> list[AgentInput]:
-        """What a message means for the inputs; nothing for one that is no partial message.
+        """Feed a message, and return the events of the inputs. Only partial messages and results give events.
 
-        An input that broke off is settled when its agent begins another reply, or its session has its result.
+        An input that broke off is settled when its agent starts another response, or when its session gets its result.
 
         Raises:
-            LimitError: As `InputAccumulator.feed`.
+            LimitError: As for `InputAccumulator.feed`.
         """
         match message:
             case StreamEvent(session_id=session, parent_tool_use_id=parent, event=event):
                 key = session, parent
                 accumulator = self._accumulators.pop(key, None) or InputAccumulator(limits=self._limits)
-                self._accumulators[key] = accumulator  # the newest is the last
+                self._accumulators[key] = accumulator  # the newest is last
                 found = [AgentInput(change, *key) for change in accumulator.feed(event)]
                 if event.get("type") == "message_stop":
                     return found + self._close(key)

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: their chat models, their tools, and a node that starts tools early. Extra `langchain`.
+"""LangChain and LangGraph: chat models, tools, and a node that starts tools early. Extra `langchain`.
 
 ::
 
@@ -9,10 +9,10 @@
     graph.add_edge(START, "agent")
     graph.add_conditional_edges("agent", early_tools_condition)
 
-`ChunkReader` follows the inputs in a chat model's chunks, whoever runs the calls. `as_langchain_tool` and
-`from_langchain_tool` take tools from here to there, and from there to here.
+`ChunkReader` follows the inputs in a chat model's chunks and runs no calls. `as_langchain_tool` and
+`from_langchain_tool` convert tools in both directions.
 
-LangChain is for asyncio alone.
+LangChain runs only on asyncio.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ChunkReader`: the tool calls in a chat model's chunks, told as wire events."""
+"""`ChunkReader`: the tool calls in a chat model's chunks, as wire events."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ...wire import InputEvent, InputStart, InputT
 from ..tool_call_chunks import ToolCallChunks
 
 _REASONS: Final = ("stop_reason", "finish_reason", "stopReason", "done_reason")
-"""Where providers say in `response_metadata` why the model stopped."""
+"""Fields of `response_metadata` with the stop reason, by provider."""
 
 
 def stop_reason(metadata: Mapping[str, Any]) -> str | None:
-    """Why the model stopped, in its provider's word for it; None where `response_metadata` does not say."""
+    """Return the provider's stop reason in lower case, or `None` if `response_metadata` has none."""
     found = (metadata.get(name) for name in _REASONS)
     return next((reason.lower() for reason in found if isinstance(reason, str) and reason), None)
 
 
 class ChunkReader(Generic[InputT]):
-    """Reads the chunks of one reply, of `model.astream(...)` or `model.stream(...)`, whatever the provider.
+    """Reader of the chunks of one response, from `model.astream(...)` or `model.stream(...)` of any provider.
 
         accumulator = InputAccumulator()
         reader = ChunkReader(accumulator.feed)
@@ -30,11 +30,11 @@ class ChunkReader(Generic[InputT]):
                 ...
         events = reader.close() + accumulator.close()
 
-    LangChain does not tell where a call ends: it ends when its arguments are a whole object and the next call begins,
-    or when the reply ends.
+    LangChain does not mark the end of a call. A call ends when its arguments are a complete object and the next call
+    starts, or when the response ends.
 
     Args:
-        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
+        feed: `feed` of an `InputAccumulator` or of `EarlyCalls`.
     """
 
     def __init__(self, feed: Callable[[Mapping[str, Any]], list[InputEvent[InputT]]]) -> None:
@@ -42,12 +42,12 @@ class ChunkReader(Generic[InputT]):
         self._inputs: list[InputT] = []
 
     def feed(self, chunk: BaseMessage) -> list[InputEvent[InputT]]:
-        """What a chunk means for the inputs; one that says why the model stopped ends them.
+        """Feed a chunk, and return the events for the inputs. A chunk with a stop reason ends them.
 
-        Of a model that does not stream, `astream` gives the whole message: that will do, too.
+        If a model does not stream, `astream` gives the complete message. This is accepted, too.
 
         Raises:
-            LimitError, ProtocolError: As the `feed` that was given.
+            LimitError, ProtocolError: Raised by `feed`.
         """
         if not isinstance(chunk, AIMessage):
             return []
@@ -59,13 +59,13 @@ class ChunkReader(Generic[InputT]):
         return events if reason is None else events + self._pieces.end(reason)
 
     def close(self) -> list[InputEvent[InputT]]:
-        """No more chunks. Where none said why the model stopped, the reply is whole if every input is.
+        """End the response, and return the events for the inputs.
 
-        If not, it broke off, and nothing is told: `finish` of `EarlyCalls`, `close` of an `InputAccumulator` settles
-        the rest.
+        Without a stop reason, the response counts as complete if every input is. If not, it broke off, and no end is
+        fed. Then `EarlyCalls.finish` or `InputAccumulator.close` settles the other inputs.
 
         Raises:
-            LimitError, ProtocolError: As `feed`.
+            LimitError, ProtocolError: Raised by `feed`.
         """
         return self._pieces.end("stop" if all(input.is_finished() for input in self._inputs) else None)
 

@@ -1,4 +1,4 @@
-"""Our tools as LangChain's, and LangChain's as ours."""
+"""Conversion of tools: eagerstream's for LangChain, and LangChain's for eagerstream."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ._messages import artifact_of, content_of, response_of_message
 from ._telling import Telling
 
 VERBATIM: Final = "provider_tool_definition"
-"""The extra of a tool that ChatAnthropic sends as it is; other chat models make their own of name and schema."""
+"""Extra with a definition that ChatAnthropic sends unchanged. Other chat models use the tool's name and schema."""
 
 
 class EagerTool(BaseTool):
-    """A tool of LangChain's that runs one of ours; see `as_langchain_tool`.
+    """LangChain tool that runs an eagerstream tool; see `as_langchain_tool`.
 
     Attributes:
-        tool: The tool that it runs.
-        limits: Bounds on its calls.
+        tool: The eagerstream tool.
+        limits: Bounds of its calls.
     """
 
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
@@ -41,7 +41,7 @@ class EagerTool(BaseTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if isinstance(tool_input, str):  # LangChain refuses it, in words of its own
+        if isinstance(tool_input, str):  # LangChain refuses it with its own error
             return super()._to_args_and_kwargs(tool_input, tool_call_id)
         return (), {"arguments": tool_input, "tool_call_id": tool_call_id}
 
@@ -58,31 +58,32 @@ class EagerTool(BaseTool):
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(self._arun(arguments=arguments, tool_call_id=tool_call_id))
-        raise UsageError(f"{self.name}: invoke() would block the event loop that runs here: use ainvoke()")
+        raise UsageError(f"{self.name}: invoke() would block the running event loop: use ainvoke()")
 
 
 def as_langchain_tool(tool: ForeignTool, *, limits: Limits = DEFAULT_LIMITS, **options: Any) -> EagerTool:
-    """A tool of ours as one of LangChain's, for `bind_tools`, `ToolNode` and agents.
+    """Return an eagerstream tool as a LangChain tool, for `bind_tools`, `ToolNode` and agents.
 
-    ChatAnthropic sends its definition as it is, `eager_input_streaming` included; other chat models get name,
-    description and schema. A call runs as in `eagerstream.run`: the input is checked, `approve`, `guard`, groups and
-    time limits hold, and a parameter of the type `ToolCall` gets the call, with LangChain's id. What it tells of its
-    progress goes to LangGraph's `stream_mode="custom"`. The message's `artifact` is the data of its response.
+    ChatAnthropic sends the definition unchanged, with `eager_input_streaming`. Other chat models get the name,
+    description and schema. A call runs as in `eagerstream.run`: the input is checked, and `approve`, `guard`, groups
+    and time limits apply. A parameter of the type `ToolCall` gets the call, with LangChain's id. Progress goes to
+    LangGraph's `stream_mode="custom"`. The message's `artifact` is the data of the response.
 
-    `invoke` runs it on an event loop of its own, in a thread without one; with one, `UsageError`.
+    `invoke` runs the tool on a new event loop. In a thread with a running event loop, it raises `UsageError`.
+    Cancelling `ainvoke` cancels the tool.
 
     Args:
-        tool: The tool, or one of another library that `eagerstream.run` takes.
-        limits: Bounds on its calls.
-        options: Fields of `BaseTool`. By default `handle_tool_error=True`: an error result is a message with
-            `status="error"`; with False, a `ToolException`.
+        tool: The tool, or a tool of another library that `eagerstream.run` accepts.
+        limits: Bounds of its calls.
+        options: Fields of `BaseTool`. By default, `handle_tool_error=True`: an error result becomes a message with
+            `status="error"`. With `False`, it raises `ToolException`.
 
     Raises:
-        UsageError: It cannot be run, or is a toolset, whose members' calls LangChain does not tell as such.
+        UsageError: The tool cannot be run, or it is a toolset. LangChain cannot mark calls of a toolset's members.
     """
     ours = as_tool(tool)
     if ours is None or ours.toolset is not None:
-        raise UsageError(f"{getattr(tool, 'name', 'this')} cannot be a tool of LangChain's: it is no single function")
+        raise UsageError(f"{getattr(tool, 'name', 'this')} cannot be a LangChain tool: it is not a single function")
     schema = {"type": "object", "properties": {}, **ours.input_schema}
     extras = {VERBATIM: ours.to_dict(), **(options.pop("extras", None) or {})}
     fields: dict[str, Any] = {"description": ours.description} | options
@@ -90,24 +91,24 @@ def as_langchain_tool(tool: ForeignTool, *, limits: Limits = DEFAULT_LIMITS, **o
 
 
 def from_langchain_tool(tool: BaseTool, **options: Unpack[ToolOptions]) -> Tool:
-    """A tool of LangChain's as one of ours, for `eagerstream.run`, `EarlyCalls` and `Conversation`.
+    """Return a LangChain tool as an eagerstream tool, for `eagerstream.run`, `EarlyCalls` and `Conversation`.
 
-    It runs by `ainvoke`, with the id of the call, so that LangChain's callbacks see it; the artifact of its message is
-    the data of its response. `ToolException` answers the model in its own words.
+    It runs with `ainvoke` and the id of the call, so LangChain's callbacks see it. The artifact of its message becomes
+    the data of its response. The text of a `ToolException` becomes the error result.
 
     Args:
-        tool: The tool. What it wants of a graph, only `EarlyToolsNode` and LangGraph's `ToolNode` have.
-        options: As for `eagerstream.tool`, but for what belongs into the definition: that is made of the tool, its
-            `extras` included.
+        tool: The tool. Only `EarlyToolsNode` and LangGraph's `ToolNode` can inject values of a graph.
+        options: As for `eagerstream.tool`, without the options of the definition. The tool and its `extras` provide the
+            definition.
 
     Raises:
-        UsageError: It wants arguments that are neither the model's nor the id of the call, or its schema cannot be
-            used.
+        UsageError: The tool requires an argument that neither the model nor the id of the call provides, or its schema
+            cannot be used.
     """
     if isinstance(tool, EagerTool):
         return tool.tool
     if wanted := _wanted(tool):
-        raise UsageError(f"{tool.name} wants {', '.join(wanted)} of a graph: give it to EarlyToolsNode")
+        raise UsageError(f"{tool.name} needs {', '.join(wanted)} from a graph: pass the tool to EarlyToolsNode")
 
     async def run(arguments: dict[str, Any], call: ToolCall) -> ToolResponse:
         check_asyncio()
@@ -124,10 +125,10 @@ def converted(
     run: Callable[[dict[str, Any], ToolCall], Awaitable[ToolResponse]],
     **options: Any,
 ) -> Tool:
-    """A tool with the definition of one of LangChain's.
+    """Return a tool with the definition of a LangChain tool.
 
     Raises:
-        UsageError: Its schema cannot be used.
+        UsageError: The schema cannot be used.
     """
     extras = tool.extras or {}
     if VERBATIM in extras:
@@ -141,7 +142,7 @@ def converted(
 
 
 def check_asyncio() -> None:
-    """Refuse another event loop in words that say why.
+    """Check that the event loop is asyncio's.
 
     Raises:
         UsageError: The event loop is not asyncio's.
@@ -149,7 +150,7 @@ def check_asyncio() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        raise UsageError("LangChain runs its tools on asyncio alone") from None
+        raise UsageError("LangChain runs its tools only on asyncio") from None
 
 
 def _tool_call(call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -157,10 +158,15 @@ def _tool_call(call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(tool: BaseTool, returned: object) -> ToolResponse:
-    """What `ainvoke` gave for a tool call."""
+    """Return the result of `ainvoke` as a response.
+
+    Raises:
+        UsageError: The result is not a message.
+        ToolError: The message has the status `"error"`.
+    """
     if not isinstance(returned, ToolMessage):
         what = type(returned).__name__
-        raise UsageError(f"{tool.name} returned {what}, which only a graph can carry out: give it to EarlyToolsNode")
+        raise UsageError(f"{tool.name} returned {what}, which only a graph can apply: pass the tool to EarlyToolsNode")
     response = response_of_message(returned)
     if returned.status == "error":
         raise ToolError(response.text, content=response.content)
@@ -168,7 +174,7 @@ def _answer(tool: BaseTool, returned: object) -> ToolResponse:
 
 
 def _wanted(tool: BaseTool) -> list[str]:
-    """Arguments that neither the model nor the id of a call can give it."""
+    """Return the names of required arguments that neither the model nor the id of a call can provide."""
     full = _fields(tool.get_input_schema())
     asked = _fields(tool.tool_call_schema)
     unasked = {name: field for name, field in full.items() if name not in asked}

@@ -1,4 +1,4 @@
-"""Our answers as LangChain's messages, and theirs as ours; and what a reply must look like to be sent back."""
+"""Conversion of results between eagerstream and LangChain, and repair of responses before they are sent back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ...tools import ToolCall, ToolResponse
 from ...wire import Block, Outcome
 
 _STANDARD_CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call")
-"""Calls in content of LangChain's standard form (`output_version="v1"`)."""
+"""Block types of calls in content of LangChain's standard form (`output_version="v1"`)."""
 
 _CALLS: Final = ("tool_use", *_STANDARD_CALLS)
 
 
 def tool_message(call: ToolCall) -> ToolMessage:
-    """The answer to a call: its `artifact` is the response's data, as plain JSON, so that checkpoints can hold it."""
+    """Return the answer to a call. Its `artifact` is the response's data as plain JSON, for checkpoints."""
     return ToolMessage(
         content=content_of(call),
         tool_call_id=call.id,
@@ -32,19 +32,19 @@ def tool_message(call: ToolCall) -> ToolMessage:
 
 
 def content_of(call: ToolCall) -> str | list[str | dict[str, Any]]:
-    """What the model is told."""
+    """Return the content of a call's result."""
     content: str | list[str | dict[str, Any]] = (call.result or {}).get("content", "")
     return content
 
 
 def artifact_of(call: ToolCall) -> dict[str, Any] | None:
-    """The data of the response as plain JSON; None where there is none, or nothing that the text does not say."""
+    """Return the response's data as plain JSON, or `None` if it is empty or only repeats the text."""
     data = (call.to_dict()["response"] or {}).get("data")
     return None if data == {"output": content_of(call)} else data or None
 
 
 def response_of_message(message: ToolMessage) -> ToolResponse:
-    """What a tool of LangChain's answered; its artifact becomes the data (`{"artifact": ...}` where it is no dict)."""
+    """Return a LangChain answer as a response. Its artifact is the data, or `{"artifact": ...}` if it is not a dict."""
     artifact = message.artifact
     data = artifact if isinstance(artifact, dict) else {} if artifact is None else {"artifact": artifact}
     if isinstance(message.content, str):
@@ -53,7 +53,7 @@ def response_of_message(message: ToolMessage) -> ToolResponse:
 
 
 def _api_block(block: Mapping[str, Any]) -> Block:
-    """A block of LangChain's standard form in the API's."""
+    """Return a block of LangChain's standard form as a block of the API."""
     match block:
         case {"type": "non_standard", "value": {"type": _} as value}:
             return dict(value)
@@ -69,7 +69,7 @@ def _api_block(block: Mapping[str, Any]) -> Block:
 
 
 def identified(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """The reply with an id for each call: of a server that gives none, those under which the calls were run."""
+    """Return the response with an id for each call. If the server gave none, use the id under which the call ran."""
     known = {call["id"] for call in (*message.tool_calls, *message.invalid_tool_calls)}
     given = [call for call in calls if call.id not in known]
     if not given:
@@ -90,14 +90,15 @@ def identified(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def handed_over(command: Command[Any], answers: Sequence[BaseMessage], messages_key: str) -> Command[Any]:
-    """A command for the parent graph, whose update answers a call of this reply, with the reply before the answer.
+    """Return a command for the parent graph with the response inserted before the answer in its update.
 
-    The tool made it of a state that does not have the reply yet, and the state of this graph ends with it.
+    The tool made the command from a state that does not have the response yet, and this graph's state ends with it. Any
+    other command is returned unchanged.
 
     Args:
-        command: What a tool returned.
-        answers: The reply, and the answers to its other calls.
-        messages_key: Where the states have the messages.
+        command: Command that a tool returned.
+        answers: The response, and the answers to its other calls.
+        messages_key: Key of the messages in the states.
     """
     reply, *_ = answers
     update = command.update
@@ -122,10 +123,10 @@ def _answered_by(message: object) -> str | None:
 
 
 def sendable(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """The reply with each call as it turned out to be.
+    """Return the response with each call as its outcome requires.
 
-    LangChain mends JSON that is not whole, and takes a call that was cut off for a good one. Calls whose input cannot
-    be used are `invalid_tool_calls` here, and echoed as `{"INVALID_JSON": raw}` where the content has their blocks.
+    LangChain repairs incomplete JSON, and treats a call that was cut off as valid. Here, calls with unusable input
+    become `invalid_tool_calls`. If the content has their blocks, they are echoed as `{"INVALID_JSON": raw}`.
     """
     unusable = {call.id: call for call in calls if call.input.outcome is not Outcome.VALID}
     if not unusable:
@@ -156,13 +157,13 @@ def _said(call: ToolCall) -> Mapping[str, Any]:
 
 
 def cut(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """What is left of a reply that broke off: these calls, what was said before the last of them, and nothing else."""
+    """Return the rest of a response that broke off: these calls, and the content before the last of them."""
     ids = {call.id for call in calls}
     content = message.content
     if not isinstance(content, str):
         last = max((place for place, block in enumerate(content) if _field(block, "id") in ids), default=-1)
         by_id = {call.id: call for call in calls}
-        # In standard content the pieces become a call only where the reply comes to its end.
+        # In standard content, the pieces become a call only if the response is complete.
         content = [
             _echoed(block, by_id[block["id"]])
             if isinstance(block, dict) and block.get("type") == "tool_call_chunk" and block.get("id") in by_id
@@ -184,10 +185,10 @@ def _field(block: str | dict[str, Any], name: str) -> Any:
 
 
 def messages_of(state: Any, messages_key: str) -> list[BaseMessage]:
-    """The messages in the state of a graph: a list of them, or what has them under a key or as an attribute.
+    """Return the messages in the state of a graph: a list, or the value of a key or an attribute.
 
     Raises:
-        KeyError, AttributeError: It has none.
+        KeyError, AttributeError: The state has no messages.
     """
     if isinstance(state, list):
         return state

@@ -1,4 +1,4 @@
-"""`EarlyToolsNode`: a node of a LangGraph graph that calls the model, and starts its tools while it still writes."""
+"""`EarlyToolsNode`: a LangGraph node that calls the model and starts its tools while it still writes."""
 
 from __future__ import annotations
 
@@ -27,48 +27,49 @@ from ._messages import cut, handed_over, identified, messages_of, response_of_me
 from ._telling import Telling, traced
 
 _OUTPUT: Final = "langgraph_output"
-"""In the data of a response: what LangGraph's `ToolNode` gave for the call."""
+"""Key in a response's data for the output of LangGraph's `ToolNode`."""
 
 _ENDS: Final = ("refusal", "content_filter", "model_context_window_exceeded", "stop_sequence", "safety")
-"""Stop reasons after which the model is not asked again, whatever it called."""
+"""Stop reasons after which the model is not asked again, even after calls."""
 
 
 class _Left(GraphBubbleUp):
-    """The call is for the graph's own `ToolNode`."""
+    """Signal that the graph's own `ToolNode` runs the call."""
 
 
 class EarlyToolsNode:
-    """Calls the chat model and runs the calls of its reply, each as early as `eagerstream.run` would.
+    """Node that calls the chat model and runs the calls of its response, each as early as `eagerstream.run` would.
 
         graph.add_node("agent", EarlyToolsNode(model, tools))
         graph.add_edge(START, "agent")
         graph.add_conditional_edges("agent", early_tools_condition)
 
-    It adds the reply and a `ToolMessage` for each of its calls to the state. The chunks go on to
-    `stream_mode="messages"` as from any node, and what happens to calls to `stream_mode="custom"` (see `Telling`);
-    callbacks and `astream_events` see the tools that run in this process. Cancelling the graph cancels them.
+    It adds the response and a `ToolMessage` for each of its calls to the state. The chunks go to
+    `stream_mode="messages"` as from any node. Events of the calls go to `stream_mode="custom"` (see `Telling`).
+    Callbacks and `astream_events` see the tools that run in this process. Cancelling the graph cancels them.
 
-    A call whose input cannot be used is answered with `{"INVALID_JSON": raw}`, a tool that raised with
-    `Class: message`. Where the reply breaks off after a tool has run that is not `idempotent`, what was whole of it and
-    its results become the update; otherwise the error is raised, and a `retry_policy` of the node runs it anew.
+    A call with unusable input is echoed as `{"INVALID_JSON": raw}`. A tool that raised is answered with `Class:
+    message`. If the response breaks off after a tool that is not `idempotent` has started, its complete calls and their
+    results become the update. Otherwise the error is raised, and a `retry_policy` of the node runs it again.
 
-    The tools run before the reply is in a checkpoint. A run that is resumed from one asks the model again, and it may
-    call them again: tools that must never run twice for one question, or that ask a person by `interrupt()`, go into
-    `later`. A call of another tool that turns out to interrupt is left to the `ToolNode`, too.
+    The tools run before a checkpoint has the response. A run that resumes from a checkpoint asks the model again, and
+    may call the tools again. So pass tools to `later` if they must never run twice for one question, or if they ask a
+    person with `interrupt()`. A call of another tool that turns out to interrupt is left to the `ToolNode`, too.
 
     Args:
-        model: A chat model, to which the tools are bound; or whatever yields the chunks of one that has been bound.
-        tools: Ours, and LangChain's, which LangGraph's `ToolNode` runs: state, store and runtime are injected, and a
-            `Command` is carried out. The state that they see does not have the reply yet.
-        later: LangChain's tools whose calls are left to the graph's `ToolNode`: the model sees them, and
-            `early_tools_condition` goes there.
-        messages_key: Where the state has the messages.
-        on_interrupt: With `"raise"`, a reply that breaks off always raises.
-        options: `executor`, which runs the calls of our tools: those of LangChain always run in this process.
-            `max_concurrency`, `circuit_breaker` and `limits`, as for `EarlyCalls`.
+        model: A chat model, to which the tools are bound, or any runnable that yields the chunks of a bound model.
+        tools: Eagerstream's tools and LangChain's. LangGraph's `ToolNode` runs LangChain's tools: it injects the state,
+            the store and the runtime, and it applies a `Command`. The state that they see does not have the response
+            yet.
+        later: LangChain tools whose calls are left to the graph's `ToolNode`. The model sees them, and
+            `early_tools_condition` routes to that node.
+        messages_key: Key of the messages in the state.
+        on_interrupt: With `"raise"`, a response that breaks off always raises.
+        options: `executor`, `max_concurrency`, `circuit_breaker` and `limits`, as for `EarlyCalls`. `executor` runs the
+            calls of eagerstream's tools. LangChain's tools always run in this process.
 
     Raises:
-        UsageError: A tool cannot be run, two share a name, or one is a toolset.
+        UsageError: A tool cannot be run, two tools share a name, or a tool is a toolset.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class EarlyToolsNode:
         self._options = options
         self._messages_key = messages_key
         self._resumes = on_interrupt == "resume"
-        self._early_calls()  # what is wrong is told now
+        self._early_calls()  # report wrong options now
         bound = [as_langchain_tool(tool) for tool in self._tools]
         self._model = model.bind_tools(bound) if isinstance(model, BaseChatModel) and bound else model
 
@@ -107,7 +108,13 @@ class EarlyToolsNode:
         return EarlyCalls(self._tools, **options)
 
     async def __call__(self, state: Any, config: RunnableConfig) -> Any:
-        """What the node adds to the state."""
+        """Return the node's update of the state. Cancelling it cancels the tools that run in it.
+
+        Raises:
+            EagerStreamError: The calls could not be followed, for example beyond a limit.
+            Exception: Any error of the model, if `on_interrupt` is `"raise"` or no tool has started that is not
+                `idempotent`.
+        """
         told = Telling(left=self._left)
         reader_error: Exception | None = None
         chunks: list[Any] = []
@@ -179,15 +186,19 @@ async def _leave(_arguments: dict[str, Any], _call: ToolCall) -> ToolResponse:
 def early_tools_condition(
     state: Any, *, messages_key: str = "messages", agent: str = "agent", tools: str = "tools"
 ) -> str | list[Send]:
-    """Where a graph goes on after an `EarlyToolsNode`.
+    """Return the next step of a graph after an `EarlyToolsNode`.
 
-    To the `ToolNode` with the calls that were left to it, one by one; back to the model where there are results; else
-    to the end. So also after a refusal: the calls of such a reply were answered without being run.
+    - If calls were left to the `ToolNode`: one `Send` to it for each call.
+    - If there are results, if the model paused (`pause_turn`), or without a response: the name of the agent node.
+    - Otherwise: the end. A refusal also ends the graph, because its calls were answered without running.
 
     Args:
         state: The state of the graph.
-        messages_key: Where it has the messages.
+        messages_key: Key of the messages in the state.
         agent, tools: The names of the two nodes.
+
+    Raises:
+        KeyError, AttributeError: The state has no messages.
     """
     messages = messages_of(state, messages_key)
     place = max((place for place, message in enumerate(messages) if isinstance(message, AIMessage)), default=None)
@@ -203,12 +214,12 @@ def early_tools_condition(
 
 
 class SplitExecutor:
-    """Has some tools run in this process, and all others by an executor.
+    """Executor that runs some tools in this process, and passes all others to another executor.
 
     Args:
-        here: The tools that run in this process: they need what only the graph under way has.
-        elsewhere: Runs all others.
-        limits, max_concurrency: For those that run here.
+        here: Tools that run in this process, because they need the running graph.
+        elsewhere: Executor of all other tools.
+        limits, max_concurrency: Bounds of the tools in this process.
     """
 
     def __init__(self, here: Iterable[Tool], elsewhere: Executor, *, limits: Limits, max_concurrency: int) -> None:

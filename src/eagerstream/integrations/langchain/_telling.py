@@ -1,4 +1,4 @@
-"""What others see of the calls that a node starts: LangGraph's custom stream, and LangChain's callbacks."""
+"""Reports about the calls that a node starts, for LangGraph's custom stream and LangChain's callbacks."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from ...tools import Tool, ToolCall, ToolStatus, rendered, response_of
 from ...wire import InputDelta, InputEvent, InputStart, InputStop, JSONObject, copy_json
 
 _SHARE: Final = 64
-"""A partial input is told again when it has grown by so small a share: all that is told of an input is then at most so
-many times as long as the input itself, however short its fragments are."""
+"""Divisor of the growth after which a partial input is reported again. All reports of an input together are then at
+most about this many times as long as the input, even with short fragments."""
 
 
 class Telling:
-    """Writes dicts to the stream writer of the graph under way; where there is none, nothing.
+    """Writer of dicts to the running graph's stream writer. Outside of a graph, it writes nothing.
 
     ========================  ==========================================================================
-    `type`                    besides `tool_call_id` and `name`
+    `type`                    fields besides `tool_call_id` and `name`
     ========================  ==========================================================================
-    `tool_input`              `input`: what has come of the arguments; `outcome`: None as long as they are
+    `tool_input`              `input`: the arguments so far; `outcome`: None while they are being
                               written, then `"valid"`, `"invalid"` or `"incomplete"`
-    `tool_start`              the tool is called
-    `tool_progress`           `progress`: what the tool tells
-    `tool_stop`               `is_error`: how it was answered
+    `tool_start`              none: the tool starts
+    `tool_progress`           `progress`: the value that the tool reports
+    `tool_stop`               `is_error`: whether the answer is an error
     ========================  ==========================================================================
 
     Args:
-        left: Tools of which nothing is told but their inputs: others run them.
+        left: Names of tools that others run. For these, only the inputs are reported.
     """
 
     def __init__(self, *, left: Collection[str] = ()) -> None:
@@ -47,7 +47,7 @@ class Telling:
         self._told_chars: dict[GrowingInput, int] = {}
 
     def inputs(self, events: Iterable[InputEvent[GrowingInput]]) -> None:
-        """Tell what has come of inputs."""
+        """Report the growth of inputs."""
         for event in events:
             match event:
                 case InputStart(input=input):
@@ -60,16 +60,16 @@ class Telling:
                     pass
 
     def start(self, call: ToolCall) -> None:
-        """A tool is called."""
+        """Report the start of a tool."""
         if call.name not in self._left:
             self._tell("tool_start", call)
 
     def progress(self, call: ToolCall, value: Any) -> None:
-        """A tool tells how far it is."""
+        """Report the progress of a tool."""
         self._tell("tool_progress", call, progress=value)
 
     def stop(self, call: ToolCall) -> None:
-        """A call has been answered."""
+        """Report the answer to a call."""
         if call.name not in self._left:
             self._tell("tool_stop", call, is_error=call.is_error)
 
@@ -92,9 +92,9 @@ def _stream_writer() -> Callable[[Any], object]:
 
 
 def traced(tool: Tool) -> Tool:
-    """The tool, telling the callbacks of the graph under way when it begins and how it ends.
+    """Return a tool that reports its start and end to the callbacks of the running graph.
 
-    What a streaming tool is told to have begun with is what had come of its input by then.
+    The start of a streaming tool reports the part of its input that has arrived.
     """
     changed = copy(tool)
     changed.__dict__.update(invoke=partial(_invoke, tool))
@@ -112,7 +112,8 @@ async def _invoke(tool: Tool, arguments: JSONObject, call: ToolCall) -> Any:
         inputs=inputs,
         tool_call_id=call.id,
     )
-    # A call has a task of its own, and so has this variable: what the tool runs of LangChain's is its child.
+    # Each call has its own task, and so its own value of this variable: LangChain objects that the tool runs are its
+    # children.
     var_child_runnable_config.set(patch_config(config, callbacks=run.get_child()))
     try:
         returned = await tool.invoke(arguments, call)

@@ -1,7 +1,8 @@
-"""OpenAI's protocol: its deltas into growing inputs, tools as its functions, results as its messages.
+"""OpenAI's protocol: deltas as growing inputs, tools as functions, results as messages.
 
-It is read as the client of OpenAI, LiteLLM, vLLM, Ollama and others give it, objects or plain dicts; none of them is
-imported here, and no extra is needed. With `EarlyCalls`, tools run while the reply is still being written::
+The objects may come from the clients of OpenAI, LiteLLM, vLLM, Ollama and others, or be plain dicts. This module
+imports none of those clients and needs no extra. With `EarlyCalls`, tools run while the response is still being
+written::
 
     async with EarlyCalls(tools) as calls:
         chunks = ChatChunks(calls.feed)
@@ -12,8 +13,8 @@ imported here, and no extra is needed. With `EarlyCalls`, tools run while the re
         chunks.close()
         messages += to_messages(await calls.finish(), chunks.text)
 
-The same for the Responses API: `ResponseEvents`, `to_openai(tool, api="responses")` and `to_items`. What servers do
-differently is told of in `eagerstream.integrations.tool_call_chunks`.
+For the Responses API, use `ResponseEvents`, `to_openai(tool, api="responses")` and `to_items`.
+`eagerstream.integrations.tool_call_chunks` lists the differences between servers.
 """
 
 from __future__ import annotations

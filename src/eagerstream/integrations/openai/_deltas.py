@@ -1,4 +1,4 @@
-"""The deltas of replies as wire events: `ChatChunks` of chat completions, `ResponseEvents` of the Responses API."""
+"""Deltas of responses as wire events: `ChatChunks` for chat completions, `ResponseEvents` for the Responses API."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from ..tool_call_chunks import ToolCallChunks
 
 
 def field_of(holder: object, name: str) -> Any:
-    """A field of an object of a client, or of a mapping; None where there is none."""
+    """Return a field of a client's object or of a mapping, or `None` if there is none."""
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
 EXTRA: Final = "extra_content"
-"""What Gemini says of a call beside its arguments, and wants to have back with it."""
+"""Field that Gemini sends with a call, and requires back with it."""
 
 
 class ChatChunks(Generic[InputT]):
-    """Reads the chunks of one chat completion.
+    """Reader of the chunks of one chat completion.
 
-    A call that is whole begins with the next one, or with the `finish_reason`; what is left is settled by `close`.
+    A call with complete arguments starts when the next call starts, or at the `finish_reason`. `close` settles the
+    other calls.
 
     Args:
-        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
-        choice: Which of several choices is read (`n` of the request).
+        feed: `feed` of an `InputAccumulator` or of `EarlyCalls`.
+        choice: Index of the choice to read, if the request asks for several (`n`).
         limits: As for `ToolCallChunks`.
 
     Attributes:
-        finish_reason: Why the model stopped, in the server's word; None until it says so.
+        finish_reason: The server's `finish_reason`, or `None` before it arrives.
     """
 
     def __init__(
@@ -47,17 +48,19 @@ class ChatChunks(Generic[InputT]):
 
     @property
     def text(self) -> str:
-        """What the model has said beside its calls; a refusal too."""
+        """Text of the response, and of a refusal, without the calls."""
         return "".join(self._texts)
 
     def feed(self, chunk: object) -> list[InputEvent[InputT]]:
-        """What a chunk means for the inputs. One without choices, of usage for example, means nothing.
+        """Feed a chunk, and return the events for the inputs.
+
+        A chunk without choices, for example with usage, gives none.
 
         Args:
             chunk: An object with the attributes of OpenAI's `ChatCompletionChunk`, or a mapping with its keys.
 
         Raises:
-            LimitError, ProtocolError: As `ToolCallChunks.piece`.
+            LimitError, ProtocolError: As for `ToolCallChunks.piece`.
         """
         events: list[InputEvent[InputT]] = []
         for choice in field_of(chunk, "choices") or ():
@@ -67,12 +70,19 @@ class ChatChunks(Generic[InputT]):
             reason = field_of(choice, "finish_reason")
             if reason:
                 self.finish_reason = str(reason)
-                # It is not the end: some servers send calls after it. But what a filter stopped must not begin.
+                # The response may continue: some servers send calls after it. But calls that a filter stopped must not
+                # start.
                 events += self._calls.close_whole() if reason != "content_filter" else []
         return events
 
     def close(self) -> list[InputEvent[InputT]]:
-        """The stream is over. Where no `finish_reason` came it broke off, and calls that are not whole are cut."""
+        """End the response, and return the events for the inputs.
+
+        If no `finish_reason` came, the response broke off, and calls with incomplete arguments count as cut.
+
+        Raises:
+            LimitError, ProtocolError: As for `ToolCallChunks.end`.
+        """
         return self._calls.end(self.finish_reason)
 
     def _feed_delta(self, delta: object) -> list[InputEvent[InputT]]:
@@ -84,14 +94,14 @@ class ChatChunks(Generic[InputT]):
         for call in field_of(delta, "tool_calls") or ():
             function, index, extra = (field_of(call, name) for name in ("function", "index", EXTRA))
             events += self._calls.piece(
-                index=field_of(function, "index") if index is None else index,  # Ollama's own protocol has it there
+                index=field_of(function, "index") if index is None else index,  # Ollama's protocol has it there
                 id=field_of(call, "id"),
                 name=field_of(function, "name"),
                 arguments=field_of(function, "arguments"),
                 extra={EXTRA: extra} if extra else None,
             )
         function = field_of(delta, "function_call")
-        if function is not None:  # of old, and one at the most
+        if function is not None:  # the old form, at most one call
             name, arguments = field_of(function, "name"), field_of(function, "arguments")
             events += self._calls.piece(index=0, name=name, arguments=arguments)
         return events
@@ -101,25 +111,25 @@ _CUT: Final = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
 class ResponseEvents(Generic[InputT]):
-    """Reads the events of replies of the Responses API, one reply after the other.
+    """Reader of the events of the Responses API, for one response after another.
 
     Args:
-        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
+        feed: `feed` of an `InputAccumulator` or of `EarlyCalls`.
     """
 
     def __init__(self, feed: Callable[[Mapping[str, Any]], list[InputEvent[InputT]]]) -> None:
         self._feed = feed
-        self._chars: dict[int, int] = {}  # of the arguments so far, by the index of the item, while it is written
+        self._chars: dict[int, int] = {}  # characters so far of each open item's arguments, by item index
         self._has_calls = False
 
     def feed(self, event: object) -> list[InputEvent[InputT]]:
-        """What an event means for the inputs. A reply that fails is not told the end of.
+        """Feed an event, and return the events for the inputs. For a response that fails, no end is fed.
 
         Args:
             event: An object of OpenAI's client, or a mapping: `{"type": "response.output_item.added", ...}`.
 
         Raises:
-            LimitError, ProtocolError: As the `feed` that was given.
+            LimitError, ProtocolError: Raised by `feed`.
         """
         index = field_of(event, "output_index")
         item = field_of(event, "item")
@@ -154,7 +164,10 @@ class ResponseEvents(Generic[InputT]):
         return self._feed({"type": "content_block_delta", "index": index, "delta": delta})
 
     def _end_item(self, index: int, item: object) -> list[InputEvent[InputT]]:
-        """The arguments come whole once more; from some servers, here only. One that was cut is left open."""
+        """Feed the rest of a call, and end it. An incomplete call stays open.
+
+        The event repeats the complete arguments. Some servers send them only here.
+        """
         events = self._begin(index, item) if index not in self._chars else []
         rest = (field_of(item, "arguments") or "")[self._chars[index] :]
         events += self._write(index, rest)

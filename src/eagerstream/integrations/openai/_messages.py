@@ -1,4 +1,4 @@
-"""Tools as OpenAI's functions, and calls with their results as its messages."""
+"""Tools as OpenAI functions, and calls with their results as OpenAI messages."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from ...tools import ForeignTool, ToolCall, as_tool
 from ...wire import Block, Outcome, encodable
 from ._deltas import EXTRA
 
-_ADDITIONAL: Final = "What tools returned beside text, in order:"
+_ADDITIONAL: Final = "Images and documents that the tools returned, in order:"
 
 
 def to_openai(tool: ForeignTool, *, api: Literal["chat", "responses"] = "chat") -> dict[str, Any]:
-    """The definition of a tool as a function of OpenAI's, for the `tools` of a request.
+    """Return the definition of a tool as an OpenAI function, for the `tools` of a request.
 
-    What only Anthropic's API knows (`cache_control`, eager streaming) is left out: these servers stream inputs as they
-    are written anyway, or never.
+    Options that only Anthropic's API knows (`cache_control`, eager streaming) are omitted. These servers always stream
+    inputs as they are written, or never do.
 
     Args:
-        tool: As for `run`, with a schema of its own.
-        api: Which of the two APIs it is for: the form differs.
+        tool: A tool as for `run`, with its own schema.
+        api: Name of the API. The two APIs use different forms.
+
+    Returns:
+        `{"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}`. For `"responses"`,
+            these fields are at the top level.
 
     Raises:
-        UsageError: It is no tool of the user's own, or is one whose schema only Anthropic's API brings.
+        UsageError: The tool is a server tool, or only Anthropic's API has its schema.
     """
     used = as_tool(tool)
     if used is None or not used.input_schema:
-        raise UsageError("only a tool with an input_schema of its own can be a function of OpenAI's")
+        raise UsageError("only a tool with its own input_schema can be an OpenAI function")
     definition = used.to_dict()
     function = {"name": used.name, "description": used.description, "parameters": definition["input_schema"]}
     if definition.get("strict") is not None:
@@ -38,14 +42,20 @@ def to_openai(tool: ForeignTool, *, api: Literal["chat", "responses"] = "chat") 
 
 
 def to_messages(calls: Sequence[ToolCall], text: str = "") -> list[dict[str, Any]]:
-    """A reply and the results of its calls, to go on with: the assistant's message, and a `tool` message for each call.
+    """Return the assistant's message and a `tool` message for each call, for the next request.
 
-    Tool messages take text only, so images and documents follow in a message of the user's. An input that is not JSON
-    is sent back as `{"INVALID_JSON": raw}`: there are servers that parse it again.
+    Tool messages accept only text, so images and documents follow in a user message. An input that is not JSON is sent
+    back as `{"INVALID_JSON": raw}`, because some servers parse it again.
 
     Args:
-        calls: Those of the reply, each with its result: what `EarlyCalls.finish` gives.
-        text: What the model said beside them.
+        calls: Calls of the response with their results, from `EarlyCalls.finish`.
+        text: Text of the response.
+
+    Returns:
+        The messages, or an empty list if there are neither calls nor text.
+
+    Raises:
+        UsageError: A call has no result yet.
     """
     if not (calls or text):
         return []
@@ -59,10 +69,16 @@ def to_messages(calls: Sequence[ToolCall], text: str = "") -> list[dict[str, Any
 
 
 def to_items(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
-    """The results of calls for the `input` of the Responses API; the calls themselves are in the response's `output`.
+    """Return the results of calls for the `input` of the Responses API. The response's `output` has the calls.
 
     Args:
-        calls: Those of the reply, each with its result.
+        calls: Calls of the response with their results.
+
+    Returns:
+        One `{"type": "function_call_output", "call_id": ..., "output": ...}` per call.
+
+    Raises:
+        UsageError: A call has no result yet.
     """
     return [{"type": "function_call_output", "call_id": call.id, "output": _output(_content(call))} for call in calls]
 
@@ -83,7 +99,7 @@ def _output(content: Sequence[Block]) -> str | list[dict[str, Any]]:
 
 
 def _tool_call(call: ToolCall) -> dict[str, Any]:
-    # Verbatim where it can be: what servers keep of the text so far stays right.
+    # Verbatim if possible: then the server's cached prefix stays valid.
     is_valid = call.input.outcome is Outcome.VALID and call.input.raw
     arguments = call.input.raw if is_valid else json.dumps(call.input.wrapped, ensure_ascii=False)
     extra = {EXTRA: call.block[EXTRA]} if EXTRA in call.block else {}
@@ -96,7 +112,7 @@ def _tool_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _content(call: ToolCall) -> list[Block]:
-    """The blocks of a call's result."""
+    """Return the blocks of a call's result."""
     if call.result is None:
         raise UsageError(f"the call {call.id} of {call.name} has no result yet: wait for calls.finish()")
     content = call.result.get("content") or []
@@ -104,7 +120,7 @@ def _content(call: ToolCall) -> list[Block]:
 
 
 def _text_of(content: Sequence[Block]) -> str:
-    """What a result says; of what is no text, that there is some."""
+    """Return the text of a result, with `[type]` in place of each other block."""
     return "\n".join(_said(block) for block in content)
 
 
@@ -124,7 +140,7 @@ def _said(block: Block) -> str:
 
 
 def _media(block: Block) -> dict[str, Any] | None:
-    """An image or a PDF as a part of a message; None of anything else."""
+    """Return an image or a PDF as a part of a message, and `None` for any other block."""
     match block:
         case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(data)}}:
             return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}}

@@ -1,13 +1,13 @@
-"""pydantic-ai: tools that begin while the model still writes, and inputs that can be watched. Extra `pydantic-ai`.
+"""pydantic-ai: tools that start while the model still writes, and inputs that you can watch. Extra `pydantic-ai`.
 
     agent = Agent("anthropic:claude-opus-4-7", capabilities=[EarlyStart([make_file, search])])
     result = await agent.run("Write a poem, and save it.")
 
-`EarlyStart` is a capability of pydantic-ai: it works with `run`, `iter`, `run_stream` and all that is made of them.
-`EagerToolset` gives an agent eagerstream's tools without it, `as_eager_tool` a run of eagerstream one of pydantic-ai's.
-`StreamedParts` reads pydantic-ai's events of a reply for an `InputAccumulator`.
+`EarlyStart` is a pydantic-ai capability. It works with `run`, `iter`, `run_stream` and everything built on them.
+`EagerToolset` gives an agent eagerstream's tools without an early start. `as_eager_tool` converts a pydantic-ai tool
+for eagerstream. `StreamedParts` reads pydantic-ai's events of a response for an `InputAccumulator`.
 
-pydantic-ai runs on asyncio, and so does this.
+pydantic-ai runs only on asyncio, and so does this module.
 """
 
 from __future__ import annotations

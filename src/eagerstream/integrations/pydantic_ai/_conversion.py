@@ -1,4 +1,4 @@
-"""Tools and results in the two forms: those of pydantic-ai for us, and what a call was answered for pydantic-ai."""
+"""Conversion between the two libraries: pydantic-ai tools for eagerstream, and results of calls for pydantic-ai."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from ...wire import Block, Outcome
 def as_eager_tool(
     tool: PydanticAITool[Any], *, context: RunContext[Any] | None = None, approve: Any = None, eager: bool | None = True
 ) -> Tool:
-    """A tool of pydantic-ai's as one of eagerstream's, for `eagerstream.run` and everything else that takes tools.
+    """Return a pydantic-ai tool as an eagerstream tool, for `eagerstream.run` and everything else that accepts tools.
 
-    Its arguments are validated by its own types, its own validator included; its `timeout` and `sequential` are kept.
-    A `ModelRetry` is an error that the model is told: there is no count of retries here. `prepare` is not asked.
+    The tool's own types and its own validator check the arguments. Its `timeout` and `sequential` are kept. A
+    `ModelRetry` becomes an error result for the model, and retries are not counted. `prepare` is not called.
 
     Args:
         tool: Made by `pydantic_ai.Tool(function)`.
-        context: What a tool that takes a `RunContext` is given, with the call's name and id in it.
+        context: The `RunContext` for a tool that takes one. The tool gets a copy with the call's name and id.
         approve: As for `eagerstream.tool`.
-        eager: Its `eager_input_streaming`.
+        eager: The tool's `eager_input_streaming`.
 
     Raises:
-        UsageError: It takes a `RunContext` and there is none, or it requires approval and nobody is asked.
+        UsageError: The tool or its validator takes a `RunContext` and `context` is missing, or the tool requires
+            approval and `approve` is missing.
     """
     if context is None and (tool.takes_ctx or tool.args_validator is not None):
-        raise UsageError(f"{tool.name} takes a RunContext: give as_eager_tool a context")
+        raise UsageError(f"{tool.name} takes a RunContext: pass context=... to as_eager_tool")
     if tool.requires_approval and approve is None:
-        raise UsageError(f"{tool.name} requires approval: give as_eager_tool somebody to ask, approve=...")
+        raise UsageError(f"{tool.name} requires approval: pass approve=... to as_eager_tool")
 
     async def run(input: dict[str, Any], call: ToolCall) -> ToolResponse:
-        # The context is looked at only by a tool that takes one.
+        # Only a tool that takes a context reads it.
         called: Any = context and replace(context, tool_name=call.name, tool_call_id=call.id)
         arguments = tool.function_schema.validator.validate_json(json.dumps(input))
         try:
@@ -69,13 +70,14 @@ _MISTAKES: Final = (ToolErrorCode.INVALID_FORMAT, ToolErrorCode.INVALID_PARAM)
 
 
 def returned_by(call: ToolCall) -> Any:
-    """What a tool of pydantic-ai's would have returned in the place of an answered call.
+    """Return the value of an answered call, as if a pydantic-ai tool had returned it.
 
-    A text, with images and documents where there are some; the response's data is the `metadata` of a `ToolReturn`.
+    The value is a text, or a list with images and documents. The response's data is the `metadata` of a `ToolReturn`.
 
     Raises:
-        ModelRetry: The input was no object, was cut off, or does not fit: a mistake that pydantic-ai counts.
-        ToolFailed: Any other error.
+        ModelRetry: The input was not an object, was cut off, or did not fit. pydantic-ai counts this mistake of the
+            model.
+        ToolFailed: The call failed in any other way.
     """
     result = call.result or {}
     content: str | list[Block] = result.get("content", "")
@@ -85,7 +87,7 @@ def returned_by(call: ToolCall) -> Any:
         text = content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content)
         raise ModelRetry(text) if is_mistake else ToolFailed(text)
     value = content if isinstance(content, str) else [_item_of(block) for block in content]
-    if call.response is None or call.response.data.keys() <= {"output"}:  # of a plain return it is what the text says
+    if call.response is None or call.response.data.keys() <= {"output"}:  # for a plain return, it repeats the text
         return value
     return ToolReturn(return_value=value, metadata=call.to_dict()["response"]["data"])
 
@@ -102,12 +104,12 @@ def _item_of(block: Mapping[str, Any]) -> Any:
             return ImageUrl(url)
         case {"type": "document", "source": {"type": "url", "url": str(url)}}:
             return DocumentUrl(url)
-        case _:  # a block of a kind that only the Messages API knows
+        case _:  # a block type that only the Messages API knows
             return dump_json(block)
 
 
 def response_of(returned: Any) -> ToolResponse:
-    """What a tool of pydantic-ai's returned, as a response."""
+    """Return the value of a pydantic-ai tool as a response."""
     extra: Sequence[Any] = ()
     metadata = None
     if isinstance(returned, ToolReturn):

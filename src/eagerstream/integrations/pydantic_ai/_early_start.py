@@ -1,4 +1,4 @@
-"""`EarlyStart`: a capability of pydantic-ai by which tools begin while the reply is still being written."""
+"""`EarlyStart`: a pydantic-ai capability that starts tools while the response is still being written."""
 
 from __future__ import annotations
 
@@ -23,33 +23,40 @@ from ._toolset import EagerToolset
 
 
 class EarlyStart(AbstractCapability[Any]):
-    """Tools begin while the reply is still being written, and pydantic-ai's own call of a tool joins the one begun.
+    """Capability that starts tools while the response is still being written. pydantic-ai's calls join started ones.
 
         agent = Agent(model, capabilities=[EarlyStart([make_file, search])])
 
-    The tools given here are the agent's, and begin as in `eagerstream.run`: at the end of their own input, or inside of
-    it where they have streaming parameters. Of the agent's other tools, those named by `early` begin at the end of
-    their own input, with the run's `deps` in their `RunContext`; its `messages` do not yet have the reply. They are
-    called through their toolsets, and what they raise (`ModelRetry`, `ApprovalRequired`) counts when pydantic-ai calls.
+    The tools given here are added to the agent. They start as in `eagerstream.run`: at the end of their own input, or
+    inside it if they have streaming parameters. The agent's other tools start early only if `early` names them. They
+    start at the end of their own input, with the run's `deps` in their `RunContext`. Its `messages` do not have the
+    response yet. They are called through their toolsets. If they raise (`ModelRetry`, `ApprovalRequired`), this counts
+    when pydantic-ai calls them.
 
-    A call waits for pydantic-ai where it must: of a tool that needs approval or is run elsewhere, of a sequential tool
-    and those called after it, in the sequential mode, under `tool_calls_limit`, in a durable workflow, and where a hook
-    of another capability has a say before the tool runs. Where the reply then ends the run (`end_strategy="early"`), or
-    a capability rewrote the call, what had begun is dropped.
+    Some calls wait for pydantic-ai:
 
-    Tools that still run when the run ends are cancelled. asyncio only, as pydantic-ai is.
+    - calls of tools that need approval or run elsewhere
+    - calls of a sequential tool and all calls after it, and all calls in the sequential mode
+    - all calls under `tool_calls_limit` or in a durable workflow
+    - all calls if a hook of another capability can act before the tool runs
+
+    Started calls are dropped if the response ends the run (`end_strategy="early"`), or if a capability rewrote the
+    call.
+
+    Tools that still run when the run ends are cancelled. Like pydantic-ai, this works only on asyncio.
 
     Args:
-        tools: As for `eagerstream.run`; they are added to those of the agent.
-        early: Names of the agent's other tools that may begin early; True for all of them.
-        eager: Ask Anthropic's models to stream inputs as they are written, of all tools (`eager_input_streaming`).
-            False leaves it to the model's settings, for models and platforms that refuse it.
-        max_retries: Of the tools given here; what the agent says where it is None.
+        tools: As for `eagerstream.run`. They are added to the agent's tools.
+        early: Names of the agent's other tools that may start early, or `True` for all of them.
+        eager: Whether to ask Anthropic's models to stream the inputs of all tools as they are written
+            (`eager_input_streaming`). `False` leaves this to the model's settings, for models and platforms that refuse
+            it.
+        max_retries: Maximum number of retries of the tools given here. `None` uses the agent's number.
         on_start, on_progress, on_stop: As for `EarlyCalls`.
         options: `executor`, `max_concurrency`, `circuit_breaker` and `limits`, as for `EagerToolset`.
 
     Raises:
-        UsageError: As `run`.
+        UsageError: A tool cannot be run, two tools share a name, or `executor` conflicts with another option.
     """
 
     def __init__(
@@ -68,11 +75,11 @@ class EarlyStart(AbstractCapability[Any]):
         self._early = early
         self._eager = eager
         self._listeners: Listeners = {"on_start": on_start, "on_progress": on_progress, "on_stop": on_stop}
-        self._run: StartedCalls | None = None  # of the copy that belongs to a run
+        self._run: StartedCalls | None = None  # set in the copy for a run
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> EarlyStart:
-        """A copy for this run."""
+        """Return a copy for this run."""
         toolset = self._toolset.bound()
         options: CallOptions = {**toolset.options, **self._listeners}
         calls = EarlyCalls(toolset.tools, **options)
@@ -81,24 +88,24 @@ class EarlyStart(AbstractCapability[Any]):
         return mine
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Outermost: whatever other capabilities put around toolsets is inside of what begins early."""
+        """Return the outermost position: early calls pass through the toolset wrappers of other capabilities."""
         return CapabilityOrdering(position="outermost")
 
     def get_toolset(self) -> AbstractToolset[Any] | None:
-        """The tools given here."""
+        """Return the toolset of the tools given here, or `None` without tools."""
         return self._toolset if self._toolset.tools else None
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any] | None:
-        """Around all toolsets: where a call that has begun is joined."""
+        """Return a wrapper around all toolsets, in which pydantic-ai's calls join the started ones."""
         return None if self._run is None else Joining(toolset, self._run)
 
     def get_model_settings(self) -> ModelSettings | None:
-        """Eager input streaming; models of other providers do not look at it."""
+        """Return the setting for eager input streaming. Models of other providers ignore it."""
         settings: Any = {"anthropic_eager_input_streaming": True}
         return settings if self._eager else None
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        """Calls begin within this, and have ended when it has."""
+        """Run the agent within the scope of the started calls. At the end, the calls that still run are cancelled."""
         if self._run is None or ctx.in_durable_context:
             return await handler()
         async with self._run:
@@ -107,25 +114,25 @@ class EarlyStart(AbstractCapability[Any]):
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """A reply begins; one that has not ended is void."""
+        """Prepare for the next response. A previous response that has not ended is dropped."""
         if self._run is not None:
             self._run.begin(ctx)
         return request_context
 
     async def on_event(self, ctx: RunContext[Any], *, event: AgentStreamEvent) -> None:
-        """Some more of the reply."""
+        """Feed an event of the response."""
         if self._run is not None:
             self._run.feed(ctx, event)
 
     def listens_to(self, event: AgentStreamEvent) -> bool:
-        """The model's parts only."""
+        """Return whether the event is about a part of the response."""
         return isinstance(event, PartStartEvent | PartDeltaEvent | PartEndEvent)
 
     @override
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """The reply has ended, and this is what stays of it."""
+        """End the response, and drop the started calls that it no longer has."""
         if self._run is not None:
             self._run.end(response)
         return response

@@ -1,4 +1,4 @@
-"""`StreamedParts`: the tool calls in pydantic-ai's events of a reply, told as wire events."""
+"""`StreamedParts`: the tool calls in pydantic-ai's events of a response, as wire events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...wire import InputEvent, InputT
 from ..tool_call_chunks import ToolCallChunks
 
 _FINISH_REASONS: Final = {"tool_call": "tool_calls", "stop": "stop", "length": "length"}
-"""pydantic-ai's words for it, and those of `ToolCallChunks`."""
+"""pydantic-ai's finish reasons, and those of `ToolCallChunks`."""
 
 
 def _all(_: ToolCallPart) -> bool:
@@ -27,7 +27,7 @@ def _all(_: ToolCallPart) -> bool:
 
 
 class StreamedParts(Generic[InputT]):
-    """Reads the events of one reply, whatever its provider.
+    """Reader of the events of one response, from any provider.
 
         accumulator = InputAccumulator()
         parts = StreamedParts(accumulator.feed)
@@ -36,12 +36,12 @@ class StreamedParts(Generic[InputT]):
                 for change in parts.feed(event):
                     show(change.input.name, change.input.partial)
 
-    Arguments that a provider gives as an object, and not as text, come whole at the end of their part.
+    If a provider sends arguments as an object instead of text, they are fed at the end of their part.
 
     Args:
-        feed: `feed` of an `InputAccumulator`, or of `EarlyCalls`.
-        takes: Asked at the start of each call whether to follow it; all by default. A second call with the id of an
-            earlier one is never followed.
+        feed: `feed` of an `InputAccumulator` or of `EarlyCalls`.
+        takes: Function that decides at the start of each call whether to follow it. By default, all calls are followed.
+            A second call with the id of an earlier one is never followed.
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class StreamedParts(Generic[InputT]):
         self._chunks = ToolCallChunks(feed)
         self._takes = takes
         self._ids: set[str] = set()
-        self._open: dict[int, bool] = {}  # by the part's index: its arguments come as text, and are told as they come
+        self._open: dict[int, bool] = {}  # by part index: whether the arguments arrive as text
 
     def feed(self, event: AgentStreamEvent) -> list[InputEvent[InputT]]:
-        """What an event means for the inputs; nothing for an event of anything else.
+        """Feed an event, and return the events for the inputs. Any other event gives none.
 
         Raises:
-            LimitError: As the `feed` that was given.
+            LimitError, ProtocolError: Raised by `feed`.
         """
         match event:
             case PartStartEvent(index=index, part=part):
-                self._open.pop(index, None)  # a part that begins again is another one
+                self._open.pop(index, None)  # a part that starts again is a new one
                 if isinstance(part, ToolCallPart):
                     return self._begin(index, part)
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=str(text))) if self._open.get(index):
@@ -77,7 +77,11 @@ class StreamedParts(Generic[InputT]):
         return []
 
     def end(self, response: ModelResponse | None) -> list[InputEvent[InputT]]:
-        """The reply has ended; None where it broke off."""
+        """End the response, and return the events for the inputs. `None` means that the response broke off.
+
+        Raises:
+            LimitError, ProtocolError: Raised by `feed`.
+        """
         if response is None or response.state != "complete":
             return self._chunks.end(None)
         reason = response.finish_reason or "tool_call"

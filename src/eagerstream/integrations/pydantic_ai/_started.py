@@ -1,4 +1,4 @@
-"""`StartedCalls`: what has begun in one run of an agent, and where pydantic-ai's own calls join it."""
+"""`StartedCalls`: the started calls of one agent run, and the wrapper in which pydantic-ai's own calls join them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from ._parts import StreamedParts
 from ._toolset import EagerToolset
 
 _beginning: Final[ContextVar[str | None]] = ContextVar("beginning", default=None)
-"""The id of the call that this task begins, on its way through the toolsets."""
+"""Id of the call that this task starts, on its way through the toolsets."""
 
 
 class StartedCalls:
-    """The calls of a run's replies, one after the other: fed with the events of each, and asked for each call.
+    """Started calls of a run's responses, one response after another. It reads the events and hands out the calls.
 
-    Entered for as long as the run lasts; leaving it cancels what still runs.
+    Enter it for the duration of the run. Leaving it cancels the calls that still run.
 
     Args:
-        calls: For eagerstream's tools.
-        toolset: That has these tools.
-        early: Names of the other tools that may begin early; True for all of them.
+        calls: Runner of eagerstream's tools.
+        toolset: Toolset of these tools.
+        early: Names of the other tools that may start early, or `True` for all of them.
     """
 
     def __init__(self, calls: EarlyCalls, toolset: EagerToolset, *, early: Collection[str] | bool) -> None:
@@ -43,13 +43,13 @@ class StartedCalls:
         self._toolset = toolset
         self._own = frozenset(calls.tools.names)
         self._early = early
-        self._parts: StreamedParts[GrowingInput] | None = None  # of the reply under way, if its calls may begin
-        self._waits = False  # a call of this reply waits for pydantic-ai, and so do all later ones
-        self._streamed: dict[str, tuple[str, str]] = {}  # by id, of the last reply: whole calls that nobody has joined
-        self._tasks: dict[str, asyncio.Task[Any]] = {}  # by id: of these, those of other tools that have begun
+        self._parts: StreamedParts[GrowingInput] | None = None  # reader of the current response, if calls may start
+        self._waits = False  # a call of this response waits for pydantic-ai, and so do all later ones
+        self._streamed: dict[str, tuple[str, str]] = {}  # by id: complete calls of the last response, not joined yet
+        self._tasks: dict[str, asyncio.Task[Any]] = {}  # by id: started calls of the agent's other tools
         self._running: set[asyncio.Task[Any]] = set()
-        self._takes_own = False  # nothing stands between pydantic-ai and eagerstream's tools
-        self._is_offered = False  # the tool of the call that begins is one of those that the model was given
+        self._takes_own = False  # nothing checks calls between pydantic-ai and eagerstream's tools
+        self._is_offered = False  # the tool of the starting call was offered to the model
         self._is_entered = False
 
     async def __aenter__(self) -> None:
@@ -69,7 +69,7 @@ class StartedCalls:
             await self._calls.__aexit__(kind, error, traceback)
 
     def begin(self, ctx: RunContext[Any]) -> None:
-        """A reply begins. What nobody has joined of the last one is given up."""
+        """Start a new response. Cancel the calls of the last one that were not joined."""
         for id in list(self._streamed):
             self._drop(id)
         self._waits = False
@@ -79,7 +79,7 @@ class StartedCalls:
         self._takes_own = manager is not None and not is_guarded(manager.toolset, self._toolset)
 
     def feed(self, ctx: RunContext[Any], event: AgentStreamEvent) -> None:
-        """Some more of the reply: begins what may begin."""
+        """Feed an event of the response, and start the calls that may start."""
         if self._parts is None:
             return
         match event:
@@ -99,7 +99,7 @@ class StartedCalls:
             void_reply(self._calls, error)
 
     def end(self, response: ModelResponse) -> None:
-        """The reply has ended, and `response` is what stays of it: a call that was rewritten since is not joined."""
+        """End the response. A call that `response` no longer has, or has with other arguments, is dropped."""
         kept = {part.tool_call_id: _said(part) for part in response.parts if isinstance(part, ToolCallPart)}
         for id, said in list(self._streamed.items()):
             if kept.get(id) != said:
@@ -109,7 +109,7 @@ class StartedCalls:
             parts.end(response)
 
     def take(self, id: str | None, name: str) -> ToolCall | asyncio.Task[Any] | None:
-        """What has begun for a call, given out once: a second call with its id is another one."""
+        """Return the started call for an id, once. A second call with the same id is a different call."""
         if id is None or self._streamed.pop(id, None) is None:
             return None
         return self._calls.get(id) if name in self._own else self._tasks.pop(id, None)
@@ -119,7 +119,7 @@ class StartedCalls:
 
     def _may_begin(self, ctx: RunContext[Any], name: str) -> bool:
         definition = None if ctx.tool_manager is None else ctx.tool_manager.get_tool_def(name)
-        # Tools of a kind are pydantic-ai's own: those that find other tools, or load capabilities.
+        # pydantic-ai's own tools have a kind, for example those that find other tools or load capabilities.
         if definition is None or definition.kind != "function" or definition.tool_kind is not None:
             return False
         return self._early if isinstance(self._early, bool) else name in self._early
@@ -132,7 +132,7 @@ class StartedCalls:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # looked at: where nobody joins, asyncio would complain of it
+            task.exception()  # retrieved, because asyncio logs an exception that was never retrieved
 
     def _drop(self, id: str) -> None:
         del self._streamed[id]
@@ -142,14 +142,14 @@ class StartedCalls:
 
 
 def _said(part: ToolCallPart) -> tuple[str, str]:
-    """What makes it this call; its part may be changed in its place."""
+    """Return the name and arguments of a call. Other code may change the part in place."""
     return part.tool_name, part.args_as_json_str()
 
 
 async def _call(ctx: RunContext[Any], part: ToolCallPart) -> Any:
-    """Call a tool as pydantic-ai will: with arguments that it validated, and through the toolsets around the tool."""
+    """Call a tool as pydantic-ai will: validate the arguments, and pass through the toolsets around the tool."""
     manager = ctx.tool_manager
-    assert manager is not None  # where the tool was found
+    assert manager is not None  # the tool was found in it
     validated = await manager.validate_tool_call(part, wrap_validation_errors=False)
     if validated.deferral is not None:
         raise validated.deferral
@@ -161,15 +161,15 @@ async def _call(ctx: RunContext[Any], part: ToolCallPart) -> Any:
 
 @dataclass
 class Joining(WrapperToolset[Any]):
-    """Around all toolsets of a run: a call that has begun is waited for, any other one goes on to its tool."""
+    """Wrapper around all toolsets of a run. It waits for a started call, and passes any other call to its tool."""
 
     started: StartedCalls
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """What the tool returned, or raised."""
-        if _beginning.get() is not None:  # it begins now; agents that the tool runs have calls of their own
+        """Return the result of the tool, or raise its error. Cancelling this does not cancel a started call."""
+        if _beginning.get() is not None:  # it starts now; agents that the tool runs have their own calls
             _beginning.set(None)
             return await self.wrapped.call_tool(name, tool_args, ctx, tool)
         begun = self.started.take(ctx.tool_call_id, name)
@@ -178,7 +178,7 @@ class Joining(WrapperToolset[Any]):
         if isinstance(begun, ToolCall):
             await begun.answered.wait()
             return returned_by(begun)
-        return await asyncio.shield(begun)  # the end of the run cancels it, where this is cancelled
+        return await asyncio.shield(begun)  # if this is cancelled, the end of the run cancels the task
 
 
 _DECIDING: Final = (
@@ -192,30 +192,30 @@ _DECIDING: Final = (
 
 
 def limits_calls(ctx: RunContext[Any]) -> bool:
-    """The run may have only so many calls, or some capability has a say between a call and its tool."""
+    """Return whether the run limits its calls, or has a capability that can act between a call and its tool."""
     if ctx.usage_limits is not None and ctx.usage_limits.tool_calls_limit is not None:
         return True
     return ctx.root_capability is not None and any(map(_decides, _members(ctx.root_capability)))
 
 
 def must_wait(ctx: RunContext[Any], name: str) -> bool:
-    """A call of the tool runs by itself, later, or elsewhere; those that follow it in a reply wait with it."""
+    """Return whether a call of the tool runs alone, later or elsewhere. All later calls of the response wait, too."""
     manager = ctx.tool_manager
     if manager is None or manager.get_parallel_execution_mode() == "sequential":
         return True
     definition = manager.get_tool_def(name)
     if definition is None or definition.kind == "output":
-        return False  # answered, or the run's result: no tool runs that others wait for
+        return False  # answered, or the run's result: runs no tool that others wait for
     return definition.kind != "function" or definition.sequential or not ctx.is_tool_available(definition)
 
 
 def is_offered(ctx: RunContext[Any], name: str) -> bool:
-    """The model was given the tool: nothing has hidden it from this step of the run."""
+    """Return whether the model was offered the tool in this step of the run."""
     return ctx.tool_manager is not None and ctx.tool_manager.get_tool_def(name) is not None
 
 
 def is_guarded(around: AbstractToolset[Any], toolset: AbstractToolset[Any]) -> bool:
-    """Something between the two looks at calls before the tools of `toolset` get them: an approval, or a user's own."""
+    """Return whether an approval or a user's wrapper in `around` sees calls before the tools of `toolset`."""
     if isinstance(around, WrapperToolset):
         own = type(around).call_tool is not WrapperToolset.call_tool
         is_foreign = own and not type(around).__module__.startswith(("pydantic_ai.", "eagerstream."))
@@ -231,11 +231,11 @@ def _members(root: AbstractToolset[Any] | AbstractCapability[Any]) -> list[Any]:
 
 
 def _decides(capability: AbstractCapability[Any]) -> bool:
-    if isinstance(capability, Instrumentation):  # it only traces
+    if isinstance(capability, Instrumentation):  # only traces
         return False
     if isinstance(capability, WrapperCapability) and any(map(_decides, _members(capability.wrapped))):
         return True
-    # `Hooks` has all of them, and calls what was registered: the only place that tells is this one.
+    # `Hooks` has all of these methods, and calls the registered functions. Only its registry shows which ones it has.
     registry = getattr(capability, "_registry", None)
     plain = (AbstractCapability, WrapperCapability)
     return any(

@@ -1,4 +1,4 @@
-"""`EagerToolset`: eagerstream's tools as a toolset of pydantic-ai."""
+"""`EagerToolset`: eagerstream's tools as a pydantic-ai toolset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._conversion import returned_by
 
 
 class Unusable(dict[str, Any]):
-    """`{"INVALID_JSON": raw}`, in the place of arguments that cannot be used."""
+    """`{"INVALID_JSON": raw}`, in place of arguments that cannot be used."""
 
     def __init__(self, wrapped: JSONObject, raw: str) -> None:
         super().__init__(wrapped)
@@ -26,10 +26,10 @@ class Unusable(dict[str, Any]):
 
 
 class _AnyObject:
-    """What validates arguments for pydantic-ai: nothing is refused, since eagerstream's executor checks them.
+    """Validator for pydantic-ai that accepts everything, because eagerstream's executor checks the arguments.
 
-    It tells the model of all faults at once, and a tool may have begun on an input that then turns out not to be JSON:
-    what it did is to be told too.
+    The executor reports all faults to the model at once. A tool may also have started on an input that turns out not to
+    be JSON. Its result must be reported, too.
     """
 
     def validate_json(self, input: str | bytes | bytearray, **_: Any) -> dict[str, Any]:
@@ -47,21 +47,21 @@ _ANY_OBJECT: Final = _AnyObject()
 
 
 class EagerToolset(AbstractToolset[Any]):
-    """Eagerstream's tools for an agent of pydantic-ai: `Agent(..., toolsets=[EagerToolset([search])])`.
+    """Eagerstream's tools for a pydantic-ai agent: `Agent(..., toolsets=[EagerToolset([search])])`.
 
-    By itself it starts them when pydantic-ai does, once the reply has ended; `EarlyStart` starts them early. Approval,
-    groups, time limits and streaming parameters are as everywhere in eagerstream. A mistake of the model is a
-    `ModelRetry` and counts as one of the tool's retries; any other error is a `ToolFailed`, which does not.
+    Without `EarlyStart`, the tools start when pydantic-ai calls them, after the response has ended. Approval, groups,
+    time limits and streaming parameters work as in `eagerstream.run`. A mistake of the model raises `ModelRetry`, and
+    counts as one of the tool's retries. Any other error raises `ToolFailed`, which does not count.
 
     Args:
         tools: As for `eagerstream.run`.
-        id: Of the toolset.
-        max_retries: How often the model may correct a call, instead of what the agent says.
-        options: `executor`, by default one in this process for each run of the agent, with `max_concurrency` and
-            `circuit_breaker`; and `limits`. All as for `run`.
+        id: Id of the toolset.
+        max_retries: Maximum number of corrections of a call by the model. `None` uses the agent's number.
+        options: `executor`, `max_concurrency`, `circuit_breaker` and `limits`, as for `run`. By default, each run of
+            the agent gets its own executor in this process.
 
     Raises:
-        UsageError: As `run`.
+        UsageError: A tool cannot be run, two tools share a name, or `executor` conflicts with another option.
     """
 
     def __init__(
@@ -79,23 +79,23 @@ class EagerToolset(AbstractToolset[Any]):
 
     @property
     def id(self) -> str | None:
-        """As it was given."""
+        """Id of the toolset."""
         return self._id
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> EagerToolset:
-        """One for the run: how many tools run at once is counted for each run alone."""
+        """Return a toolset for the run, because `max_concurrency` counts for each run alone."""
         return self.bound()
 
     def bound(self) -> EagerToolset:
-        """The same tools, with an executor of their own unless one was given."""
+        """Return the same tools with their own executor. If an executor was given, return this toolset."""
         if self._options.get("executor") is not None:
             return self
         _, options = sharing_executor(self.tools, **self._options)
         return EagerToolset(self.tools, id=self._id, max_retries=self._max_retries, **options)
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """The definitions, as pydantic-ai has them."""
+        """Return the tools by name, with pydantic-ai's form of their definitions."""
         retries = ctx.max_retries if self._max_retries is None else self._max_retries
         return {
             tool.name: ToolsetTool(
@@ -111,12 +111,13 @@ class EagerToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Run a call that was not begun early.
+        """Run a call that was not started early.
 
         Cancelling it cancels the tool.
 
         Raises:
-            ModelRetry, ToolFailed: See `returned_by`.
+            ModelRetry: The input was not an object, was cut off, or did not fit.
+            ToolFailed: The call failed in any other way.
         """
         raw = tool_args.raw if isinstance(tool_args, Unusable) else tool_args
         calls = EarlyCalls(self.tools, **self.options)
