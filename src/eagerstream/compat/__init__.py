@@ -1,5 +1,5 @@
-"""The protocols of older tool libraries, on this one's executor and loop: their programs run with other import lines.
+"""Older tool libraries' protocols on this library's executor and loop: their programs run with other import lines.
 
-Each is a package of its own, which nothing else imports: `eagerstream.compat.anthropic_tools`, and
+Each protocol is a package of its own, and no other room imports it: `eagerstream.compat.anthropic_tools` and
 `eagerstream.compat.helloagents`.
 """

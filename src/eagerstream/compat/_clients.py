@@ -15,7 +15,7 @@ _MODEL_VARIABLE: Final = "ANTHROPIC_MODEL"
 
 
 def default_model() -> str:
-    """Return the model that `ANTHROPIC_MODEL` names, or a current one."""
+    """Return the model in `ANTHROPIC_MODEL`, or a current one."""
     return os.environ.get(_MODEL_VARIABLE) or DEFAULT_MODEL
 
 

@@ -89,7 +89,7 @@ _OF_AGENTS: Final = {
 
 
 def _by_name(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the text of each name, from a table whose keys are names between blanks."""
+    """Return the text of each name, from a table with names between blanks as keys."""
     return {name: text for names, text in texts.items() for name in names.split()}
 
 

@@ -1,4 +1,4 @@
-"""What an older way is told: once, and with the way that takes its place."""
+"""Deprecation warnings: one per process and per deprecated use, with its replacement."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _lock = threading.Lock()
 
 
 def deprecated(old: str, instead: str, *, stacklevel: int = 2) -> None:
-    """Warn of an older way, the first time that it is taken in this process.
+    """Warn of a deprecated use, the first time in this process.
 
     Args:
-        old: What is deprecated, as the beginning of a sentence.
-        instead: The way that takes its place, as the end of one: "use ...".
-        stacklevel: As of `warnings.warn`; 2 is the caller of who calls this.
+        old: Name of the deprecated use, as the beginning of a sentence.
+        instead: Name of its replacement, as the end of a sentence: "use ...".
+        stacklevel: As for `warnings.warn`. 2 is the caller of the function that calls this.
     """
     with _lock:
         if old in _told:

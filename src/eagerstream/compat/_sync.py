@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 _ENDED: Final = "the event loop of synchronous calls has ended: the program ends"
 _LAST_WORDS_S: Final = 10.0
-"""How long a call that was broken off with Ctrl-C, or by the end of the program, may take to clean up."""
+"""Maximum time for the cleanup of a call after Ctrl-C or at the end of the program, in seconds."""
 
 
 _answered: ContextVar[ToolCall | None] = ContextVar("answered", default=None)
@@ -44,7 +44,7 @@ _answered: ContextVar[ToolCall | None] = ContextVar("answered", default=None)
 
 @contextmanager
 def answering(call: ToolCall) -> Iterator[None]:
-    """Answer a call within the block. If it is given up while a thread runs for it, its group waits for the thread."""
+    """Answer a call within the block. If it is cancelled while a thread runs for it, its group waits for the thread."""
     token = _answered.set(call)
     try:
         yield
@@ -58,7 +58,7 @@ def answered_call() -> ToolCall | None:
 
 
 class _Caller:
-    """The thread of a synchronous call, which runs what is given to it until the call has ended."""
+    """Thread of a synchronous call. It runs the functions that are passed to it until the call has ended."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
@@ -70,17 +70,21 @@ class _Caller:
         return await asyncio.wrap_future(future)
 
     def end(self) -> None:
-        """There is nothing more to run."""
+        """End the work of the thread."""
         self.has_ended = True
         self._jobs.put(None)
 
     def work(self) -> None:
-        """Run what comes, until the end. In the thread itself."""
+        """Run functions until the end. The thread itself calls this."""
         while (job := self._jobs.get()) is not None:
             _do(*job)
 
     def drop(self, timeout_s: float) -> None:
-        """Wait for the end, and run nothing more. Raises `queue.Empty` where it does not come."""
+        """Wait for the end, and run nothing more.
+
+        Raises:
+            queue.Empty: The end did not come within `timeout_s`.
+        """
         until = time.monotonic() + timeout_s
         try:
             while (job := self._jobs.get(timeout=max(until - time.monotonic(), 0.0))) is not None:
@@ -94,11 +98,11 @@ def _do(future: Future[Any], function: Callable[[], Any]) -> None:
         return
     try:
         returned = function()
-    except StopIteration as error:  # no future takes it
+    except StopIteration as error:  # a future does not accept it
         told = RuntimeError("a plain function raised StopIteration")
         told.__cause__ = error
         future.set_exception(told)
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # the last of an event loop of its own
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # the last: the function's own event loop
         future.set_exception(error)
     else:
         future.set_result(returned)
@@ -108,9 +112,9 @@ _caller: ContextVar[_Caller | None] = ContextVar("caller", default=None)
 
 
 async def run_plain(function: Callable[[], T]) -> T:
-    """What a plain function returns: run in the caller's thread within a synchronous call, else in a worker thread.
+    """Return the result of a plain function, run in the caller's thread of a synchronous call or in a worker thread.
 
-    Cancelling this does not end the function; what it returns is dropped.
+    Cancelling this does not end the function. Its result is dropped.
     """
     caller = _caller.get() if SyncLoop.current() is not None else None  # threads of a call inherit the variable
     if caller is not None and not caller.has_ended:  # a task that a tool left behind may outlive the call
@@ -135,9 +139,9 @@ class _LastingLoop(_DefaultLoop):
 
 
 class SyncLoop:
-    """The event loop of all synchronous calls, in its thread: a portal of anyio that lasts until the process ends.
+    """Event loop of all synchronous calls, in its own thread: an anyio portal that lasts until the process ends.
 
-    A process that is forked gets a loop of its own, and cannot use anything that belongs to the old one.
+    A forked process gets its own loop. It cannot use any object that belongs to the parent's loop.
     """
 
     _shared: SyncLoop | None = None
@@ -146,10 +150,10 @@ class SyncLoop:
     def __init__(self) -> None:
         self._clients: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.is_ending = False
-        """No call is accepted any more, and those that run are cancelled."""
+        """`True` when no call is accepted any more, and the running ones are cancelled."""
         started: Future[BlockingPortal] = Future()
         serve = partial(anyio.run, self._serve, started, backend_options={"loop_factory": _LastingLoop})
-        # In a context of its own: whoever makes the first call may run another event loop.
+        # In its own context: the thread of the first call may run another event loop.
         self._thread = threading.Thread(
             target=Context().run, args=(serve,), name="eagerstream synchronous calls", daemon=True
         )
@@ -177,14 +181,14 @@ class SyncLoop:
     def start(
         self, function: Callable[[], Coroutine[Any, Any, T]], on_end: Callable[[], object]
     ) -> tuple[Future[T], Callable[[], bool]]:
-        """Start an async function with the context variables of the caller. Return its outcome, and what cancels it.
+        """Start an async function with the context variables of the caller. Return its outcome and its cancel function.
 
         Args:
             function: The function.
-            on_end: Called in the loop when the function has ended, in whatever way.
+            on_end: Called in the loop when the function has ended in any way.
 
         Raises:
-            RuntimeError: The program ends. The outcome has the same error if that happens later.
+            RuntimeError: The program ends. The outcome has the same error if the program ends later.
         """
         outcome: Future[T] = Future()
 
@@ -204,12 +208,14 @@ class SyncLoop:
         return outcome, self._portal.start_task_soon(main).cancel
 
     def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of an async function. Threads may call this at the same time.
+        """Return the result of an async function. Several threads may call this at the same time.
 
-        Context variables are the caller's. Ctrl-C cancels the function, and waits up to 10 s for its cleanup.
+        The function sees the caller's context variables. Ctrl-C cancels the function, and waits up to 10 s for its
+        cleanup.
 
         Raises:
             RuntimeError: The program ends meanwhile.
+            Exception: Any error of the function.
         """
         caller = _Caller()
 
@@ -228,24 +234,24 @@ class SyncLoop:
         return outcome.result()
 
     def close_at_exit(self, client: Any) -> None:
-        """Close the connections of a client at the end of the process, unless somebody did so before."""
-        with suppress(TypeError):  # a class of the user's own, without weak references
+        """Close the connections of a client at the end of the process."""
+        with suppress(TypeError):  # a user's class without weak references
             self._clients[id(client)] = client
 
     def close_soon(self, client: Any) -> None:
-        """Close a client that nobody uses any more. From any thread; does not wait."""
+        """Close an unused client. Any thread may call this, and it does not wait."""
         self._start_soon(_close, client)
 
     def end(self) -> None:
-        """Cancel what runs, close what is open, and end the thread. Waits up to 10 s."""
+        """Cancel the running calls, close the clients, and end the thread. Wait up to 10 s."""
         self.is_ending = True
         self._start_soon(self._portal.stop, True)
         self._thread.join(_LAST_WORDS_S)
 
     def _start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
         with suppress(RuntimeError):  # the loop has ended, and all its clients were closed
-            # Never waits, because the garbage collector may call this in any thread. Not in the context of that
-            # thread: it may run another event loop.
+            # Never waits, because the garbage collector may call this in any thread. Does not use that thread's
+            # context, because the thread may run another event loop.
             self.loop.call_soon_threadsafe(partial(self._others.start_soon, function, *args), context=self._context)
 
     async def _serve(self, started: Future[BlockingPortal]) -> None:
@@ -270,15 +276,15 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_sync(name: str, instead: str, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What an async function returns, to a caller without an event loop.
+    """Return the result of an async function, for a caller without an event loop.
 
     Args:
-        name: Of what the user called.
-        instead: What there is for callers with one.
-        function: Is run on the loop of all synchronous calls.
+        name: Name of the function that the user called.
+        instead: Name of the function for callers with an event loop.
+        function: Function to run on the loop of all synchronous calls.
 
     Raises:
-        UsageError: An event loop runs in this thread: it would stand still.
+        UsageError: An event loop runs in this thread, and this call would block it.
     """
     refuse_in_event_loop(name, f"await {instead}")
     return SyncLoop.shared().call(function)
@@ -295,7 +301,7 @@ def refuse_in_event_loop(name: str, instead: str) -> None:
 
 
 def in_event_loop() -> bool:
-    """An event loop runs in this thread."""
+    """Return whether an event loop runs in this thread."""
     for ask in (asyncio.get_running_loop, anyio.get_current_task):
         with suppress(RuntimeError):
             ask()

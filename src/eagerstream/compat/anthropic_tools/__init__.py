@@ -1,6 +1,6 @@
-"""anthropic-tools, on this library's loop: `BaseTool`, `ToolUser`, and their message format.
+"""anthropic-tools on this library's loop: `BaseTool`, `ToolUser`, and their message format.
 
-The library is deprecated by its authors: importing this says so, once.
+The authors of anthropic-tools have deprecated it. Importing this module warns of that once.
 """
 
 from typing import TYPE_CHECKING, NoReturn
@@ -57,7 +57,7 @@ __all__ = [
     "to_history",
 ]
 
-if not TYPE_CHECKING:  # type checkers know what there is
+if not TYPE_CHECKING:  # type checkers know all names
 
     def __getattr__(name: str) -> NoReturn:
         raise departed(__name__, name)

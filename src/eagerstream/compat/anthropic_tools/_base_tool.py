@@ -21,17 +21,17 @@ _JSON_TYPES: Final = {
 
 
 class BaseTool(ABC):
-    """A tool of anthropic-tools: derive from it, and define `use_tool`, as a `def` or an `async def`.
+    """Tool of anthropic-tools. Derive a class, and define `use_tool` as a `def` or an `async def`.
 
     Args:
         name: The tool's name.
-        description: What the model reads of it.
-        parameters: For each a dict of `"name"`, `"type"` (`str`, `int`, `float`, `bool`, `list` or `dict`) and
-            `"description"`, all texts. Optional, and new here: `"required"` (True by default), `"default"` (a parameter
-            that has one is not required), `"enum"`, `"items"` (the schema of a list's items).
+        description: Description for the model.
+        parameters: A dict for each parameter: `"name"`, `"type"` (`str`, `int`, `float`, `bool`, `list` or `dict`) and
+            `"description"`, all texts. New and optional: `"required"` (`True` by default), `"default"` (makes a
+            parameter optional), `"enum"`, and `"items"` (the schema of a list's items).
 
     Raises:
-        ValueError: A parameter is none of these, or two have one name.
+        ValueError: A parameter has another form, or two parameters share a name.
         TypeError: The class defines no `use_tool`.
     """
 
@@ -47,22 +47,23 @@ class BaseTool(ABC):
 
     @abstractmethod
     def use_tool(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what the tool is for; its arguments come by name."""
+        """Run the tool. The arguments are passed by name."""
 
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
-        """Call `use_tool`: an `async def` here; a `def` in a thread, in `ToolUser.use_tools` in that of its caller.
+        """Call `use_tool`: an `async def` in this task, a `def` in a worker thread.
 
-        Cancelling it cancels an `async def`. A `def` continues in its thread, and its result is dropped.
+        Within `ToolUser.use_tools`, a `def` runs in the thread of its caller. Cancelling this cancels an `async def`. A
+        `def` continues in its thread, and its result is dropped.
 
         Raises:
-            Exception: Whatever `use_tool` raises.
+            Exception: Any error of `use_tool`.
         """
         return await call_async(self.use_tool, **arguments)
 
     def to_anthropic(self) -> dict[str, Any]:
-        """The definition as the Messages API takes it.
+        """Return the definition in the form of the Messages API.
 
-        A class that says more of its tools, by a `format_tool_for_claude` of its own, has that text as the description.
+        If the class overrides `format_tool_for_claude`, the returned text is the description.
         """
         says_more = type(self).format_tool_for_claude is not BaseTool.format_tool_for_claude
         description = self.format_tool_for_claude() if says_more else self.description
@@ -72,10 +73,10 @@ class BaseTool(ABC):
         return {"name": self.name, "description": description, "input_schema": schema}
 
     def to_tool(self, **options: Unpack[ToolOptions]) -> Tool:
-        """The same as a tool for `eagerstream.run` and `eagerstream.stream`.
+        """Return this tool for `eagerstream.run` and `eagerstream.stream`.
 
         Args:
-            options: As of `eagerstream.tool`, without what belongs into the definition.
+            options: As for `eagerstream.tool`, without the options of the definition.
         """
 
         async def use(arguments: dict[str, Any], call: ToolCall) -> Any:
@@ -86,12 +87,12 @@ class BaseTool(ABC):
         return tool(use, **given)
 
     def format_tool_for_claude(self) -> str:
-        """The description in the XML of the old prompts. It is sent only where a class defines it anew."""
+        """Return the description in the XML of the old prompts. It is sent only if a class overrides this method."""
         return described_in_xml(self.name, self.description, self.parameters)
 
 
 def described_in_xml(name: str, description: str, parameters: Sequence[Mapping[str, Any]]) -> str:
-    """The description of a tool in the XML of the old prompts."""
+    """Return the description of a tool in the XML of the old prompts."""
     listed = "\n".join(
         f"<parameter>\n<name>{parameter['name']}</name>\n<type>{parameter['type']}</type>\n"
         f"<description>{parameter['description']}</description>\n</parameter>"
@@ -104,15 +105,15 @@ def described_in_xml(name: str, description: str, parameters: Sequence[Mapping[s
 
 
 def is_required(parameter: Mapping[str, Any]) -> bool:
-    """The model has to give this parameter."""
+    """Return whether the model must give this parameter."""
     return bool(parameter.get("required", "default" not in parameter))
 
 
 def check_names(parameters: Sequence[Mapping[str, Any]], *names: str) -> None:
-    """The parameters are those of the method that gets them.
+    """Check that the parameters are those of the method that gets them.
 
     Raises:
-        ValueError: They are others.
+        ValueError: The parameters have other names.
     """
     given = [parameter["name"] for parameter in parameters]
     if sorted(given) != sorted(names):

@@ -1,4 +1,4 @@
-"""The calls of one response: they are checked in the words of anthropic-tools, and all of them run, or none."""
+"""Checks and runs the calls of one response: all of them run, or none. The errors are worded as in anthropic-tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._base_tool import BaseTool, is_required
 from ._history import result_content
 
 Validate: TypeAlias = Callable[[str, dict[str, Any]], str | None]
-"""Looks at a call before it runs: the tool's name and its arguments; gives what is wrong with them, or None."""
+"""Check of a call before it runs, by the tool's name and its arguments. It returns the fault, or `None`."""
 
 _MAX_TOLD: Final = 20
 _MAX_NAME_CHARS: Final = 128
@@ -25,14 +25,14 @@ _PYTHON_TYPES: Final = {"int": int, "float": int | float, "bool": bool, "list": 
 
 
 class CallCheck:
-    """Looks at calls: whether there is such a tool, and whether the arguments are what it takes.
+    """Check of calls: their tools must exist, and their arguments must fit.
 
     Args:
-        tools: The tools, each with a name of its own.
-        validate: Asked last; what it raises is what is wrong.
+        tools: The tools, with unique names.
+        validate: Last check of each call. An exception that it raises counts as the fault.
 
     Raises:
-        UsageError: Two tools share a name.
+        UsageError: Two tools share a name, or the API does not accept a tool.
     """
 
     def __init__(self, tools: Iterable[BaseTool], validate: Validate | None = None) -> None:
@@ -45,14 +45,18 @@ class CallCheck:
         self._validate = validate
 
     def first_fault(self, inputs: Iterable[ToolInput]) -> str | None:
-        """What is wrong with the first call that is not as it should be; None where all are."""
+        """Return the fault of the first faulty call, or `None` if all calls are correct.
+
+        Raises:
+            UsageError: `validate` returned neither a text nor `None`.
+        """
         return next((fault for input in inputs if (fault := self.fault_of(input)) is not None), None)
 
     def fault_of(self, input: ToolInput) -> str | None:
-        """What is wrong with a call, for the model; None where nothing is.
+        """Return the fault of a call as a text for the model, or `None`.
 
         Raises:
-            UsageError: `validate` gave something else than that.
+            UsageError: `validate` returned neither a text nor `None`.
         """
         tool = self.tools.get(input.name)
         if tool is None:
@@ -85,10 +89,10 @@ class CallCheck:
         raise UsageError(f"validate must be a plain def that gives a text or None, not {type(answer).__name__}")
 
     def arguments_of(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What a tool is called with: texts become what their parameters' types say, as far as they can.
+        """Return the arguments for a tool. Texts are converted to the types of their parameters if possible.
 
-        A model may write `"17"` for a number, `"True"` for a bool, or a list as the text of one. A parameter that is
-        not given, and has a default, gets that. Who gets the arguments may change them: nothing else shares them.
+        A model may write `"17"` for a number, `"True"` for a bool, or a list as a text. A missing parameter gets its
+        default. The caller may change the returned arguments, because they are copies.
         """
         arguments = {name: copy_json(value) for name, value in given.items()}
         for parameter in self.tools[name].parameters if name in self.tools else ():
@@ -101,13 +105,13 @@ class CallCheck:
 
 
 class BatchExecutor:
-    """Runs calls in this process, once the reply that they are in has ended, and only where none of them is faulty.
+    """Executor that runs calls in this process after their response has ended, and only if none of them is faulty.
 
-    A call that is admitted waits for `judge`, or until it is answered otherwise, as where its reply breaks off. So no
-    call has begun while a reply is still coming, and one that broke off can always be sent for again.
+    An admitted call waits for `judge`, or until it gets another answer, for example because its response broke off. So
+    no call starts before its response has ended, and a response that broke off can always be requested again.
 
     Args:
-        check: Knows the tools, and what is wrong with a call.
+        check: Knows the tools and the faults of calls.
     """
 
     def __init__(self, check: CallCheck) -> None:
@@ -117,7 +121,7 @@ class BatchExecutor:
         self._judged: dict[ToolCall, anyio.Event] = {}
 
     def admit(self, call: ToolCall) -> None:
-        """See `Executor.admit`: here it has no place yet."""
+        """See `Executor.admit`. Here the call gets no place yet."""
         self._waiting[call.input] = call
         self._judged[call] = anyio.Event()
 
@@ -134,11 +138,11 @@ class BatchExecutor:
             await self._runs.execute(call)
 
     def judge(self, inputs: Sequence[GrowingInput], fault: str | None) -> None:
-        """A reply has ended: its calls run now, or are answered with what is wrong with the first that is faulty.
+        """Run the calls of a response that has ended, or answer all of them with the fault of the first faulty one.
 
         Args:
-            inputs: All inputs of the reply.
-            fault: See `CallCheck.first_fault`.
+            inputs: All inputs of the response.
+            fault: The fault from `CallCheck.first_fault`, or `None`.
         """
         for input in sorted(inputs, key=lambda each: each.index):
             call = self._waiting.pop(input, None)
@@ -149,7 +153,7 @@ class BatchExecutor:
             self._judged[call].set()
 
     def _without_schema(self, name: str, runnable: Tool) -> Tool:
-        """The tool for calls that were looked at before: texts of them are converted, which the schema would refuse."""
+        """Return the tool for checked calls. It has no schema: the schema would refuse texts that are converted."""
 
         async def use(given: Mapping[str, Any], call: ToolCall) -> Any:
             returned = await runnable.invoke(self._check.arguments_of(name, given), call)
@@ -159,17 +163,17 @@ class BatchExecutor:
 
 
 def no_such_tool(name: str) -> str:
-    """What a call of a tool is answered that is not there."""
+    """Return the answer to a call of an unknown tool."""
     return f"No tool named <tool_name>{name[:_MAX_NAME_CHARS]}</tool_name> available."
 
 
 def _converted(text: str, type_name: str) -> Any:
-    """A text as the JSON value that it says, where that is of the type; else as it is."""
+    """Return the JSON value in a text if it has the type. Otherwise return the text."""
     try:
         value = load_json(text.strip().lower() if type_name == "bool" else text)
     except (ValueError, RecursionError):
         return text
-    is_bool = isinstance(value, bool)  # which Python takes for an int, too
+    is_bool = isinstance(value, bool)  # Python treats a bool as an int
     return value if isinstance(value, _PYTHON_TYPES[type_name]) and is_bool == (type_name == "bool") else text
 
 

@@ -17,13 +17,13 @@ from .._sync import run_plain, run_sync
 T = TypeVar("T")
 
 Call: TypeAlias = Callable[..., Awaitable[Any]]
-"""Calls a function with arguments, and gives its result, awaited if necessary."""
+"""Function that calls another one with arguments, and returns its result, awaited if necessary."""
 
 
 async def call_async(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """The `Call` of async code: runs an `async def` here, and a plain function as `run_plain` does.
+    """Call a function from async code, as a `Call`: an `async def` in this task, a plain function as `run_plain` does.
 
-    Cancelling it cancels what is awaited. A plain function continues in its thread, and its result is dropped.
+    Cancelling it cancels an awaited function. A plain function continues in its thread, and its result is dropped.
     """
     called = partial(_in_tuple, function, args, kwargs)
     (returned,) = called() if inspect.iscoroutinefunction(function) else await run_plain(called)
@@ -33,16 +33,16 @@ async def call_async(function: Callable[..., Any], /, *args: Any, **kwargs: Any)
 def run_here(name: str, instead: str, main: Callable[[Call], Coroutine[Any, Any, T]]) -> T:
     """Run an async function for sync code. Its `Call` calls each function in this thread.
 
-    If a function returns an awaitable, that is awaited in the event loop of all synchronous calls.
+    If a function returns an awaitable, it is awaited in the event loop of all synchronous calls.
 
     Args:
         name: Name of the function that the user called.
         instead: Name of the function for callers with an event loop.
-        main: Awaits its `Call` only.
+        main: Async function that awaits only its `Call`.
 
     Raises:
-        UsageError: Something has to be awaited, and an event loop runs in this thread.
-        Exception: Whatever the functions raise. A `StopIteration` becomes a `RuntimeError`.
+        UsageError: An awaitable was returned, and an event loop runs in this thread.
+        Exception: Any error of the functions. A `StopIteration` becomes a `RuntimeError`.
     """
 
     async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -53,7 +53,7 @@ def run_here(name: str, instead: str, main: Callable[[Call], Coroutine[Any, Any,
             return run_sync(name, instead, partial(_awaited, returned))
         finally:
             if inspect.iscoroutine(returned):
-                returned.close()  # if it never began
+                returned.close()  # if it never started
 
     try:
         main(call).send(None)
@@ -68,4 +68,4 @@ async def _awaited(awaitable: Any) -> Any:
 
 
 def _in_tuple(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any]:
-    return (function(*args, **kwargs),)  # trio takes no coroutine from a thread
+    return (function(*args, **kwargs),)  # trio accepts no coroutine from a thread

@@ -1,4 +1,4 @@
-"""The message format of anthropic-tools: its check, and conversations as histories of the Messages API, and back."""
+"""Message format of anthropic-tools: its check, and its conversion to and from histories of the Messages API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...tools import as_mapping, content_of, text_block, to_json, tool_result, v
 from ...wire import Block, Message, copy_json
 
 TOOL_USE_IDS: Final = "_tool_use_ids"
-"""The key under which a `tool_inputs` message from here keeps the API's ids of its calls, which the format has not."""
+"""Key of a `tool_inputs` message for the API's ids of its calls. The format itself has no ids."""
 
 ROLES: Final = ("user", "assistant", "tool_inputs", "tool_outputs")
 
@@ -20,18 +20,18 @@ _NO_RESULT: Final = "No result was given for this call."
 def check_messages(messages: object) -> None:
     """Check a conversation in the old format.
 
-    A message is a dict of `"role"` and, by role:
+    A message is a dict with `"role"` and, by role:
 
-    - `user`, `assistant`: `"content"`, a text;
-    - `tool_inputs`: `"content"`, a text that may be empty, and `"tool_inputs"`, a list of
-      `{"tool_name": str, "tool_arguments": dict}`, not empty;
+    - `user`, `assistant`: `"content"`, a text.
+    - `tool_inputs`: `"content"`, a text that may be empty, and `"tool_inputs"`, a non-empty list of `{"tool_name": str,
+      "tool_arguments": dict}`.
     - `tool_outputs`: either `"tool_outputs"`, a list of `{"tool_name": str, "tool_result": Any}`, or `"tool_error"`, a
-      text; the other is None, or not there.
+      text. The other one is `None` or missing.
 
-    Further keys are allowed everywhere. Whether calls and results belong together is looked at by `to_history`.
+    Further keys are always allowed. `to_history` checks that calls and results match.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The conversation has another form.
     """
     if not isinstance(messages, list) or not messages:
         raise ValueError("Messages must be a list of length > 0.")
@@ -52,25 +52,28 @@ def check_messages(messages: object) -> None:
 
 
 def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -> list[Message]:
-    """A conversation in the old format as a history that the Messages API takes.
+    """Return a conversation in the old format as a history for the Messages API.
 
-    Each message becomes one, except that an assistant's without a word is left out, which the API would refuse. Results
-    are matched with calls by the tool's name, and among calls of one tool by order; a call without one is answered with
-    an error that says so. A `tool_error` answers all calls before it. Results that are not text are sent as JSON,
-    content blocks and bytes of images as such, anything else as its `str`. An output may say `"is_error": True`.
+    Each message becomes one message. Empty assistant messages are omitted, because the API would refuse them.
+
+    Results are matched with calls by the tool's name, and in order among calls of one tool. A call without a result
+    gets an error result. A `tool_error` answers all calls before it. An output may have `"is_error": True`.
+
+    Texts, content blocks and bytes of images are sent unchanged. Other results are sent as JSON, or as their `str` if
+    they have no JSON form.
 
     Args:
-        messages: See `check_messages`.
-        strict: An output that no call asked for is an error; otherwise it is left out, with a warning.
+        messages: Conversation, see `check_messages`.
+        strict: Whether an output without a call is an error. If not, it is omitted with a warning.
 
     Raises:
-        ValueError: The messages are not in the format, calls are left without an answer, results have no calls before
-            them, or have no form as text, or the API would refuse the history for another reason.
+        ValueError: The messages have another form, calls have no results, results have no calls before them, or a
+            result has no text form. Also raised if the API would refuse the history for another reason.
     """
     check_messages(messages)
     history: list[Message] = []
-    used: set[str] = set()  # ids of calls: the API takes none a second time
-    waiting: list[Block] = []  # calls that are still to be answered
+    used: set[str] = set()  # ids of calls: the API accepts each one only once
+    waiting: list[Block] = []  # calls without results so far
     for place, message in enumerate(messages):
         role, content = message["role"], message.get("content", "")
         if (role == "tool_outputs") != bool(waiting):
@@ -98,15 +101,15 @@ def to_history(messages: Sequence[Mapping[str, Any]], *, strict: bool = False) -
 
 
 def from_history(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A history of the Messages API as a conversation in the old format; the two share nothing.
+    """Return a history of the Messages API as a conversation in the old format. The two share no objects.
 
-    What that format has no place for is lost: thinking and calls that the API ran itself, and where text stood among
-    calls. Results of which some are errors are marked, `"is_error": True`; where all are the same error, that is the
-    `tool_error`. The ids of calls are kept in a key of their own, where they are not those that `to_history` gives.
+    The old format cannot express thinking, server tool calls, and the position of text between calls. These are lost.
+    Error results have `"is_error": True`. If all results are the same error, it becomes the `tool_error`. A separate
+    key keeps the ids of calls if they differ from the ids that `to_history` generates.
 
     Raises:
-        ValueError: A user's message has more than text and results, a result belongs to no call, or something is no
-            history.
+        ValueError: A user message has other content than text and results, a result does not match a call, or a message
+            has another form.
     """
     messages: list[dict[str, Any]] = []
     names: dict[object, str] = {}
@@ -131,11 +134,11 @@ def from_history(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def inputs_message(blocks: Sequence[Block], place: int) -> dict[str, Any]:
-    """The `tool_inputs` message that a reply with calls is, or the `assistant` message that one without is.
+    """Return the `tool_inputs` message of a response with calls, or the `assistant` message of one without calls.
 
     Args:
-        blocks: The content of the reply.
-        place: Of the message in its conversation.
+        blocks: Content of the response.
+        place: Index of the message in its conversation.
     """
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     calls = [block for block in blocks if block["type"] == "tool_use"]
@@ -149,14 +152,14 @@ def inputs_message(blocks: Sequence[Block], place: int) -> dict[str, Any]:
 
 
 def outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> dict[str, Any]:
-    """The `tool_outputs` message that results are.
+    """Return the `tool_outputs` message of results.
 
     Args:
         results: `tool_result` blocks.
-        names: The tool of each call, by its id.
+        names: Tool of each call, by call id.
 
     Raises:
-        ValueError: A result belongs to no call.
+        ValueError: A result does not match a call.
     """
     if any(block.get("tool_use_id") not in names for block in results):
         raise ValueError("A result belongs to no call before it.")
@@ -171,14 +174,14 @@ def outputs_message(results: Sequence[Block], names: Mapping[object, str]) -> di
 
 
 def result_content(result: Any) -> str | list[Block]:
-    """Return what a tool returned as the content of a result: JSON, or the `str` of an object that defines one.
+    """Return the value of a tool as the content of a result: JSON, or the `str` of an object that defines one.
 
     Raises:
-        TypeError: It has neither. A `repr` with an address in it would tell the model nothing.
-        Exception: Whatever its `str` raises.
+        TypeError: The value has neither. A `repr` with an address in it would not help the model.
+        Exception: Any error of the value's `str`.
     """
     if isinstance(result, list | tuple) and not result:
-        return "[]"  # no rows, say: to the core, it is a list without blocks
+        return "[]"  # for example no rows: the core treats it as a list without blocks
     try:
         return content_of(result)
     except TypeError:
@@ -247,12 +250,12 @@ def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
         return [text_block(content)]
     blocks = [as_mapping(block) for block in content or ()]
     if not all(map(is_block, blocks)):
-        raise ValueError("A message has content that is no block of the API's.")
+        raise ValueError("A message has content that is not a block of the API.")
     return blocks
 
 
 def is_block(block: object) -> bool:
-    """It has what its kind must have: a text, or whom a call is for."""
+    """Return whether a block has the fields of its type: a text, or the id, name and input of a call."""
     if not isinstance(block, Mapping):
         return False
     match block.get("type"):
@@ -266,13 +269,13 @@ def is_block(block: object) -> bool:
 
 
 def _words_of(result: Block) -> str:
-    """What an error says, which is text only."""
+    """Return the text of an error result."""
     content = _value_of(result)
     return content if isinstance(content, str) else "\n".join(str(block.get("text")) for block in content)
 
 
 def _value_of(result: Block) -> Any:
-    """The content of a result: its text, or its blocks."""
+    """Return a copy of a result's content: its text or its blocks."""
     return copy_json(result.get("content") or "")
 
 
@@ -317,7 +320,7 @@ def _check_outputs(message: Mapping[str, Any]) -> None:
 
 
 def _have(elements: Sequence[object], name: str, value: str) -> bool:
-    """All are dicts with these two keys, the first of them a text with something in it."""
+    """Return whether all elements are dicts with these two keys, and the first one is a non-empty text."""
     return all(
         isinstance(each, dict) and isinstance(each.get(name), str) and each[name] and value in each for each in elements
     )

@@ -1,4 +1,4 @@
-"""What to do with a reply of manual mode: append it, run its calls, append their results."""
+"""Handling of a response in manual mode: append it, run its calls, append their results."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ from ._tool_user import ToolUser
 def handle_manual_claude_res(
     messages: list[dict[str, Any]], claude_res: dict[str, Any], tool_user: ToolUser
 ) -> dict[str, Any]:
-    """Take in what `use_tools` returned, and run the calls that it makes, one after another.
+    """Append the result of `use_tools` to the conversation, and run its calls one after another.
 
-    Nothing runs where the message has `"status": "ERROR"`, or calls a tool that is not there. What a tool raises ends
-    the calls, and the model is told instead of any result; with `raise_tool_exceptions` it is raised, and so is a
-    `UsageError` always: `messages` then ends with the calls.
+    No call runs if the message has `"status": "ERROR"` or calls an unknown tool. If a tool raises, no further call
+    runs, and the model gets the error instead of any result. With `raise_tool_exceptions`, and always for a
+    `UsageError`, the exception is raised instead. Then `messages` ends with the calls.
 
     Args:
-        messages: The conversation, without `claude_res`: that is appended, and the results behind it.
-        claude_res: What `use_tools` returned.
+        messages: The conversation without `claude_res`. The message and the results are appended to it.
+        claude_res: The message that `use_tools` returned.
         tool_user: Has the tools.
 
     Returns:
-        `{"next_action": "user_input" | "auto_respond", "messages": messages}`: whether it is the user's turn, or
-        `use_tools` is to be called again.
+        `{"next_action": "user_input" | "auto_respond", "messages": messages}`. After `"auto_respond"`, call `use_tools`
+            again.
 
     Raises:
-        ValueError: `claude_res` is no reply.
-        UsageError: A tool is async, and an event loop runs: see `ahandle_manual_claude_res`.
+        ValueError: `claude_res` has another role.
+        UsageError: A tool is async, and an event loop runs: see `ahandle_manual_claude_res`. Also raised if a tool
+            raises it.
+        Exception: Any error of a tool, with `raise_tool_exceptions`.
     """
     if in_event_loop() and any(inspect.iscoroutinefunction(tool.use_tool) for tool in tool_user.tools):
         raise UsageError("a tool is an async def, and an event loop runs: use await ahandle_manual_claude_res(...)")
@@ -50,9 +52,14 @@ def handle_manual_claude_res(
 async def ahandle_manual_claude_res(
     messages: list[dict[str, Any]], claude_res: dict[str, Any], tool_user: ToolUser
 ) -> dict[str, Any]:
-    """As `handle_manual_claude_res`, for `ause_tools`: plain tools run in worker threads.
+    """Append the result of `ause_tools`, and run its calls, as `handle_manual_claude_res` does.
 
-    Cancelled, it leaves `messages` with the calls at their end, and without results.
+    Plain tools run in worker threads. If it is cancelled, `messages` ends with the calls and has no results.
+
+    Raises:
+        ValueError: `claude_res` has another role.
+        UsageError: A tool raised it.
+        Exception: Any error of a tool, with `raise_tool_exceptions`.
     """
     return await _handle(messages, claude_res, tool_user, lambda tool, given: tool.ause_tool(given))
 
@@ -79,7 +86,7 @@ async def _handle(
     outputs: list[dict[str, Any]] = []
     for name, arguments in calls:
         try:
-            # A copy: what a tool does with it is nothing that the model said.
+            # A copy: changes by a tool must not change the model's message.
             result = await use(tools[name], {each: copy_json(value) for each, value in arguments.items()})
         except Exception as error:
             # The program can correct a UsageError, and the model cannot.

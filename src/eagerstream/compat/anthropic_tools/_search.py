@@ -1,4 +1,4 @@
-"""Tools that search: `BaseSearchTool` for a search of your own, `BackendSearchTool` for any search service."""
+"""Tools that search: `BaseSearchTool` for your own search, `BackendSearchTool` for any search service."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ._base_tool import BaseTool, check_names
 from ._calling import Call, call_async, run_here
 
 CHARS_PER_TOKEN: Final = 4
-"""Characters of English that count as a token. Of Chinese, a character is about a token: such texts are cut late."""
+"""Characters of English per token. A Chinese character is about one token, so Chinese texts are cut late."""
 
 MAX_RESULTS: Final = 100
-"""That are shown, however many a model asks for."""
+"""Maximum number of results to show, even if a model asks for more."""
 
 _MAX_SOURCE_CHARS: Final = 2_000
 _MAX_TITLE_CHARS: Final = 300
@@ -32,27 +32,27 @@ _FRAME: Final = re.compile(r"<(?=\s{0,20}/?\s{0,20}(?:search_results|item|source
 
 @dataclass
 class BaseSearchResult:
-    """One thing that was found.
+    """One result of a search.
 
     Attributes:
-        content: What it says.
-        source: Where it is: a URL, or a name that a person would know it by.
-        title: What it is called. New here.
+        content: Text of the result.
+        source: A URL, or a name that a person would recognize.
+        title: Title of the result. New here.
     """
 
     content: str
     source: str
-    title: str = field(default="", kw_only=True)  # programs derive classes that have fields without a default
+    title: str = field(default="", kw_only=True)  # for derived classes: their fields may have no default
 
 
 class BaseSearchTool(BaseTool):
-    """A tool of anthropic-tools that searches: derive from it, and define `raw_search`, as a `def` or an `async def`.
+    """Tool of anthropic-tools that searches. Derive a class, and define `raw_search` as a `def` or an `async def`.
 
-    No more than 100 results are shown, of each 100,000 characters, whatever a model asks for and a search gives.
+    At most 100 results are shown, with at most 100,000 characters each.
 
     Args:
-        name, description: As of `BaseTool`.
-        parameters: `query`, a `str`, and `n_search_results_to_use`, an `int`, in the form that `BaseTool` takes.
+        name, description: As for `BaseTool`.
+        parameters: `query`, a `str`, and `n_search_results_to_use`, an `int`, in the form of `BaseTool`.
 
     Raises:
         ValueError: A parameter is wrong.
@@ -66,57 +66,57 @@ class BaseSearchTool(BaseTool):
 
     @abstractmethod
     def raw_search(self, query: str, n_search_results_to_use: int) -> Any:
-        """What is found for a query, best first, as a list of `BaseSearchResult`.
+        """Return the results of a query, best first, as a list of `BaseSearchResult`.
 
-        Of more than are wanted, the first ones are shown.
+        If there are more than `n_search_results_to_use`, the first ones are shown.
         """
 
     async def asearch(self, query: str, n_search_results_to_use: int) -> list[BaseSearchResult]:
-        """What `raw_search` finds: a `def` runs in a thread.
+        """Return the results of `raw_search`. A `def` runs in a thread.
 
-        Cancelling it cancels an `async def`; a `def` runs on in its thread, and what it finds is dropped.
+        Cancelling it cancels an `async def`. A `def` continues in its thread, and its results are dropped.
 
         Raises:
-            ValueError: The number of results is none, or less than 1.
-            TypeError: `raw_search` gave something else than results.
-            Exception: Whatever `raw_search` raises.
+            ValueError: The number of results is not an int, or is less than 1.
+            TypeError: `raw_search` returned no list of results.
+            Exception: Any error of `raw_search`.
         """
         return await self._found(query, n_search_results_to_use, call_async)
 
     def use_tool(self, query: str, n_search_results_to_use: int) -> str:
-        """What is found, as text.
+        """Return the results as text.
 
-        It is `<search_results>` with an `<item index="1">` for each, in it `<source>` and `<page_content>`. Where a
-        page holds one of these tags itself, the `<` of it is written `&lt;`.
+        The text is `<search_results>` with an `<item index="1">` for each result. An item has a `<source>` and a
+        `<page_content>`. If a page has one of these tags itself, its `<` becomes `&lt;`.
 
         Raises:
-            UsageError: `raw_search` is async, and an event loop runs in this thread: await `ause_tool`, or `asearch`.
-            Exception: As `asearch`.
+            UsageError: `raw_search` is async, and an event loop runs in this thread: await `ause_tool` or `asearch`.
+            Exception: As for `asearch`.
         """
         return results_as_xml(run_here("use_tool", "ause_tool", partial(self._found, query, n_search_results_to_use)))
 
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
-        """The same as `use_tool`, as `asearch` finds it.
+        """Return the results of `asearch` as text, in the form of `use_tool`. Cancelling it cancels `asearch`.
 
         Raises:
-            Exception: As `asearch`.
+            Exception: As for `asearch`.
         """
         if self._has_own_answer():
             return await super().ause_tool(arguments)
         return results_as_xml(await self.asearch(**arguments))
 
     def to_tool(self, *, citations: bool = True, **options: Unpack[ToolOptions]) -> Tool:
-        """The same as a tool for `eagerstream.run` and `eagerstream.stream`.
+        """Return this tool for `eagerstream.run` and `eagerstream.stream`.
 
-        It answers with a `search_result` block for each result, which the model can cite; where nothing was found, and
-        to code that the API runs, which takes no such blocks, with the text of `use_tool`. Its data is
-        `{"results": [{"source": str, "title": str, "content": str}]}`. A class with a `use_tool` of its own answers
-        with what that returns.
+        Its result has a `search_result` block for each result, which the model can cite. It has the text of `use_tool`
+        instead if there are no results, or if the call comes from code that the API runs, because such code accepts no
+        blocks. Its data is `{"results": [{"source": str, "title": str, "content": str}]}`. If a class overrides
+        `use_tool`, the returned value is the result.
 
         Args:
-            citations: False answers with the text of `use_tool` always. The API wants citations on for all
-                `search_result` blocks of a request, or for none.
-            options: As of `eagerstream.tool`, without what belongs into the definition.
+            citations: Whether to send blocks. `False` always sends the text of `use_tool`. The API requires citations
+                for all `search_result` blocks of a request, or for none.
+            options: As for `eagerstream.tool`, without the options of the definition.
         """
         if self._has_own_answer():
             return super().to_tool(**options)
@@ -143,27 +143,27 @@ class BaseSearchTool(BaseTool):
 
 
 class ComposedSearchTool(BaseSearchTool):
-    """A search that is made of calls of other objects, sync or async ones.
+    """Search that calls other objects, sync or async.
 
-    `raw_search` is written here, `_search` is to be defined; a program may still define `raw_search` anew.
+    Derived classes define `_search`. A program may still override `raw_search`.
     """
 
     def raw_search(self, query: str, n_search_results_to_use: int) -> Any:
-        """What is found for a query, best first: a list of `BaseSearchResult`.
+        """Return the results of a query, best first, as a list of `BaseSearchResult`.
 
-        What is async runs in one event loop for all synchronous calls: objects that keep connections open can be used
-        by any number of them, but not by these and by async code.
+        Async methods run in one event loop for all synchronous calls. So any number of synchronous calls can share
+        objects with open connections. Synchronous and async calls cannot share them.
 
         Raises:
             UsageError: The search is async, and an event loop runs in this thread: await `asearch`.
-            Exception: As `asearch`.
+            Exception: As for `asearch`.
         """
         search = partial(self._search, query, checked_count(n_search_results_to_use))
         return run_here("raw_search", "asearch", search)
 
     @abstractmethod
     async def _search(self, query: str, count: int, call: Call) -> list[BaseSearchResult]:
-        """Search by way of `call`."""
+        """Search with functions called through `call`."""
 
     async def _found(self, query: str, n_search_results_to_use: int, call: Call) -> list[BaseSearchResult]:
         if type(self).raw_search is not ComposedSearchTool.raw_search:
@@ -172,18 +172,18 @@ class ComposedSearchTool(BaseSearchTool):
 
 
 class SearchBackend(Protocol):
-    """A search service; `search` is a `def` or an `async def`. A `SearchTool` of `eagerstream.builtin` is one."""
+    """Search service with a `search` as a `def` or an `async def`. A `SearchTool` of `eagerstream.builtin` is one."""
 
     def search(self, query: str, count: int, /) -> Any:
-        """At most `count` results, best first; or an awaitable of them.
+        """Return at most `count` results, best first, or an awaitable of them.
 
-        They are a list of objects with `content`, `source` and perhaps `title`, which are texts, or an object with such
-        a list as its `results`.
+        They are a list of objects with the texts `content`, `source` and optionally `title`, or an object with such a
+        list as `results`.
         """
 
 
 class BackendSearchTool(ComposedSearchTool):
-    """Searches with an object of one's own; new here, for what ElasticsearchSearchTool did.
+    """Search with your own object. New here, in place of ElasticsearchSearchTool.
 
         class Products:
             def search(self, query, count):
@@ -193,13 +193,13 @@ class BackendSearchTool(ComposedSearchTool):
         BackendSearchTool("search_products", "Search the products.", parameters, Products())
 
     Args:
-        name, description, parameters: As of `BaseSearchTool`.
-        backend: Searches. In async code, and in a run, a `def` of it is called in threads, by several at once.
-        truncate_to_n_tokens: Of each result, about: four characters are taken for a token. None cuts nothing, but what
-            is cut of all results (see `BaseSearchTool`).
+        name, description, parameters: As for `BaseSearchTool`.
+        backend: Object that searches. In async code and in a run, several threads may call its `def` at once.
+        truncate_to_n_tokens: Maximum size of each result, with four characters per token. `None` applies only the
+            bounds of `BaseSearchTool`.
 
     Raises:
-        ValueError: A parameter is wrong, or the number of tokens.
+        ValueError: A parameter or the number of tokens is wrong.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class BackendSearchTool(ComposedSearchTool):
         self._backend = backend
 
     def truncate_page_content(self, page_content: str) -> str:
-        """The beginning of a content, as long as it may be."""
+        """Return the beginning of a content, within the maximum size."""
         tokens = self.truncate_to_n_tokens
         return (page_content if tokens is None else page_content[: tokens * CHARS_PER_TOKEN]).strip()
 
@@ -230,20 +230,20 @@ class BackendSearchTool(ComposedSearchTool):
 
 
 def checked_count(n_search_results_to_use: int) -> int:
-    """How many results are wanted, at most `MAX_RESULTS`.
+    """Return the number of results to show, at most `MAX_RESULTS`.
 
     Raises:
-        ValueError: It is no number, or less than 1.
+        ValueError: The number is not an int, or is less than 1.
     """
     check_positive(n_search_results_to_use=n_search_results_to_use)
     return min(n_search_results_to_use, MAX_RESULTS)
 
 
 def check_positive(**numbers: int) -> None:
-    """Refuse anything but numbers of at least 1.
+    """Check that all numbers are at least 1.
 
     Raises:
-        ValueError: One is something else. anthropic-tools has no error of its own for this.
+        ValueError: A number is not an int, or is less than 1. anthropic-tools has no error of its own for this.
     """
     for name, number in numbers.items():
         if type(number) is not int or number < 1:
@@ -256,12 +256,14 @@ async def call_search(call: Call, search: Callable[..., Any], *args: Any, **kwar
 
 
 def results_of(found: Any, count: int) -> list[BaseSearchResult]:
-    """The first results of what a search gave, bounded, and without half surrogates.
+    """Return the first results of a search, bounded, and without half surrogates.
 
-    It gave a list of anything with `content` and `source`, or an object with such `results`.
+    Args:
+        found: An iterable of objects with `content` and `source`, or an object with such `results`.
+        count: Maximum number of results.
 
     Raises:
-        TypeError: It is nothing of the kind.
+        TypeError: `found` has another form.
     """
     items = getattr(found, "results", found)
     if not isinstance(items, Iterable) or isinstance(items, str | bytes):
@@ -270,10 +272,10 @@ def results_of(found: Any, count: int) -> list[BaseSearchResult]:
 
 
 def results_as_xml(results: Sequence[BaseSearchResult]) -> str:
-    """The text that `use_tool` gives: items with an index, their sources and contents.
+    """Return the text of `use_tool`: items with an index, their sources and contents.
 
-    Where a source or a content holds a tag of this frame itself (`</page_content>`, `<item index="9">`), its `<` is
-    written `&lt;`: no page can end its own item, or begin another. Everything else is as it was found.
+    If a source or a content has a tag of this frame (`</page_content>`, `<item index="9">`), its `<` becomes `&lt;`. So
+    no page can end its own item or start another one. All other text is unchanged.
     """
     items = "\n".join(
         f'<item index="{index}">\n<source>{_inside(result.source)}</source>\n'

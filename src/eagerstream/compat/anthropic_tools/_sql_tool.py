@@ -1,4 +1,4 @@
-"""`SQLTool`: the builtin `SQL`, as anthropic-tools has it."""
+"""`SQLTool`: the builtin `SQL` in the form of anthropic-tools."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ if TYPE_CHECKING:
 
 
 class SQLTool(BaseTool):
-    """Runs SQL statements of the model, by `eagerstream.builtin.SQL`, which says how a database is guarded.
+    """Tool that runs the model's SQL statements with `eagerstream.builtin.SQL`.
 
-    Unlike the tool of anthropic-tools it only reads, unless it is told otherwise; and each call runs one statement. A
-    SQLite file is opened anew for each, so that a connection of `sqlite3.connect("test.db")`, which is bound to its
-    thread, does: what it has not committed is not seen.
+    That class describes the protection of a database. Unlike the tool of anthropic-tools, it only reads by default, and
+    each call runs one statement. A SQLite file is opened again for each call. So a connection from
+    `sqlite3.connect("test.db")` works, although it is bound to its thread. Its uncommitted changes are not visible.
 
     Args:
         name: The tool's name.
-        description: What the model reads of it; dialect and schema follow.
-        parameters: `sql_query`, a `str`, in the form that `BaseTool` takes.
-        db_schema: What tables there are.
+        description: Description for the model. The dialect and the schema are appended.
+        parameters: `sql_query`, a `str`, in the form of `BaseTool`.
+        db_schema: Description of the tables.
         db_conn: A connection of any DB-API driver, a path, or an `Engine` or `Connection` of SQLAlchemy.
-        db_dialect: As the model is told. Where it is not SQLite or SQLAlchemy, also what a statement is checked as.
-        read_only: False lets the model write: one statement, committed.
-        allowed_functions: Functions of your own that a statement may call as well. See `eagerstream.builtin.SQL`.
+        db_dialect: Dialect in the description. For a DB-API connection other than SQLite, statements are also checked
+            as this dialect.
+        read_only: Whether statements may only read. `False` lets the model write: one statement, committed.
+        allowed_functions: Further functions that a statement may call. See `eagerstream.builtin.SQL`.
 
     Raises:
         ValueError: A parameter is wrong.
-        UsageError: The database is of no known kind, or the dialect.
-        MissingExtraError: It is not SQLite, and sqlglot is not installed.
+        UsageError: The database or the dialect is of an unknown kind.
+        MissingExtraError: The database is not SQLite, and sqlglot is not installed.
     """
 
     def __init__(
@@ -76,41 +77,41 @@ class SQLTool(BaseTool):
         )
 
     def use_tool(self, sql_query: str) -> list[tuple[Any, ...]]:
-        """The rows of a result, all of them, as `fetchall()` gives them; none after a statement that has no result.
+        """Return all rows of a result, as `fetchall()` does. A statement without a result gives an empty list.
 
-        Their values are plain: dates, decimals and the like are texts, short binary data is `x'0a1b'`.
+        The values are plain: dates, decimals and similar values are texts, and short binary data is `x'0a1b'`.
 
         Raises:
-            ToolError: The database refuses the statement, or it took more than 30 seconds; or there are more than
-                10,000 rows, 100,000 characters of a value, or 1,000,000 of all of them.
+            ToolError: The database refuses the statement, or it takes more than 30 seconds. Also raised for more than
+                10,000 rows, 100,000 characters of a value, or 1,000,000 characters of all values.
             UsageError: An event loop runs in this thread: await `ause_tool`.
         """
         refuse_in_event_loop("use_tool", "await ause_tool")
         return self._rows_of(anyio.run(self._for_programs.call, {"sql_query": sql_query}))
 
     async def ause_tool(self, arguments: Mapping[str, Any]) -> Any:
-        """The same as `use_tool`; cancelling it stops the statement, where the driver can.
+        """Return the same as `use_tool`. Cancelling it stops the statement if the driver can do that.
 
         Raises:
-            ToolError: As `use_tool`.
+            ToolError: As for `use_tool`.
         """
         if self._has_own_answer():
             return await super().ause_tool(arguments)
         return self._rows_of(await _called(self._for_programs, arguments))
 
     def to_anthropic(self) -> dict[str, Any]:
-        """The definition as the Messages API takes it: the description tells dialect and schema."""
+        """Return the definition in the form of the Messages API. The description has the dialect and the schema."""
         return super().to_anthropic() | {"description": _described(self.description, self.db_schema, self.db_dialect)}
 
     def to_tool(self, **options: Unpack[ToolOptions]) -> Tool:
-        """The same as a tool for `eagerstream.run` and `eagerstream.stream`.
+        """Return this tool for `eagerstream.run` and `eagerstream.stream`.
 
-        It answers as the builtin `SQL`: with no more than a model should read, and what was left out is told. A class
-        with a `use_tool` of its own answers with what that returns.
+        It answers like the builtin `SQL`: results are bounded, and omissions are reported. If a class overrides
+        `use_tool`, the returned value is the result.
 
         Args:
-            options: As of `eagerstream.tool`, without what belongs into the definition. Where calls share a connection,
-                or write, they run one at a time unless there is a `group`.
+            options: As for `eagerstream.tool`, without the options of the definition. Calls that share a connection or
+                write run one at a time, unless there is a `group`.
         """
         if self._has_own_answer():
             return super().to_tool(**options)
@@ -123,7 +124,7 @@ class SQLTool(BaseTool):
         return tool(query, **given)
 
     def format_tool_for_claude(self) -> str:
-        """The description in the XML of the old prompts, with dialect and schema."""
+        """Return the description in the XML of the old prompts, with the dialect and the schema."""
         return construct_format_sql_tool_for_claude_prompt(
             self.name, self.description, self.parameters, self.db_schema, self.db_dialect
         )
@@ -134,7 +135,7 @@ class SQLTool(BaseTool):
         if response.data["truncated"]:
             hint = "Ask for less, for example with LIMIT."
             if not self._read_only:
-                hint += " What the statement changed stays changed."
+                hint += " The changes of the statement are kept."
             raise ToolError("The result is too large.", hint=hint, code=ToolErrorCode.INVALID_PARAM)
         return [tuple(row) for row in response.data["rows"]]
 
@@ -145,12 +146,12 @@ class SQLTool(BaseTool):
 def construct_format_sql_tool_for_claude_prompt(
     name: str, description: str, parameters: Sequence[Mapping[str, Any]], db_schema: str, db_dialect: str
 ) -> str:
-    """The description of a tool for a database in the XML of the old prompts. Nothing here sends it."""
+    """Return the description of a database tool in the XML of the old prompts. This library does not send it."""
     return described_in_xml(name, _described(description, db_schema, db_dialect), parameters)
 
 
 async def _called(sql: SQL, arguments: Mapping[str, Any]) -> ToolResponse:
-    """The response; within a synchronous call from the caller's thread, to which a database may be bound."""
+    """Return the response. Within a synchronous call, use the caller's thread, to which a database may be bound."""
     if SyncLoop.current() is None:
         response: ToolResponse = await sql.call(dict(arguments))
         return response

@@ -24,44 +24,45 @@ _log = logging.getLogger("eagerstream.compat.anthropic_tools")
 ExecutionMode: TypeAlias = Literal["manual", "automatic"]
 
 _RETIRED: Final = ("claude-2", "claude-instant", "claude-3-opus", "claude-3-sonnet", "anthropic.claude-v2")
-"""How the ids begin that programs for anthropic-tools had."""
+"""Prefixes of the model ids in programs for anthropic-tools."""
 
 _USUAL_ENDS: Final = ("end_turn", "stop_sequence", "tool_use")
 _CALLS_COUNT: Final = (*_USUAL_ENDS, "pause_turn", "max_tokens")
-"""Stop reasons of replies whose calls mean what they say."""
+"""Stop reasons of responses with valid calls."""
 _MAX_LOGGED_CHARS: Final = 10_000
 
 
 class ToolUser:
-    """Claude with tools: `use_tools`, or `ause_tools` where an event loop runs.
+    """Claude with tools: `use_tools`, or `ause_tools` if an event loop runs.
 
-    The package's own warning holds for this one: what a model writes may be malicious. Look at arguments before they
-    do harm, in the tool or by `validate`.
+    The warning of anthropic-tools also applies here: the output of a model may be malicious. Check arguments before
+    they do harm, in the tool or with `validate`.
 
     Args:
-        tools: Any number of them, each with a name of its own.
-        temperature: Is kept as an attribute and never sent, as of old; see `use_tools`.
-        max_retries: How often in a row automatic mode lets the model try again after a turn in which every call failed.
-        first_party: The API itself; False for Bedrock, whose credentials and region come from the environment.
-        model: `"default"` is the one that the environment names as `ANTHROPIC_MODEL`, else one of today. Bedrock has no
-            default. Retired ones are told of, and still sent.
-        client: Anything that `eagerstream.run` takes: an async client of the anthropic package, say. Where it is None,
-            one is made when it is first needed, and only then a key has to be there: one for all synchronous calls,
-            and one for each asynchronous one.
-        validate: Called with the tool's name and its arguments before they are handed out or run; gives what is wrong
-            with them, for the model, or None. What it raises is what is wrong, too.
-        on_message: Called with each message of automatic mode, and with what manual mode returns; a `def` or an
-            `async def`.
-        raise_tool_exceptions: What a tool raises ends `use_tools`, as of old, instead of being told to the model. Other
-            calls of the turn are cancelled.
-        strict: An output that no call asked for is a ValueError, not a warning.
+        tools: Any number of tools, with unique names.
+        temperature: Kept as an attribute and never sent, as in anthropic-tools; see `use_tools`.
+        max_retries: Maximum number of consecutive retries in automatic mode, after turns in which every call failed.
+        first_party: Whether to use the API itself. `False` uses Bedrock, with credentials and region from the
+            environment.
+        model: Id of the model. `"default"` uses `ANTHROPIC_MODEL`, or else a current model. Bedrock has no default. A
+            retired model gets a `DeprecationWarning`, and is still sent.
+        client: Any client that `eagerstream.run` accepts, for example an async client of the anthropic package. If it
+            is `None`, a client is made when it is first needed, and only then a key must exist. All synchronous calls
+            share one client. Each asynchronous call has its own.
+        validate: Called with the tool's name and its arguments before they are returned or run. It returns a fault for
+            the model, or `None`. An exception that it raises counts as a fault.
+        on_message: Called with each message of automatic mode, and with the returned message of manual mode. A `def` or
+            an `async def`.
+        raise_tool_exceptions: Whether an exception of a tool ends `use_tools`, as in anthropic-tools. Then the other
+            calls of the turn are cancelled. If `False`, the model gets the error.
+        strict: Whether an output without a call is a `ValueError`. If not, it is a warning.
 
     Raises:
-        ValueError: Bedrock without a model, or `max_retries` is no count.
+        ValueError: A model is missing for Bedrock, or `max_retries` is not a count.
 
     Attributes:
         tools, temperature, max_retries, first_party, client, validate, on_message, raise_tool_exceptions, strict: As
-            given; what they are changed to holds for the next call.
+            given. Changes apply to the next call.
         model: The model's id.
     """
 
@@ -94,7 +95,7 @@ class ToolUser:
         self._kept = KeptClient()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy has, here or in another process: all but the client of synchronous calls."""
+        """Return the state for a copy, here or in another process. It has no client of synchronous calls."""
         return {**self.__dict__, "_kept": KeptClient()}
 
     def use_tools(
@@ -105,38 +106,40 @@ class ToolUser:
         max_tokens_to_sample: int = 2000,
         temperature: float | None = None,
     ) -> dict[str, Any]:
-        """The next message of a conversation.
+        """Return the next message of a conversation.
 
-        `"manual"` asks the model once. Of a reply without calls comes `{"role": "assistant", "content": str}`; else
-        `{"role": "tool_inputs", "content": str, "tool_inputs": [{"tool_name", "tool_arguments"}, ...]}`, checked: there
-        are such tools, and they take such arguments. Where they do not, the message has also `"status": "ERROR"` and
-        `"error_message"`, which is what to answer as `tool_error`, and no call should run.
+        `"manual"` asks the model once. A response without calls gives `{"role": "assistant", "content": str}`. A
+        response with calls gives `{"role": "tool_inputs", "content": str, "tool_inputs": [{"tool_name",
+        "tool_arguments"}, ...]}`. The calls are checked: the tools exist, and they accept the arguments. If not, the
+        message also has `"status": "ERROR"` and `"error_message"`. Then answer with this text as the `tool_error`, and
+        run no call.
 
-        `"automatic"` runs the calls and goes on until a reply has none, which it returns as above. The calls of a reply
-        begin when it has ended. If one of them is faulty none runs, and all are answered with what is wrong with the
-        first one that is. What a tool raises is told to the model; the other calls keep their results. A reply that
-        breaks off is sent for again, twice in a row at most.
+        `"automatic"` runs the calls and continues until a response has none. It returns that response as above. The
+        calls of a response start when it has ended. If one of them is faulty, none runs, and all are answered with the
+        fault of the first faulty one. If a tool raises, the model gets the error, and the other calls keep their
+        results. A response that breaks off is requested again, at most twice in a row.
 
-        A reply that did not end by itself says so: `"stop_reason"` is then in the message, `"max_tokens"` (the text is
-        cut), `"refusal"` (without content), or another of the API. A call that was cut by `max_tokens` is a faulty one.
+        A response that did not end normally has `"stop_reason"` in the message: `"max_tokens"` (the text is cut),
+        `"refusal"` (without content), or another one of the API. A call that was cut by `max_tokens` is faulty.
 
-        Plain tools (and `validate`, and `on_message`) run in this thread, one after another; what is over the time
-        limit of `Limits` is answered so, and still waited for in the end. Threads may call this at the same time.
-        Ctrl-C ends the conversation, its connection, and whichever tool runs.
+        Plain tools (and `validate` and `on_message`) run in this thread, one after another. A call that exceeds the
+        time limit of `Limits` gets an error result, and the end still waits for the tool. Several threads may call this
+        at the same time. Ctrl-C ends the conversation, its connection, and the running tool.
 
         Args:
-            messages: The conversation, see `check_messages`; it is left as it is.
-            verbose: 0.5 logs the messages (level INFO, arguments and results included), 1 the tools, too (DEBUG).
+            messages: The conversation, see `check_messages`. It is not changed.
+            verbose: 0.5 logs the messages (level INFO, with arguments and results). 1 also logs the tools (DEBUG).
             execution_mode: `"manual"` or `"automatic"`.
             max_tokens_to_sample: The API's `max_tokens`, for each request.
-            temperature: Sent where it is given; some models take none.
+            temperature: Sent if given. Some models accept none.
 
         Raises:
-            ValueError: The mode or the messages are not valid; the model could not be brought to a valid call within
-                `max_retries`.
-            UsageError: An event loop runs in this thread; two tools share a name, or the API would not take one;
-                `validate` gave neither a text nor None.
-            APIError, ProtocolError, LimitError: See `eagerstream.run`. The key, too, is looked for only now.
+            ValueError: The mode or the messages are not valid, or every call failed in more than `max_retries`
+                consecutive turns.
+            UsageError: An event loop runs in this thread, two tools share a name, the API would not accept a tool, or
+                `validate` returned neither a text nor `None`.
+            APIError, ProtocolError, LimitError: See `eagerstream.run`. A missing key is also found only now.
+            Exception: Any error of a tool, with `raise_tool_exceptions`.
         """
         request = self._request(messages, execution_mode, max_tokens_to_sample, temperature)
         use = partial(self._use, request, execution_mode, verbose)
@@ -150,9 +153,13 @@ class ToolUser:
         max_tokens_to_sample: int = 2000,
         temperature: float | None = None,
     ) -> dict[str, Any]:
-        """As `use_tools`, for callers with an event loop: plain tools run in worker threads, beside one another.
+        """Return the next message, as `use_tools`, for callers with an event loop.
 
-        Cancelling it closes the connection and cancels the tools; a `def` that runs goes on in its thread.
+        Plain tools run concurrently in worker threads. Cancelling it closes the connection and cancels the tools. A
+        running `def` continues in its thread.
+
+        Raises:
+            Exception: As for `use_tools`, except for the event loop.
         """
         request = self._request(messages, execution_mode, max_tokens_to_sample, temperature)
         return await self._use(request, execution_mode, verbose)
@@ -232,11 +239,11 @@ class ToolUser:
         result = conversation.result
         if result.status is RunStatus.LIMIT:
             raise ValueError("Hit maximum number of retries attempting to use tools.")
-        assert result.message is not None  # the run has ended by itself
+        assert result.message is not None  # the run has ended normally
         return message_of({**result.message, "content": _without_calls(result.message)}, 0)
 
     async def _tell_rest(self, conversation: Run, told: int, verbose: float) -> int:
-        """Show what has joined the history since `told` messages of it were shown."""
+        """Report the messages that have joined the history since `told` messages of it were reported."""
         history = conversation.result.messages
         if verbose > 0 or self.on_message is not None:
             await self._tell(from_history(history[told:]), verbose)
@@ -251,31 +258,31 @@ class ToolUser:
 
 
 def _model_named(model: str, *, first_party: bool) -> str:
-    """Return the id of the model. `"default"` is the one that `ANTHROPIC_MODEL` names, or else a current one."""
+    """Return the id of the model. `"default"` is the value of `ANTHROPIC_MODEL`, or else a current one."""
     if model == "default":
         if not first_party:
             raise ValueError("With first_party=False a model is required: the id of a model of Bedrock.")
         return default_model()
     if model.startswith(_RETIRED):
         current = f"{DEFAULT_MODEL}, for example" if first_party else "one that Bedrock has"
-        instead = f"it was retired, and requests for it fail; name one of today: {current}"
-        deprecated(f"The model {model}", instead, stacklevel=3)  # the line that makes the `ToolUser`
+        instead = f"it was retired, and requests for it fail; use a current model: {current}"
+        deprecated(f"The model {model}", instead, stacklevel=3)  # line that creates the `ToolUser`
     return model
 
 
 def _made_client(*, first_party: bool) -> Any:
-    """Make a client of the environment's credentials, for the API or for Bedrock."""
+    """Make a client from the environment's credentials, for the API or for Bedrock."""
     import anthropic
 
     return anthropic.AsyncAnthropic() if first_party else anthropic.AsyncAnthropicBedrock()
 
 
 def message_of(reply: Message, place: int) -> dict[str, Any]:
-    """A reply in the old format: `tool_inputs` where it calls tools, else `assistant`.
+    """Return a response in the old format: `tool_inputs` if it has calls, otherwise `assistant`.
 
     Args:
         reply: The assistant message.
-        place: Of the message in its conversation.
+        place: Index of the message in its conversation.
     """
     reason = reply.get("stop_reason")
     if reason == "refusal":
@@ -292,14 +299,14 @@ def _without_calls(reply: Message) -> list[Any]:
 
 
 async def _looked_at(check: CallCheck, inputs: Sequence[ToolInput]) -> str | None:
-    """What is wrong with the first faulty call of a reply. In a thread: a large input takes its time."""
+    """Return the fault of the first faulty call of a response. Check in a thread, because a large input takes time."""
     if not inputs:
         return None
     return await run_plain(partial(check.first_fault, inputs))
 
 
 async def _in_place(function: Callable[[], object]) -> None:
-    """Call a function where the caller of `use_tools` or `ause_tools` is; what is to be awaited is."""
+    """Call a function in the thread of the caller of `use_tools`, or in this task. Await an awaitable result."""
     returned = function() if SyncLoop.current() is None else await run_plain(function)
     if inspect.isawaitable(returned):
         await returned

@@ -1,4 +1,4 @@
-"""Search by meaning: `VectorSearchTool`, with an embedder of your own, and a vector store of your own or in memory.
+"""Search by meaning: `VectorSearchTool`, with your own embedder, and a vector store of your own or in memory.
 
 `embed_and_upload` fills a store with the documents of a file.
 """
@@ -35,7 +35,7 @@ class Embedding:
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts. Its methods are `def` or `async def`."""
+    """Maker of vectors from texts. Its methods are `def` or `async def`."""
 
     @abstractmethod
     def embed(self, text: str) -> Embedding | Awaitable[Embedding]:
@@ -47,19 +47,19 @@ class Embedder(Protocol):
 
 
 class VectorStore(Protocol):
-    """Keeps embeddings, and finds those that are near to another. Its methods are `def` or `async def`."""
+    """Store of embeddings that finds the nearest ones. Its methods are `def` or `async def`."""
 
     @abstractmethod
     def upsert(self, embeddings: list[Embedding]) -> Any:
-        """Keep these too."""
+        """Add embeddings."""
 
     @abstractmethod
     def query(self, query_embedding: Embedding, n_search_results_to_use: int = 10) -> Any:
-        """Return the nearest ones, best first, as a list of `BaseSearchResult`; or an awaitable of that."""
+        """Return the nearest texts, best first, as a list of `BaseSearchResult` or an awaitable of one."""
 
 
 class BaseEmbedder(Embedder):
-    """An embedder to derive from.
+    """Embedder to derive from.
 
     Attributes:
         dim: Numbers in a vector.
@@ -69,17 +69,17 @@ class BaseEmbedder(Embedder):
 
 
 class BaseVectorStore(VectorStore):
-    """A vector store to derive from."""
+    """Vector store to derive from."""
 
 
 class VectorSearchTool(ComposedSearchTool):
-    """Searches a vector store for texts that are near to a query.
+    """Search in a vector store for texts that are near to a query.
 
     Args:
-        name, description, parameters: As of `BaseSearchTool`.
+        name, description, parameters: As for `BaseSearchTool`.
         vector_store: Any `VectorStore`, for example an `InMemoryVectorStore`.
-        embedder: The `Embedder` that filled the store. Unlike in anthropic-tools, there is no default. In async code,
-            and in a run, threads call each `def` of it and of the store, several at once.
+        embedder: The `Embedder` that filled the store. Unlike in anthropic-tools, there is no default. In async code
+            and in a run, several threads may call each `def` of the embedder and the store at once.
 
     Raises:
         ValueError: A parameter is wrong, or there is no embedder.
@@ -115,10 +115,10 @@ def checked_embedder(embedder: Embedder | None) -> Embedder:
 
 
 class InMemoryVectorStore(BaseVectorStore):
-    """Keeps embeddings in memory, and finds the nearest ones by their cosine. New here, for tests and small programs.
+    """Vector store in memory that compares by cosine. New here, for tests and small programs.
 
-    A query compares each of them, in plain Python: 10,000 vectors of 768 numbers take most of a second. Several threads
-    may use it.
+    A query compares all vectors, in plain Python: 10,000 vectors of 768 numbers take most of a second. Several threads
+    may use one store.
 
     Attributes:
         dim: Numbers in a vector; `None` while the store is empty.
@@ -130,14 +130,15 @@ class InMemoryVectorStore(BaseVectorStore):
         self._lock = Lock()
 
     def upsert(self, embeddings: list[Embedding], upsert_batch_size: int = 128) -> None:
-        """Keep these: all, or none if this raises. A text that is there already gets the new vector.
+        """Add embeddings: all, or none if this raises. A known text gets the new vector.
 
         Args:
             embeddings: All of one dimension.
             upsert_batch_size: Has no effect here.
 
         Raises:
-            ValueError: A vector has another dimension, no number, or one that is not finite; or a text is not a `str`.
+            ValueError: A vector has another dimension, no number or a number that is not finite, or a text is not a
+                `str`.
         """
         del upsert_batch_size
         if not all(isinstance(embedding.text, str) for embedding in embeddings):
@@ -153,10 +154,10 @@ class InMemoryVectorStore(BaseVectorStore):
             self._units.update(units)
 
     def query(self, query_embedding: Embedding, n_search_results_to_use: int = 10) -> list[BaseSearchResult]:
-        """Return the nearest texts, best first, the older of equals before the newer. Sources are hashes of the texts.
+        """Return the nearest texts, best first; of equal ones, the older first. Sources are hashes of the texts.
 
         Raises:
-            ValueError: As `upsert`.
+            ValueError: As for `upsert`.
         """
         unit = _unit(query_embedding.embedding)
         with self._lock:
@@ -170,7 +171,7 @@ class InMemoryVectorStore(BaseVectorStore):
 
 
 def _unit(vector: Sequence[float]) -> list[float]:
-    """Return the vector at length 1. A vector of length 0, which is near to nothing, stays as it is."""
+    """Return the vector at length 1. A vector of length 0 stays as it is."""
     try:
         numbers = [float(number) for number in vector]
     except OverflowError:
@@ -182,32 +183,32 @@ def _unit(vector: Sequence[float]) -> list[float]:
 
 
 def _source(text: str) -> str:
-    # Not `hash`, which is another in each process: a source is what is cited.
+    # Not `hash`, which differs in each process: the source is cited.
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 @dataclass
 class Document:
-    """A text, and whatever else is known of it."""
+    """Text with further data about it."""
 
     text: str
     metadata: dict[str, Any] | None = None
 
 
 def chunk_document(document: Document, tokens_per_chunk: int, stride: int | None = None) -> list[Document]:
-    """The chunks of a document, each with its metadata.
+    """Return the chunks of a document, each with its metadata.
 
-    There is no tokenizer any more. What is counted instead are words (of more than 8 letters, each 8), marks, and
-    Chinese, Japanese and Korean characters, each with up to 8 blanks before it: about tokens.
+    This library has no tokenizer. The pieces that are counted are about tokens: words (each 8 letters of a longer word
+    count), marks, and single Chinese, Japanese and Korean characters. Each piece includes up to 8 blanks before it.
 
     Args:
-        document: To cut; of an empty one there is no chunk.
-        tokens_per_chunk: At most.
-        stride: Tokens from the beginning of a chunk to that of the next one; `tokens_per_chunk` where it is None, and
-            then the chunks joined are the text.
+        document: Document to cut. An empty one has no chunks.
+        tokens_per_chunk: Maximum number of tokens of a chunk.
+        stride: Tokens from the start of a chunk to the start of the next one. `None` uses `tokens_per_chunk`. Then the
+            joined chunks are the text.
 
     Raises:
-        ValueError: One of the numbers is less than 1.
+        ValueError: One of the numbers is not an int, or is less than 1.
     """
     stride = tokens_per_chunk if stride is None else stride
     check_positive(tokens_per_chunk=tokens_per_chunk, stride=stride)
@@ -226,23 +227,25 @@ def embed_and_upload(
     stride: int | None = None,
     batch_size: int = 128,
 ) -> None:
-    """Put the documents of a file into a vector store: read, cut into chunks, embedded, stored batch by batch.
+    """Put the documents of a file into a vector store: read, cut into chunks, embedded, and stored batch by batch.
 
-    All of the file is read, and all of it must be right, before anything is stored.
+    The complete file is read and checked before the first batch is stored.
 
     Args:
-        input_file: A `.jsonl` file in UTF-8: on each line `{"text": str, "metadata": {...}}`, the metadata optional.
+        input_file: A `.jsonl` file in UTF-8 with `{"text": str, "metadata": {...}}` on each line. The metadata is
+            optional.
         vectorstore: Any `VectorStore`.
         embedder: Any `Embedder`. Unlike in anthropic-tools, there is no default.
-        tokens_per_chunk, stride: As of `chunk_document`.
-        batch_size: Chunks that are embedded and stored at once.
+        tokens_per_chunk, stride: As for `chunk_document`.
+        batch_size: Number of chunks to embed and store at once.
 
     Raises:
-        ValueError: The file is of another kind, or a line of it is wrong; a number is less than 1; there is no
-            embedder, or it gives more or fewer embeddings than texts.
+        ValueError: The file has another type, a line of it is wrong, a number is less than 1, there is no embedder, or
+            the numbers of embeddings and texts differ.
         OSError: The file cannot be read.
-        UsageError: Embedder or store are async, and an event loop runs in this thread: await `aembed_and_upload`.
-        Exception: Whatever embedder and store raise; the batches before are stored.
+        UsageError: The embedder or the store is async, and an event loop runs in this thread: await
+            `aembed_and_upload`.
+        Exception: Any error of the embedder and the store. The batches before it are stored.
     """
     upload = partial(_upload, Path(input_file), vectorstore, embedder, tokens_per_chunk, stride, batch_size)
     run_here("embed_and_upload", "aembed_and_upload", upload)
@@ -257,12 +260,13 @@ async def aembed_and_upload(
     stride: int | None = None,
     batch_size: int = 128,
 ) -> None:
-    """The same as `embed_and_upload`, for async code: each `def` of embedder and store is called in a thread.
+    """Put the documents of a file into a vector store, as `embed_and_upload`.
 
-    Cancelling it leaves the batches before in the store, and perhaps the one that was being stored.
+    Worker threads call each `def` of the embedder and the store. Cancelling it leaves the earlier batches in the store,
+    and perhaps the current one.
 
     Raises:
-        Exception: As `embed_and_upload`.
+        Exception: As for `embed_and_upload`, except for the event loop.
     """
     await _upload(Path(input_file), vectorstore, embedder, tokens_per_chunk, stride, batch_size, call_async)
 
@@ -312,8 +316,8 @@ def _document(line: str, number: int) -> Document:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The words and marks of a text, each with the blanks before it. Joined, they are the text.
+    """Yield the words and marks of a text, each with the blanks before it. Joined, they are the text.
 
-    A piece is at most 16 characters: 8 of blanks, 8 of a word; of Chinese, Japanese and Korean, one character.
+    A piece has at most 16 characters: 8 blanks, and 8 letters of a word or one Chinese, Japanese or Korean character.
     """
     return (found[0] for found in _PIECE.finditer(text))

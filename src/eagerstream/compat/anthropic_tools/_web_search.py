@@ -1,4 +1,4 @@
-"""`BraveSearchTool` and `WikipediaSearchTool`: the builtin searches, as anthropic-tools has them."""
+"""`BraveSearchTool` and `WikipediaSearchTool`: the builtin searches in the form of anthropic-tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S: Final = 60.0
 _MAX_QUERY_CHARS: Final = 400
-_MAX_RESULTS: Final = 20  # that the services give
+_MAX_RESULTS: Final = 20  # maximum of the services
 
 
 def _parameters(of: str, result: str) -> list[dict[str, str]]:
@@ -40,21 +40,21 @@ class _WebSearchTool(BackendSearchTool):
 
 
 class BraveSearchTool(_WebSearchTool):
-    """Searches the web with Brave, by `eagerstream.builtin.BraveSearch`: at most 20 results.
+    """Web search with Brave, by `eagerstream.builtin.BraveSearch`: at most 20 results.
 
-    Unlike the tool of anthropic-tools it does not fetch the pages: a content is what Brave tells of a page. A search
-    that fails raises `ToolError`, where that one had no results.
+    Unlike the tool of anthropic-tools, it does not fetch the pages: a content is Brave's excerpts of a page. A failed
+    search raises `ToolError`. In anthropic-tools it had no results.
 
     Args:
-        name, description, parameters: As of `BaseSearchTool`.
-        brave_api_key: Of the API; where it is None, the environment's `BRAVE_API_KEY`, as it is when this is called.
-        truncate_to_n_tokens: As of `BackendSearchTool`.
-        client: Sends the requests, and stays open; it is for synchronous calls, or for one event loop of async code.
-            None makes one for each request. A search with its repetitions takes 60 seconds at most.
+        name, description, parameters: As for `BaseSearchTool`.
+        brave_api_key: Key of the API. `None` uses the environment's `BRAVE_API_KEY` at the time of this call.
+        truncate_to_n_tokens: As for `BackendSearchTool`.
+        client: Client that sends the requests, and stays open. Use it for synchronous calls, or for one event loop of
+            async code. `None` makes one for each request. A search with its retries takes at most 60 seconds.
 
     Raises:
-        UsageError: There is no key, or it cannot be one.
-        ValueError: A parameter is wrong, or the number of tokens.
+        UsageError: There is no key, or it is not valid.
+        ValueError: A parameter or the number of tokens is wrong.
     """
 
     def __init__(
@@ -72,20 +72,20 @@ class BraveSearchTool(_WebSearchTool):
 
 
 class WikipediaSearchTool(_WebSearchTool):
-    """Searches Wikipedia, by `eagerstream.builtin.WikipediaSearch`: at most 20 articles.
+    """Search in Wikipedia, by `eagerstream.builtin.WikipediaSearch`: at most 20 articles.
 
-    Unlike the tool of anthropic-tools it gives the introduction of an article, not all of it. A search that fails
-    raises `ToolError`.
+    Unlike the tool of anthropic-tools, it returns only the introduction of an article. A failed search raises
+    `ToolError`.
 
     Args:
-        name, description, parameters: As of `BaseSearchTool`.
-        truncate_to_n_tokens: As of `BackendSearchTool`.
-        client: As of `BraveSearchTool`.
-        edition: The language of the articles, as in the address of that Wikipedia.
+        name, description, parameters: As for `BaseSearchTool`.
+        truncate_to_n_tokens: As for `BackendSearchTool`.
+        client: As for `BraveSearchTool`.
+        edition: Language of the articles, as in the address of that Wikipedia.
 
     Raises:
-        UsageError: There can be no such edition.
-        ValueError: A parameter is wrong, or the number of tokens.
+        UsageError: The edition is not valid.
+        ValueError: A parameter or the number of tokens is wrong.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ async def test_results_that_are_too_large(connection: sqlite3.Connection) -> Non
         with pytest.raises(ToolError, match=r"too large\. Ask for less"):
             await tool.ause_tool({"sql_query": sql})
     changing = f"INSERT INTO employee_data SELECT i + 9, 'Joe', i FROM ({many.format(10_001)}) RETURNING id"
-    with pytest.raises(ToolError, match="What the statement changed stays changed"):
+    with pytest.raises(ToolError, match="The changes of the statement are kept"):
         await sql_tool(connection, read_only=False).ause_tool({"sql_query": changing})
     assert await tool.ause_tool({"sql_query": "SELECT count(1) FROM employee_data"}) == [(10_003,)]
     ((said, is_error),) = results(await conversation(tool.to_tool(), {"sql_query": many.format(101)}))
