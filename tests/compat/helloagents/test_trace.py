@@ -177,7 +177,7 @@ def test_finalize_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
     assert len(records(logger)) == 1
     assert logger.html_path.read_text() == before
     assert [record.getMessage() for record in caplog.records] == [
-        f"{logger.jsonl_path.name} is final: what is logged now is lost"
+        f"{logger.jsonl_path.name} is final: events logged now are lost"
     ]
 
 

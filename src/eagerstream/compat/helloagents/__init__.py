@@ -1,4 +1,4 @@
-"""The agents and tools of HelloAgents, on this library's executor and loop."""
+"""Agents and tools of HelloAgents, on this library's executor and loop."""
 
 from typing import TYPE_CHECKING, NoReturn
 
@@ -71,7 +71,7 @@ __all__ = [
     "truncate_results",
 ]
 
-if not TYPE_CHECKING:  # type checkers know what there is
+if not TYPE_CHECKING:  # type checkers know all names
 
     def __getattr__(name: str) -> NoReturn:
         raise departed(__name__, name)

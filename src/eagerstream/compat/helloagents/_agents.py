@@ -27,22 +27,22 @@ _log = logging.getLogger(__name__)
 
 
 class Agent:
-    """An agent of HelloAgents: `run`, `arun` and `arun_stream` each run one conversation with `eagerstream.run`.
+    """Agent of HelloAgents: `run`, `arun` and `arun_stream` each run one conversation with `eagerstream.run`.
 
     Args:
-        name: Appears in events and traces.
+        name: Name in events and traces.
         llm: The model.
         system_prompt: Instructions. There are no default ones.
         config: The settings.
         tool_registry: The tools.
 
     Attributes:
-        name, llm, system_prompt, config, tool_registry: As given. Changes hold for the next run.
-        result: What remains of the last run: status, calls, usage, the complete messages. `None` before the first.
+        name, llm, system_prompt, config, tool_registry: As given. Changes apply to the next run.
+        result: Result of the last run: status, calls, usage, the complete messages. `None` before the first one.
     """
 
     sends_history: ClassVar[bool] = True
-    """Each run continues the conversation of the runs before it."""
+    """`True` if each run continues the conversation of earlier runs."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Agent:
 
     @property
     def max_turns(self) -> int | None:
-        """Maximum number of responses in a run."""
+        """Maximum number of responses in a run, or `None`."""
         return None
 
     def run(self, input_text: str, **kwargs: Any) -> str:
@@ -107,6 +107,7 @@ class Agent:
 
         Raises:
             UsageError: An event loop runs in this thread: use `await arun(...)`.
+            Exception: As for `arun`.
         """
         return run_sync("run", "arun", partial(self.arun, input_text, **kwargs))
 
@@ -122,7 +123,7 @@ class Agent:
     ) -> str:
         """Run the agent.
 
-        Cancelling it closes the connection and cancels the tools. The history of the agent stays as it was.
+        Cancelling it closes the connection and cancels the tools. The history of the agent does not change.
 
         Args:
             input_text: The question.
@@ -130,7 +131,7 @@ class Agent:
             **kwargs: Further arguments of `eagerstream.run`: `temperature`, `max_tokens`, `thinking`, ...
 
         Returns:
-            The text of the last response. If `max_turns` was reached first, a sentence that says so.
+            The text of the last response. If the run reached `max_turns` first, a sentence that reports this.
 
         Raises:
             EagerStreamError: See `eagerstream.run`.
@@ -156,7 +157,8 @@ class Agent:
         """Run the agent, and yield its events as they happen. See `agent_events` for the events, and `arun`.
 
         The run lives inside this generator. Iterate over it in one task. If you leave the loop early, close the
-        generator there, for example with `contextlib.aclosing`.
+        generator there, for example with `contextlib.aclosing`. Closing or cancelling it cancels the tools, and the
+        history does not change.
         """
         hooks = {"on_start": on_start, "on_step": on_step, "on_tool_call": on_tool_call}
         hooks |= {"on_finish": on_finish, "on_error": on_error}
@@ -169,7 +171,7 @@ class Agent:
     async def _begun(
         self, input_text: str, hooks: Mapping[str, LifecycleHook], parameters: dict[str, Any]
     ) -> AsyncIterator[tuple[Run, AsyncGenerator[StreamEvent, None]]]:
-        """Open a run with its client and its trace, and its events."""
+        """Open a run with its client, its trace and its events."""
         history = self._history if self.sends_history else []
         said = [{"role": message.role, "content": message.content} for message in history]
         request = {
@@ -192,7 +194,7 @@ class Agent:
                     yield running, events
         finally:
             if trace is not None:
-                with anyio.CancelScope(shield=True):  # a disk that does not answer delays this by seconds
+                with anyio.CancelScope(shield=True):  # a disk that does not answer delays this by up to 5 s
                     await anyio.to_thread.run_sync(trace.finalize)
 
     def _tools(self) -> list[Any]:
@@ -209,7 +211,7 @@ class Agent:
         if result.status not in (RunStatus.COMPLETED, RunStatus.STOP_SEQUENCE):
             _log.warning("a run of the agent %s ended with status %s", self.name, result.status.value)
         self.add_message(Message(input_text, "user"))
-        if answer.strip():  # the API takes no text without a word
+        if answer.strip():  # the API refuses an empty text
             self.add_message(Message(answer, "assistant"))
         return answer
 
@@ -217,9 +219,12 @@ class Agent:
 
     @property
     def trace_logger(self) -> TraceLogger | None:
-        """The trace of the last run; before the first run, that of the first. `None` without traces.
+        """Trace of the last run, or of the first run before it starts. `None` without traces.
 
-        Its files are made when it is first needed: an agent that never runs leaves none behind.
+        Its files are made when it is first needed, so an agent that never runs leaves no files.
+
+        Raises:
+            OSError: The files cannot be made.
         """
         config = self.config
         if self._trace is None and config.trace_enabled:
@@ -227,7 +232,7 @@ class Agent:
         return self._trace
 
     def _next_trace(self) -> TraceLogger | None:
-        """Return the trace of a run: runs of an agent may overlap, and each has its own."""
+        """Return the trace of a run. Each run has its own, because runs of an agent may overlap."""
         if self._has_used_trace:
             self._trace = None
         self._has_used_trace = True
@@ -235,10 +240,10 @@ class Agent:
 
 
 class ReActAgent(Agent):
-    """An agent that uses tools until it has an answer.
+    """Agent that uses tools until it has an answer.
 
     Claude reasons and stops by itself, so the tools `Thought` and `Finish` of HelloAgents do not exist here. Each run
-    is a conversation of its own.
+    is a separate conversation.
 
     Args:
         max_steps: Maximum number of responses in a run.
@@ -266,7 +271,7 @@ class ReActAgent(Agent):
 
 
 class SimpleAgent(Agent):
-    """An agent for conversations, with tools if it has any.
+    """Agent for conversations, with tools if it has any.
 
     Args:
         enable_tool_calling: Whether the model gets the tools.
@@ -298,7 +303,7 @@ class SimpleAgent(Agent):
         super().add_tool(tool, auto_expand)
 
     def remove_tool(self, tool_name: str) -> bool:
-        """Remove a tool, and return whether there was one."""
+        """Remove a tool, and return whether it existed."""
         known = tool_name in self.list_tools()
         if known and self.tool_registry is not None:
             self.tool_registry.unregister(tool_name)
@@ -315,11 +320,12 @@ class SimpleAgent(Agent):
     def stream_run(self, input_text: str, **kwargs: Any) -> Iterator[str]:
         """Run the agent, and yield the text of its responses piece by piece.
 
-        A response that breaks off raises, because its pieces cannot be taken back. Closing the iterator early cancels
+        A response that breaks off raises, because its pieces are already yielded. Closing the iterator early cancels
         the run.
 
         Raises:
             UsageError: An event loop runs in this thread: use `arun_stream`.
+            EagerStreamError: See `eagerstream.run`.
         """
         refuse_in_event_loop("stream_run", "arun_stream")
         events: queue.SimpleQueue[StreamEvent | None] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""The arguments of a function from an input, by its signature, with values that nearly fit converted."""
+"""Arguments of a function from an input, by its signature. Values that nearly fit are converted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...tools import InputError, InputFaults, Parameters, annotated
 from ._tool import ToolParameter
 
 Converters: TypeAlias = Mapping[str, Callable[[Any], Any]]
-"""By type of JSON schema; each raises a `ValueError` or a `TypeError` where it would have to guess."""
+"""Converters by JSON schema type. Each raises `ValueError` or `TypeError` instead of guessing."""
 
 _WORDS: Final = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
@@ -82,11 +82,11 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def kinds_of(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[str]:
-    """The types of JSON schema that a value may have, as far as the schema says it by itself.
+    """Return the JSON schema types that a value may have, as far as the schema names them directly.
 
     Args:
-        schema: Of the value.
-        definitions: What its references point to, by name.
+        schema: Schema of the value.
+        definitions: Schemas for its references, by name.
     """
     if isinstance(reference := schema.get("$ref"), str):
         schema = definitions.get(reference.removeprefix("#/$defs/"), {})
@@ -96,7 +96,7 @@ def kinds_of(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[
 
 
 def coerced(value: Any, kinds: Iterable[str], converters: Converters = SCALARS) -> Any:
-    """A value as one of some types of JSON schema; itself where it is of one, or fits none."""
+    """Return a value converted to one of some JSON schema types, or unchanged if it has one of them or fits none."""
     kinds = list(kinds)
     if any(type(value) in _KINDS.get(kind, ()) for kind in kinds):
         return value
@@ -108,32 +108,32 @@ def coerced(value: Any, kinds: Iterable[str], converters: Converters = SCALARS) 
 
 
 def convert_parameters(given: Mapping[str, Any], parameters: Iterable[ToolParameter]) -> dict[str, Any]:
-    """The input of a tool with numbers and booleans as its parameters say; the rest as it is."""
+    """Return the input of a tool with numbers and booleans converted by its parameters."""
     kinds = {parameter.name: parameter.to_schema().get("type") for parameter in parameters}
     return {name: coerced(value, filter(None, [kinds.get(name)])) for name, value in given.items()}
 
 
 INPUT: Final = "input"
-"""The key of a value that was given without a name."""
+"""Key of a value that was given without a name."""
 
 
 class Binding:
-    """How an input becomes the arguments of a function.
+    """Conversion of an input to the arguments of a function.
 
-    A dict is bound by name, any other value is the first argument (of `*args`, too), and a text may be either of them
-    as JSON. Values that nearly fit their annotations are converted (`"2"` to 2, `"[1]"` to a list); then they are
-    checked, as those of this library's own tools are. A parameter that has no annotation, or one that no JSON can be
-    checked against, gets its value as it is.
+    A dict is bound by name. Any other value is the first argument (also of `*args`). A text may be either of them as
+    JSON. Values that nearly fit their annotations are converted (`"2"` to 2, `"[1]"` to a list). Then they are checked,
+    as for this library's own tools. If a parameter has no annotation, or one without a JSON schema, its value is passed
+    unchanged.
 
     Args:
-        function: Anything that can be called.
+        function: Any callable.
 
     Raises:
-        UsageError: Its parameters do not go together.
+        UsageError: The function's parameters cannot be those of a tool.
 
     Attributes:
         schema: The JSON schema of the input.
-        defaults: Of the parameters that have one.
+        defaults: Defaults of the parameters that have one.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -156,13 +156,13 @@ class Binding:
         self.schema = self._schema(described)
 
     def _kinds_of_typed(self) -> dict[str, list[str]]:
-        """By parameter, the types that its value may have; only of those that are checked."""
+        """Return the types of each checked parameter."""
         definitions: Mapping[str, Any] = self._check.schema.get("$defs", {})
         properties: Mapping[str, Any] = self._check.schema["properties"]
         return {name: kinds_of(schema, definitions) for name, schema in properties.items()}
 
     def _schema(self, described: Mapping[str, str]) -> dict[str, Any]:
-        """What is checked by its annotations; of the rest, any value fits."""
+        """Return the schema of the checked parameters. For the other ones, any value fits."""
         is_single = len(self._parameters) == 1 and not self._kinds and not self._takes_any_name
         if self._is_opaque or is_single:
             value = {"type": "string", "description": " ".join(described.values()) or "输入文本"}
@@ -181,10 +181,10 @@ class Binding:
         }
 
     def bound(self, given: object) -> Callable[[], Any]:
-        """The function with its arguments from an input.
+        """Return the function with its arguments from an input.
 
         Raises:
-            InputError: The input does not fit; every fault in one message.
+            InputError: The input does not fit. One message has every fault.
         """
         if self._is_opaque:
             is_named = isinstance(given, dict) and list(given) == [INPUT]
@@ -200,7 +200,7 @@ class Binding:
         return partial(self._function, *positional, **arguments)
 
     def _by_name(self, given: object) -> dict[str, Any]:
-        """The values of an input by the names of parameters."""
+        """Return the values of an input by parameter name."""
         first = next(iter(self._parameters), None)
         if isinstance(given, Mapping):
             is_single = len(self._parameters) == 1 and not self._takes_any_name
@@ -215,7 +215,7 @@ class Binding:
         return {first or INPUT: given}
 
     def _object_in(self, text: str) -> object:
-        """The object that a text is as JSON, where it has names of parameters; else the text."""
+        """Return the JSON object in a text if its keys can be parameter names. Otherwise return the text."""
         found: object = None
         with suppress(ValueError, RecursionError):
             found = json.loads(text)
@@ -227,7 +227,7 @@ class Binding:
         return found if name in found or list(found) == [INPUT] or (not found and self.defaults) else text
 
     def _checked(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The arguments for these values: converted, and checked as far as their annotations say how."""
+        """Return the arguments for these values, converted and checked by their annotations."""
         as_they_are = {
             name: value
             for name, value in values.items()
@@ -245,7 +245,7 @@ class Binding:
             checked = self._check.check(looked_at)
         except InputError as error:
             told.append(str(error).removeprefix("Error: ") if told else str(error))
-        except (TypeError, ValueError, RecursionError) as error:  # no JSON
+        except (TypeError, ValueError, RecursionError) as error:  # not JSON
             told.append(f"Error: {error}")
         else:
             if not told:
@@ -256,14 +256,14 @@ class Binding:
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
-    except (TypeError, ValueError):  # some that are written in C have none
+    except (TypeError, ValueError):  # some functions written in C have none
         return None
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations that can be resolved: one that cannot does not take the others with it."""
+    """Return the annotations that can be resolved. Each one is resolved separately."""
     hints: dict[str, Any] = {}
-    with suppress(Exception):  # annotations are code
+    with suppress(Exception):  # annotations can run any code
         bearer = annotated(inspect.unwrap(function))
         for name, hint in dict(bearer.__annotations__).items():
             with suppress(Exception):
@@ -273,21 +273,21 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
-    """By parameter, what the docstring says of it."""
+    """Return the description of each parameter from the docstring."""
     bearer = function.func if isinstance(function, partial) else function
     docstring = docstring_parser.parse(inspect.getdoc(bearer) or "")
     return {each.arg_name: " ".join(each.description.split()) for each in docstring.params if each.description}
 
 
 def _is_usable(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
-    """It has an annotation that a JSON value can be checked against."""
+    """Return whether the parameter has an annotation with a JSON schema."""
     if hints.get(parameter.name, Any) in (Any, object):
         return False
     return not Parameters(_with_signature([parameter], hints), {}).faults
 
 
 def _with_signature(parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> Callable[..., Any]:
-    """A function that has these parameters, each to be given by name, and nothing else."""
+    """Return a function with only these parameters, all keyword-only."""
 
     def shown() -> None: ...
 

@@ -1,4 +1,4 @@
-"""`CircuitBreaker`: the library's own, by the names, the counting and the words of HelloAgents."""
+"""`CircuitBreaker`: the library's own breaker with the names, the counting and the texts of HelloAgents."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ...tools import NOT_THE_TOOLS_FAULT, CircuitStatus, ToolErrorCode, ToolResp
 
 @dataclass(repr=False, eq=False)
 class CountedResponse(ToolResponse):
-    """A response that a breaker has counted: a run that shares the breaker does not count it again."""
+    """Response that a breaker has counted. A run that shares the breaker does not count it again."""
 
     by: tools.CircuitBreaker | None = field(default=None)
 
     @classmethod
     def of(cls, response: ToolResponse, by: tools.CircuitBreaker) -> CountedResponse:
-        """A response, as one that has been counted."""
+        """Return a response as one that has been counted."""
         return cls(**{each.name: getattr(response, each.name) for each in fields(ToolResponse)}, by=by)
 
 
 class CircuitBreaker(tools.CircuitBreaker):
-    """Counts the failures of each tool, and says which are to be left alone; one for `run(circuit_breaker=...)`, too.
+    """Counter of the failures of each tool. It refuses tools that fail too often, also in `run(circuit_breaker=...)`.
 
     Args:
-        failure_threshold: Failures in a row that open a tool's circuit.
-        recovery_timeout: Seconds for which it then stays open; after more than these it is closed, its count 0.
-        enabled: False counts nothing and opens nothing.
-        count_codes: Which errors count: `"all"`, also those that the model made, or `"tool"`, the tool's own.
-        clock: Tells the time in seconds; never falling.
+        failure_threshold: Number of consecutive failures that open a tool's circuit.
+        recovery_timeout: Seconds that the circuit stays open. Then it is closed, with count 0.
+        enabled: `False` counts nothing and opens no circuit.
+        count_codes: Errors that count: `"all"`, including mistakes of the model, or `"tool"`, only the tool's own.
+        clock: Function that returns a time in seconds that never decreases.
 
     Raises:
         UsageError: A number is out of range.
@@ -51,7 +51,7 @@ class CircuitBreaker(tools.CircuitBreaker):
 
     @property
     def recovery_timeout(self) -> float:
-        """Seconds for which an open circuit stays open."""
+        """Seconds that an open circuit stays open."""
         return self.recovery_timeout_s
 
     @recovery_timeout.setter
@@ -59,24 +59,24 @@ class CircuitBreaker(tools.CircuitBreaker):
         self.recovery_timeout_s = seconds
 
     def record(self, name: str, response: ToolResponse) -> None:
-        """What a call of a tool came to; nothing for a response that this breaker has counted already."""
+        """Count the result of a call, unless this breaker has already counted the response."""
         if not (isinstance(response, CountedResponse) and response.by is self):
             super().record(name, response)
 
     def record_result(self, tool_name: str, response: ToolResponse) -> None:
-        """What a call of a tool came to."""
+        """Count the result of a call, as `record`."""
         self.record(tool_name, response)
 
     def get_status(self, tool_name: str) -> CircuitStatus:
-        """How the circuit of a tool is. Asking changes nothing."""
+        """Return the state of a tool's circuit. This changes nothing."""
         return self.status(tool_name)
 
     def get_all_status(self) -> dict[str, CircuitStatus]:
-        """The same for all tools that have been called, by name."""
+        """Return the states of all tools that have been called, by name."""
         return self.statuses()
 
     def refusal(self, name: str) -> ToolResponse | None:
-        """What a call of a tool is answered with while its circuit is open; None while it is closed."""
+        """Return the answer to calls of a tool with an open circuit, or `None` if the circuit is closed."""
         status = self.status(name)
         if status["state"] == "closed":
             return None

@@ -1,4 +1,4 @@
-"""The tools that come with HelloAgents, over those of `eagerstream.builtin`, and their texts."""
+"""HelloAgents' tools, built on those of `eagerstream.builtin`, and their texts."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ CALCULATOR_WORDS: Final = {
 
 
 class AdaptedTool(Tool):
-    """A tool whose work another one does.
+    """Tool that passes its calls to another tool.
 
     Args:
-        tool: The other one. Its name, description and parameters are this one's, too.
+        tool: The other tool. Its name, description and parameters are also those of this one.
     """
 
     def __init__(self, tool: CoreTool) -> None:
@@ -71,16 +71,17 @@ class AdaptedTool(Tool):
         self._tool = tool
 
     def run(self, parameters: dict[str, Any]) -> ToolResponse:
-        """As `arun`, in an event loop of its own in another thread: it may be called anywhere, and blocks."""
+        """Run `arun` in a new event loop in another thread. Any code may call this, and it blocks."""
         # Not the loop of all synchronous calls: a tool that runs there may call this, and would wait for itself.
         with start_blocking_portal() as portal:
             response: ToolResponse = portal.call(self.arun, parameters)
         return response
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
-        """What the tool answers; every failure is an `ERROR`.
+        """Return the response of the tool. Every failure is an `ERROR`.
 
-        Parameters that the tool does not have, and those that are None, count as not given.
+        Parameters that are `None` or unknown to the tool count as missing. Cancelling this cancels the call of the
+        tool.
         """
         schema: Mapping[str, Any] = self._tool.input_schema
         given = {name: parameters[name] for name in schema["properties"] if parameters.get(name) is not None}
@@ -94,7 +95,7 @@ class AdaptedTool(Tool):
         return response
 
     def get_parameters(self) -> list[ToolParameter]:
-        """What it takes."""
+        """Return the parameters of the tool."""
         schema: Mapping[str, Any] = self._tool.input_schema
         return [
             ToolParameter(
@@ -109,7 +110,7 @@ class AdaptedTool(Tool):
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:
-    """The one type besides null."""
+    """Return the type of a schema, without null."""
     return str(schema["type"] if "type" in schema else schema["anyOf"][0]["type"])
 
 
@@ -120,18 +121,18 @@ class _Calculator(Calculator):
 class CalculatorTool(AdaptedTool):
     """`eagerstream.builtin.Calculator`, called `python_calculator`. It takes `{"input": str}` or `{"expression": str}`.
 
-    Its data is `{"expression": str, "result": int | float, "result_str": str, "result_type": "int" | "float"}`. Of an
-    error, the code is `INVALID_FORMAT` for an expression that cannot be read, `EXECUTION_ERROR` for one without a
-    result, and `INVALID_PARAM` for none at all.
+    Its data is `{"expression": str, "result": int | float, "result_str": str, "result_type": "int" | "float"}`. The
+    error code is `INVALID_FORMAT` for an expression that cannot be parsed, `EXECUTION_ERROR` for one without a result,
+    and `INVALID_PARAM` for a missing one.
 
-    Other than in HelloAgents, `2^3` is 8 (there it is 1: the bits that differ), and nothing is printed.
+    Unlike in HelloAgents, `2^3` is 8 (there it is 1: the bits that differ), and nothing is printed.
     """
 
     def __init__(self) -> None:
         super().__init__(_Calculator(name="python_calculator"))
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
-        """The value of an expression, or why it has none."""
+        """Return the value of an expression, or an error."""
         expression = parameters.get("input") or parameters.get("expression") or ""
         response = await super().arun({"expression": expression})
         if response.code is not None and isinstance(expression, str) and expression.strip():
@@ -141,14 +142,14 @@ class CalculatorTool(AdaptedTool):
         return response
 
     def get_parameters(self) -> list[ToolParameter]:
-        """The expression, as `input`."""
+        """Return the expression as the parameter `input`."""
         (expression,) = super().get_parameters()
         expression.name = "input"
         return [expression]
 
 
 def calculate(expression: str) -> ToolResponse:
-    """What `CalculatorTool` answers; `.text` is what the model reads, `.data["result"]` the number."""
+    """Return the response of `CalculatorTool`. The model reads `.text`, and `.data["result"]` is the number."""
     return CalculatorTool().run({"input": expression})
 
 
@@ -160,23 +161,22 @@ class _Files(Files):
 
 
 class FileTool(AdaptedTool):
-    """One of the tools for the files of a folder, see `eagerstream.builtin.Files`.
+    """Tool for the files of a folder, see `eagerstream.builtin.Files`.
 
-    No path leads out of the folder. What a change replaces is kept as `.backups/{name}.{YYYYmmdd_HHMMSS}.bak` beside
-    the file, for good.
+    No path leads out of the folder. Before a change, the old file is saved beside it as
+    `.backups/{name}.{YYYYmmdd_HHMMSS}.bak`, and never deleted.
 
     Args:
         project_root: The folder. It must exist.
         working_dir: The folder in its place, if given.
-        registry: Keeps which version of each file is known. Without it a change expects only what its `file_mtime_ms`
-            says, if that is given.
+        registry: Stores the known version of each file. Without it, a change checks only the given `file_mtime_ms`.
 
     Raises:
-        UsageError: There is no such folder, or this platform cannot keep paths inside a folder (Windows).
+        UsageError: The folder does not exist, or this platform cannot keep paths inside a folder (Windows).
 
     Attributes:
-        group: The tools of one folder have the same, as an option of `eagerstream.tool`: calls of one turn are then
-            made one after the other, so that an edit sees the edits in front of it.
+        group: Group of all tools of one folder, as an option of `eagerstream.tool`. Calls of one turn run one after
+            another, so that an edit sees the edits before it.
     """
 
     _core_name: ClassVar[str]
@@ -193,9 +193,9 @@ class FileTool(AdaptedTool):
         self.group = self._files.group
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
-        """What the tool answers; every failure is an `ERROR`.
+        """Return the response of the tool. Every failure is an `ERROR`.
 
-        A call that is cancelled leaves no half of a change behind.
+        Cancelling it leaves no partial change.
         """
         path = parameters.get("path")
         if not isinstance(path, str) or not path:
@@ -205,7 +205,7 @@ class FileTool(AdaptedTool):
             place = self._files.jail.shown(self._files.jail.parts(path))
         except ToolError as error:
             return error_response(error)
-        # As the program would ask for it, and as another path to the same file finds it.
+        # The path that the program would look up, and the path that another spelling of it leads to.
         names = tuple(dict.fromkeys((place, parameters["path"])))
         known = self._recall(place, names)
         response = await super().arun({**parameters, "path": path})
@@ -213,16 +213,16 @@ class FileTool(AdaptedTool):
         return response
 
     def to_anthropic(self) -> dict[str, Any]:
-        """The definition as the Messages API takes it, with all of the schema: `get_parameters` says less of it."""
+        """Return the definition in the form of the Messages API. Its schema is more detailed than `get_parameters`."""
         definition = self._tool.to_dict()
         return {name: definition[name] for name in ("name", "description", "input_schema")}
 
     def to_openai_schema(self) -> dict[str, Any]:
-        """The definition for OpenAI's function calling, with all of the schema."""
+        """Return the definition for OpenAI's function calling, with the complete schema."""
         return openai_form(self.to_anthropic())
 
     def _recall(self, place: str, names: tuple[str, ...]) -> Mapping[str, Any] | None:
-        """Know what the registry knows of a file, and nothing else: other tools may have changed it meanwhile."""
+        """Set the known version of a file to that of the registry, because other tools may have changed the file."""
         found = map(self.registry.get_read_metadata, names) if self.registry is not None else ()
         known = next(filter(None, found), None)
         if known is None:
@@ -234,7 +234,7 @@ class FileTool(AdaptedTool):
     def _remember(
         self, known: dict[str, Any] | None, names: tuple[str, ...], *, before: Mapping[str, Any] | None
     ) -> None:
-        """Tell the registry what is known of a file now."""
+        """Store the known version of a file in the registry."""
         if self.registry is None or (known is None and before is None):
             return
         for name in names:
@@ -245,19 +245,20 @@ class FileTool(AdaptedTool):
 
 
 class ReadTool(FileTool):
-    """Reads a file, or lists a folder: `{"path": str, "offset": int = 0, "limit": int = 2000}`, both in lines.
+    """Tool that reads a file or lists a folder: `{"path": str, "offset": int = 0, "limit": int = 2000}`, both in lines.
 
-    Of a file, the text says only that it was read; its lines are `data["content"]`, and a content block for the model.
-    A result has at most 51,200 bytes of it, and is `PARTIAL` where there is more. Of a folder, the list is in the text,
-    and its data `{"path", "is_directory": True, "entries": [{"name", "type", "size"}], "total_files", "total_dirs"}`.
+    For a file, the text only confirms the reading. Its lines are `data["content"]`, and a content block for the model.
+    A result has at most 51,200 bytes of it, and is `PARTIAL` if there are more. For a folder, the list is in the text,
+    and the data is `{"path", "is_directory": True, "entries": [{"name", "type", "size"}], "total_files",
+    "total_dirs"}`.
     """
 
     _core_name = "Read"
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
-        """The lines, or the list. A `limit` that is not more than 0 is none, an `offset` that is less is 0.
+        """Return the lines or the list. A `limit` of 0 or less means no limit. A negative `offset` means 0.
 
-        Cancelling it abandons it: the registry is told nothing.
+        Cancelling it leaves the registry unchanged.
         """
         given = dict(parameters)
         if type(given.get("offset")) is int:
@@ -269,7 +270,7 @@ class ReadTool(FileTool):
 
 
 class WriteTool(FileTool):
-    """Writes a whole file: `{"path": str, "content": str, "file_mtime_ms": int | None}`.
+    """Tool that writes a complete file: `{"path": str, "content": str, "file_mtime_ms": int | None}`.
 
     Its data is `{"written": True, "size_bytes": int, "file_mtime_ms": int, "backup_path": str | None}`.
     """
@@ -278,9 +279,10 @@ class WriteTool(FileTool):
 
 
 class EditTool(FileTool):
-    """Replaces a piece of a file: `{"path": str, "old_string": str, "new_string": str, "file_mtime_ms": int | None}`.
+    """Tool that replaces a text in a file.
 
-    `old_string` must be in the file exactly once. The data is `{"modified": True, "changed_bytes": int, "size_bytes":
+    Its input is `{"path": str, "old_string": str, "new_string": str, "file_mtime_ms": int | None}`.
+    The file must contain `old_string` exactly once. The data is `{"modified": True, "changed_bytes": int, "size_bytes":
     int, "file_mtime_ms": int, "backup_path": str}`.
     """
 
@@ -288,17 +290,18 @@ class EditTool(FileTool):
 
 
 class MultiEditTool(FileTool):
-    """Replaces several pieces of a file, all or none: `{"path": str, "edits": list, "file_mtime_ms": int | None}`.
+    """Tool that replaces several texts in a file, all or none.
 
-    Each of the edits is `{"old_string": str, "new_string": str}`, and sees what those before it left. The data is that
-    of `EditTool`, and `num_edits`.
+    Its input is `{"path": str, "edits": list, "file_mtime_ms": int | None}`.
+    Each edit is `{"old_string": str, "new_string": str}`, and sees the result of the edits before it. The data is that
+    of `EditTool`, with `num_edits`.
     """
 
     _core_name = "MultiEdit"
 
 
 def _listed(response: ToolResponse) -> ToolResponse:
-    """With the list in the text, where programs of HelloAgents read it, and the numbers of what is in it."""
+    """Return the response with the list in its text, as HelloAgents' programs expect, and the counts of entries."""
     kinds = Counter(entry["type"] for entry in response.data["entries"])
     counts = {"total_files": kinds.total() - kinds["directory"], "total_dirs": kinds["directory"]}
     lines = [response.text, *(block["text"] for block in response.content)]

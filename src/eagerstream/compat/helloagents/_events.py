@@ -1,4 +1,4 @@
-"""The events of an agent in HelloAgents' form, and the hooks of the application that are called on the way."""
+"""Events of an agent in HelloAgents' form, and the application's hooks for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class StreamEventType(StrEnum):
-    """The kind of a `StreamEvent`. Prints and compares as its text."""
+    """Kind of a `StreamEvent`. Prints and compares as its text."""
 
     AGENT_START = "agent_start"
     AGENT_FINISH = "agent_finish"
@@ -33,9 +33,9 @@ class StreamEventType(StrEnum):
     TOOL_CALL_START = "tool_call_start"
     TOOL_CALL_FINISH = "tool_call_finish"
     LLM_CHUNK = "llm_chunk"
-    """A piece of the model's text."""
+    """Piece of the model's text."""
     THINKING = "thinking"
-    """A piece of its thinking."""
+    """Piece of the model's thinking."""
     ERROR = "error"
 
 
@@ -44,13 +44,13 @@ K = TypeVar("K", bound=Enum)
 
 @dataclass
 class Happening(Generic[K]):
-    """Something that happened.
+    """Event of an agent.
 
     Attributes:
-        type: What.
+        type: Kind of the event.
         timestamp: Seconds since 1970.
-        agent_name: Whose.
-        data: What is to be said of it; has keys of its own for each type.
+        agent_name: Name of the agent.
+        data: Data of the event. Each type has its own keys.
     """
 
     type: K
@@ -60,11 +60,11 @@ class Happening(Generic[K]):
 
     @classmethod
     def create(cls, event_type: K, agent_name: str, **data: Any) -> Self:
-        """An event that happens now."""
+        """Return an event with the current time."""
         return cls(event_type, time.time(), agent_name, data)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, where `data` is."""
+        """Return the event as plain data, if `data` is plain."""
         return {
             "type": self.type.value,
             "timestamp": self.timestamp,
@@ -74,19 +74,19 @@ class Happening(Generic[K]):
 
 
 class StreamEvent(Happening[StreamEventType]):
-    """What is streamed of a happening; its fields are those of that."""
+    """Event in a stream, with the fields of `Happening`."""
 
     def to_json(self) -> str:
-        """`to_dict` on one line of JSON, within the bounds of a trace; what has no JSON form becomes text."""
+        """Return `to_dict` as one line of JSON, within the bounds of a trace. Values without JSON form become text."""
         return dump(plain(self.to_dict()))
 
     def to_sse(self) -> str:
-        r"""As a server-sent event: `event: {type}\ndata: {json}\n\n`, the JSON as of `to_json`."""
+        r"""Return a server-sent event: `event: {type}\ndata: {json}\n\n`, with the JSON of `to_json`."""
         return f"event: {self.type.value}\ndata: {self.to_json()}\n\n"
 
 
 class StreamBuffer:
-    """The newest events; with more than `max_buffer_size` the oldest go.
+    """Buffer of the newest events. Beyond `max_buffer_size`, the oldest ones are dropped.
 
     Raises:
         ValueError: `max_buffer_size` is negative.
@@ -98,30 +98,30 @@ class StreamBuffer:
 
     @property
     def events(self) -> list[StreamEvent]:
-        """Those that are there, the oldest first; a list of its own."""
+        """New list of the events, oldest first."""
         return list(self._events)
 
     def add(self, event: StreamEvent) -> None:
-        """Add the newest."""
+        """Add an event."""
         self._events.append(event)
 
     def get_all(self) -> list[StreamEvent]:
-        """As `events`."""
+        """Return the events, as `events`."""
         return self.events
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all events."""
         self._events.clear()
 
     def filter_by_type(self, event_type: StreamEventType) -> list[StreamEvent]:
-        """Those of a type, the oldest first."""
+        """Return the events of a type, oldest first."""
         return [event for event in self.events if event.type == event_type]
 
 
 async def stream_to_sse(
     event_stream: AsyncIterable[StreamEvent], include_types: Collection[StreamEventType] | None = None
 ) -> AsyncIterator[str]:
-    """Yield events as server-sent events: those of `include_types`, or all if there are none.
+    """Yield events as server-sent events: those of `include_types`, or all if it is empty or missing.
 
     The stream stays the caller's: ending this early does not close it.
     """
@@ -133,7 +133,7 @@ async def stream_to_sse(
 async def stream_to_json(
     event_stream: AsyncIterable[StreamEvent], include_types: Collection[StreamEventType] | None = None
 ) -> AsyncIterator[str]:
-    """Yield events as `stream_to_sse` does, each as a line of JSON."""
+    """Yield events as `stream_to_sse` does, each as a line of JSON. Ending this early does not close the stream."""
     async for event in event_stream:
         if not include_types or event.type in include_types:
             yield event.to_json() + "\n"
@@ -143,9 +143,9 @@ HOOK_TIMEOUT_S: Final = 5.0
 
 
 class EventType(StrEnum):
-    """The kind of an `AgentEvent`. Prints and compares as its text.
+    """Kind of an `AgentEvent`. Prints and compares as its text.
 
-    Programs may name all of these kinds. `agent_events` reports six of them.
+    Programs may use all of these kinds. `agent_events` reports six of them.
     """
 
     AGENT_START = "agent_start"
@@ -165,7 +165,7 @@ class EventType(StrEnum):
 
 
 class AgentEvent(Happening[EventType]):
-    """What a hook gets of a happening."""
+    """Event that a hook gets."""
 
     def __str__(self) -> str:
         return f"[{self.type.value}] {self.agent_name} @ {self.timestamp:.2f}: {self.data}"
@@ -177,16 +177,16 @@ LifecycleHook: TypeAlias = Callable[[AgentEvent], Awaitable[object]] | None
 async def call_hook(
     hook: LifecycleHook, event: AgentEvent, *, timeout_s: float = HOOK_TIMEOUT_S, trace: TraceLogger | None = None
 ) -> None:
-    """Tell a hook of an event, and wait for it; what it raises stays here.
+    """Call a hook with an event, and wait for it. Its exceptions are not raised.
 
-    A hook that fails or takes too long is told of in the log, by its class of error only, and in the trace: as
+    If a hook fails or takes too long, a warning with the class of the error is logged. The trace gets
     `hook_error{event_type, error}` or `hook_timeout{event_type, timeout}`. Cancelling this cancels the hook.
 
     Args:
-        hook: None is told nothing. It should be an `async def`: one that blocks cannot be stopped.
-        event: What happened.
-        timeout_s: After this the hook is cancelled.
-        trace: Where it is told, too.
+        hook: An `async def`, or `None`. A hook that blocks cannot be stopped.
+        event: The event.
+        timeout_s: Maximum time of the hook, in seconds. Then it is cancelled.
+        trace: Trace for failures.
     """
     if hook is None:
         return
@@ -194,7 +194,7 @@ async def call_hook(
     try:
         with anyio.move_on_after(timeout_s) as scope:
             told = hook(event)
-            if inspect.isawaitable(told):  # some are plain functions
+            if inspect.isawaitable(told):  # some hooks are plain functions
                 await told
     except Exception as error:
         _log.warning("the hook for %s failed (%s)", what, type(error).__name__)
@@ -219,33 +219,39 @@ async def agent_events(
     hook_timeout_s: float = HOOK_TIMEOUT_S,
     trace: TraceLogger | None = None,
 ) -> AsyncGenerator[StreamEvent, None]:
-    """The events of a run that was entered, instead of iterating over the run itself.
+    """Yield the events of a run that was entered. Iterate over this instead of the run.
 
         async with eagerstream.run(...) as run:
             async for event in agent_events(run, "assistant", on_tool_call=tell):
                 await response.write(event.to_sse())
 
-    What `data` has: `agent_start{input_text}`; `step_start{step}`, `step_finish{step, tool_calls}`: a step is a turn;
-    `llm_chunk{chunk, step}`, `thinking{chunk, step}`; `tool_call_start{tool_name, tool_call_id, args, step}`,
-    `tool_call_finish{tool_name, tool_call_id, result, status, step}`, once for each call; `error{error, error_type,
-    step}`, with `restarted: True` where the run goes on and what came of the step is void; at the end
-    `agent_finish{result, total_steps, total_tokens, status}`, with `max_steps_reached: True` where the turns did not
-    suffice.
+    The `data` of each type:
 
-    Hooks are called before their event is handed out, one at a time, and the run goes on meanwhile: `on_start`,
-    `on_step` (of both ends of a step), `on_tool_call`, `on_finish`, and `on_error` for what the run raises. See
-    `call_hook` for those that fail. A consumer that ends this early calls no further hooks; cancelling it neither. One
-    that means to should close it, as with `contextlib.aclosing`: trio warns of generators that are left open.
+    - `agent_start{input_text}`
+    - `step_start{step}`, `step_finish{step, tool_calls}`: a step is a turn
+    - `llm_chunk{chunk, step}`, `thinking{chunk, step}`
+    - `tool_call_start{tool_name, tool_call_id, args, step}`, `tool_call_finish{tool_name, tool_call_id, result, status,
+      step}`: once for each call
+    - `error{error, error_type, step}`: with `restarted: True` if the run continues and the step's events so far are
+      void
+    - `agent_finish{result, total_steps, total_tokens, status}`: at the end, with `max_steps_reached: True` if the run
+      reached its maximum of turns
+
+    A hook is called before its event is yielded, one hook at a time, while the run continues. `on_step` gets both ends
+    of a step, and `on_error` gets an exception of the run. See `call_hook` for hooks that fail.
+
+    If the consumer ends this early or is cancelled, no further hooks are called. If you may end it early, close it, for
+    example with `contextlib.aclosing`: trio warns of open generators.
 
     Args:
-        run: Within its block. Leaving that ends the run, not the end of this.
-        agent_name: What the events say.
-        on_start, on_step, on_tool_call, on_finish, on_error: Each gets an `AgentEvent`.
-        hook_timeout_s: How long a hook may take.
-        trace: Gets what hooks fail with; it does not watch the run by this.
+        run: A run within its block. Leaving that block ends the run. Ending this generator does not.
+        agent_name: Name in the events.
+        on_start, on_step, on_tool_call, on_finish, on_error: Hooks that get an `AgentEvent`.
+        hook_timeout_s: Maximum time of a hook, in seconds.
+        trace: Trace for failures of hooks. This does not watch the run.
 
     Raises:
-        EagerStreamError: What the iteration over the run raises, after an `error`.
+        Exception: Any error of the iteration over the run, after an `error` event.
     """
     teller = _Teller(agent_name)
     hooks: Mapping[StreamEventType, tuple[EventType, LifecycleHook]] = {
@@ -264,7 +270,7 @@ async def agent_events(
             await call_hook(hook, told, timeout_s=hook_timeout_s, trace=trace)
         return event
 
-    # Each yield stands outside of all cancel scopes: whoever iterates may be another task than the one that began.
+    # Each yield is outside of all cancel scopes: the iterating task may change.
     yield await hooked(teller.start(run))
     try:
         async for run_event in run:
@@ -277,7 +283,7 @@ async def agent_events(
 
 
 class _Teller:
-    """Makes the events of an agent of those of a run."""
+    """Converter of a run's events to an agent's events."""
 
     def __init__(self, agent_name: str) -> None:
         self._agent_name = agent_name
@@ -305,7 +311,7 @@ class _Teller:
             case Restarted(reason=reason, error=error):
                 told.append(self._void(reason if error is None else str(error), error))
             case MessageStart(restarted=True):
-                told.append(self._void("the reply began anew", None))
+                told.append(self._void("the response restarted", None))
             case _:
                 pass
         for what, call in self._pairs.take(event):

@@ -1,4 +1,4 @@
-"""Which tools of a registry somebody gets: by their names."""
+"""Filters that select tools of a registry by name."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ def _with_suffix(names: Iterable[str]) -> frozenset[str]:
 
 
 class ToolFilter(ABC):
-    """Says which tools may be used: derive from it, and define `is_allowed`."""
+    """Filter of the allowed tools. Derive a class, and define `is_allowed`."""
 
     @abstractmethod
     def is_allowed(self, tool_name: str) -> bool:
-        """The tool of this name may be used."""
+        """Return whether the tool with this name is allowed."""
 
     def filter(self, all_tools: Iterable[str]) -> list[str]:
-        """Those names of tools that may be used, in their order."""
+        """Return the names of the allowed tools, in order."""
         return [name for name in all_tools if self.is_allowed(name)]
 
 
 class ReadOnlyFilter(ToolFilter):
-    """Tools that change nothing, by a list of names.
+    """Filter that allows a list of tools that change nothing.
 
     Args:
-        additional_allowed: Names of further ones.
+        additional_allowed: Names of further tools.
     """
 
     READONLY_TOOLS: ClassVar[frozenset[str]] = _with_suffix(_READ_ONLY)
@@ -39,15 +39,15 @@ class ReadOnlyFilter(ToolFilter):
         self.allowed_tools = {*self.READONLY_TOOLS, *(additional_allowed or ())}
 
     def is_allowed(self, tool_name: str) -> bool:
-        """It is on the list."""
+        """Return whether the name is on the list."""
         return tool_name in self.allowed_tools
 
 
 class FullAccessFilter(ToolFilter):
-    """All tools but those that run commands, by a list of names.
+    """Filter that allows all tools except a list of tools that run commands.
 
     Args:
-        additional_denied: Names of further ones that are kept back.
+        additional_denied: Names of further denied tools.
     """
 
     DENIED_TOOLS: ClassVar[frozenset[str]] = _with_suffix(_DANGEROUS)
@@ -56,20 +56,20 @@ class FullAccessFilter(ToolFilter):
         self.denied_tools = {*self.DENIED_TOOLS, *(additional_denied or ())}
 
     def is_allowed(self, tool_name: str) -> bool:
-        """It is not on the list."""
+        """Return whether the name is not on the list."""
         return tool_name not in self.denied_tools
 
 
 class CustomFilter(ToolFilter):
-    """Tools by a list of your own.
+    """Filter with your own list.
 
     Args:
-        allowed: With `mode="whitelist"`: these and no others.
-        denied: With `mode="blacklist"`: all but these.
-        mode: Which of the lists counts.
+        allowed: Names of the only allowed tools, with `mode="whitelist"`.
+        denied: Names of the denied tools, with `mode="blacklist"`.
+        mode: The list to use.
 
     Raises:
-        ValueError: There is no such mode.
+        ValueError: The mode is unknown.
     """
 
     def __init__(
@@ -82,5 +82,5 @@ class CustomFilter(ToolFilter):
         self.mode = mode
 
     def is_allowed(self, tool_name: str) -> bool:
-        """By the list that counts."""
+        """Return whether the list of this mode allows the name."""
         return tool_name in self.allowed if self.mode == "whitelist" else tool_name not in self.denied

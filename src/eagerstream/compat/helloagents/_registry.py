@@ -1,4 +1,4 @@
-"""`ToolRegistry`: tools and functions by name, and the one way by which they are called."""
+"""`ToolRegistry`: tools and functions by name, and the methods that call them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ MAX_CONCURRENT_TOOLS: Final = 3
 
 
 class ToolRegistry:
-    """Tools and functions by name.
+    """Registry of tools and functions by name.
 
-    What is registered under a name that is taken takes its place, and a warning is logged; a tool is found before a
-    function of its name. Calls may come from any thread.
+    A new entry replaces an older one of its kind and name, and a warning is logged. A tool is found before a function
+    of its name. Calls may come from any thread.
 
     Args:
-        circuit_breaker: Says which tools have failed too often to be called; one of its own by default. Where it is
-            given to `run(circuit_breaker=...)` as well, a call counts once.
+        circuit_breaker: Breaker that refuses tools that fail too often. By default, the registry makes its own. If
+            `run(circuit_breaker=...)` gets the same breaker, a call counts once.
 
     Attributes:
-        circuit_breaker: That breaker.
-        read_metadata_cache: What `cache_read_metadata` was told, by path.
+        circuit_breaker: The breaker.
+        read_metadata_cache: Metadata from `cache_read_metadata`, by path.
     """
 
     def __init__(self, circuit_breaker: tools.CircuitBreaker | None = None) -> None:
@@ -50,17 +50,17 @@ class ToolRegistry:
         self._tools: dict[str, Tool] = {}
         self._functions: dict[str, FunctionTool] = {}
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- entries ------------------------------------------------------------------------------------------------------
 
     def register_tool(self, tool: Tool, auto_expand: bool = True) -> None:
         """Register a tool.
 
         Args:
             tool: An object, not a class.
-            auto_expand: Of an expandable tool its sub-tools are registered instead, where it has some.
+            auto_expand: Whether to register the sub-tools of an expandable tool instead, if it has any.
 
         Raises:
-            UsageError: It is no tool.
+            UsageError: `tool` is not an object of a class derived from `Tool`.
         """
         if not isinstance(tool, Tool):
             raise UsageError(f"register_tool takes an object of a class derived from Tool, not {tool!r:.80}")
@@ -81,17 +81,17 @@ class ToolRegistry:
         name: str | None = None,
         description: str | Callable[..., Any] | None = None,
     ) -> None:
-        """Register a function: its signature is what it takes, and what it returns becomes a success.
+        """Register a function. Its signature gives the parameters, and its return value becomes a success.
 
         The older order `register_function(name, description, func)` is deprecated.
 
         Args:
-            func: It may be asynchronous.
-            name: By default the function's.
-            description: By default the first line of its docstring.
+            func: The function. It may be asynchronous.
+            name: By default, the function's name.
+            description: By default, the first line of its docstring.
 
         Raises:
-            UsageError: It cannot be called, or its parameters do not go together.
+            UsageError: `func` is not callable, or its parameters cannot be those of a tool.
         """
         function, called, told = func, name, description
         if isinstance(func, str) and callable(description):
@@ -105,34 +105,34 @@ class ToolRegistry:
         self._functions[tool.name] = tool
 
     def unregister(self, name: str) -> None:
-        """Forget a tool, or the function of this name where there is no tool; a warning is logged if there is none."""
+        """Remove a tool, or a function if there is no tool of this name. If there is neither, log a warning."""
         if self._tools.pop(name, None) is None and self._functions.pop(name, None) is None:
             _log.warning("there is no tool %r to unregister", name)
 
     def clear(self) -> None:
-        """Forget all tools and functions."""
+        """Remove all tools and functions."""
         self._tools.clear()
         self._functions.clear()
 
     def get_tool(self, name: str) -> Tool | None:
-        """The tool of this name; None where there is none, or a function."""
+        """Return the tool with this name, or `None`. Functions are not included."""
         return self._tools.get(name)
 
     def get_function(self, name: str) -> Callable[..., Any] | None:
-        """The function that was registered under this name."""
+        """Return the function with this name, or `None`."""
         tool = self._functions.get(name)
         return tool.function if tool else None
 
     def list_tools(self) -> list[str]:
-        """The names of tools, then those of functions."""
+        """Return the names of the tools, then those of the functions."""
         return list(self._all())
 
     def get_all_tools(self) -> list[Tool]:
-        """The tools, without functions."""
+        """Return the tools, without functions."""
         return list(self._tools.values())
 
     def get_tools_description(self) -> str:
-        """One line for each tool and function, for a prompt: `- name: description`."""
+        """Return one line for each tool and function, for a prompt: `- name: description`."""
         lines = [f"- {name}: {tool.description}" for name, tool in self._all().items()]
         return "\n".join(lines) or "暂无可用工具"
 
@@ -143,21 +143,21 @@ class ToolRegistry:
         max_concurrent_tools: int | None = MAX_CONCURRENT_TOOLS,
         **options: Unpack[ToolOptions],
     ) -> list[tools.Tool]:
-        """What is registered now, for `eagerstream.run(client, tools=registry.to_tools(), ...)`.
+        """Return the current entries, for `eagerstream.run(client, tools=registry.to_tools(), ...)`.
 
-        Inputs stream eagerly, and are checked against the schema before the tool gets them. Calls run by
-        `aexecute_tool`: with the registry's breaker, the time and the context. The model reads the response's text,
-        with a notice where it is partial, and `[CODE] message` of an error. Calls that run into the loop's time limit
-        are cancelled, and count where the breaker is given to `run(circuit_breaker=...)` as well.
+        Inputs stream eagerly, and are checked against the schema before the tool gets them. Calls run with
+        `aexecute_tool`, so the registry's breaker, the time and the context apply. The model reads the response's text:
+        with a notice if it is partial, and as `[CODE] message` if it is an error. A call that exceeds the loop's time
+        limit is cancelled. It counts as a failure if `run(circuit_breaker=...)` gets the same breaker.
 
         Args:
-            filter: Which of them; all by default.
-            max_concurrent_tools: Maximum number of calls that run at once, three as in HelloAgents. None leaves the
+            filter: Filter of the tools. By default, all are returned.
+            max_concurrent_tools: Maximum number of calls that run at once, three as in HelloAgents. `None` leaves the
                 bound to `run(max_concurrency=...)`. The time limit of a call includes its wait for the others.
-            options: As of `eagerstream.tool`, for each of them: `timeout_s=30`, for example.
+            options: Options for each tool, as for `eagerstream.tool`, for example `timeout_s=30`.
 
         Raises:
-            UsageError: The API takes no tool of this name, options do not fit, or `max_concurrent_tools` is less than
+            UsageError: The API does not accept a tool's name, options conflict, or `max_concurrent_tools` is less than
                 1.
         """
         places = None if max_concurrent_tools is None else _Places(max_concurrent_tools)
@@ -168,8 +168,8 @@ class ToolRegistry:
     def _bridged(self, name: str, tool: Tool, places: _Places | None, options: ToolOptions) -> tools.Tool:
         """Make a tool for the loop. Each of its calls takes one of the places.
 
-        A call that a tool makes while it answers another one takes none: the outer calls could hold all places, and
-        would wait for it forever.
+        A call that a tool makes while it answers another one takes none. Otherwise the outer calls could hold all
+        places and wait forever.
         """
 
         async def answer(parameters: dict[str, Any], call: ToolCall) -> ToolResponse:
@@ -183,29 +183,29 @@ class ToolRegistry:
         return tools.Tool(answer, **settings)
 
     def _all(self) -> dict[str, Tool]:
-        # Tools come first, and in front of functions of their names. Other threads may register some meanwhile.
+        # Tools come first, and override functions of the same name. Other threads may register entries meanwhile.
         return {**self._tools, **self._functions, **self._tools}
 
     def _warn_of_duplicate(self, name: str) -> None:
         if name in self._tools or name in self._functions:
-            _log.warning("the tool %r was registered before: the newer one takes its place", name)
+            _log.warning("the tool %r was registered before: the newer one replaces it", name)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def execute_tool(self, name: str, input_text: object, *, coerce: bool = False) -> ToolResponse:
-        """Call a tool, and wait for what it comes to.
+        """Call a tool, and wait for its response.
 
-        An asynchronous one runs on the event loop of all synchronous calls.
+        An asynchronous tool runs on the event loop of all synchronous calls.
 
         Args:
-            name: Of a tool or a function.
-            input_text: A dict, or a text: a JSON object, or anything else as `{"input": text}`. A function takes any
-                value as its first argument.
-            coerce: Numbers and booleans that come as text are converted, where the tool's parameters say so. Values for
-                functions always are.
+            name: Name of a tool or a function.
+            input_text: A dict, or a text. A text is a JSON object, or anything else as `{"input": text}`. A function
+                accepts any value as its first argument.
+            coerce: Whether to convert texts to numbers and booleans by the tool's parameters. Values for functions are
+                always converted.
 
         Returns:
-            Whatever happens: of a tool that is out of order, unknown or broken, an error.
+            The response. It is an error if the tool is refused by the breaker, is unknown, or fails.
 
         Raises:
             UsageError: The tool is asynchronous, and this is inside an event loop: await `aexecute_tool`.
@@ -223,10 +223,10 @@ class ToolRegistry:
         return response
 
     async def aexecute_tool(self, name: str, input_text: object, *, coerce: bool = False) -> ToolResponse:
-        """`execute_tool` without blocking the event loop: a plain tool runs in a thread.
+        """Call a tool as `execute_tool` does, without blocking the event loop. A plain tool runs in a thread.
 
-        Cancelling it counts as no failure; an asynchronous tool is cancelled, a thread runs on, and what it returns is
-        dropped.
+        Cancelling it does not count as a failure. It cancels an asynchronous tool. A thread continues, and its result
+        is dropped.
         """
         tool = self._admitted(name)
         if isinstance(tool, ToolResponse):
@@ -239,7 +239,7 @@ class ToolRegistry:
         return response
 
     def _admitted(self, name: str) -> Tool | ToolResponse:
-        """The tool to call, or the answer in its place, which does not count."""
+        """Return the tool to call, or the answer in its place, which does not count."""
         tool = self._tools.get(name) or self._functions.get(name)
         if refusal := self.circuit_breaker.refusal(name):
             return refusal
@@ -247,18 +247,18 @@ class ToolRegistry:
             return tool
         return ToolResponse.error(ToolErrorCode.NOT_FOUND, f"未找到名为 '{name}' 的工具", context={"tool_name": name})
 
-    # --- what files were like when they were read ---------------------------------------------------------------------
+    # --- metadata of files --------------------------------------------------------------------------------------------
 
     def cache_read_metadata(self, file_path: str, metadata: Mapping[str, Any]) -> None:
-        """Remember what a file was like when it was read: `{"file_mtime_ms": int, "file_size_bytes": int}`."""
+        """Store the metadata of a file at the time it was read: `{"file_mtime_ms": int, "file_size_bytes": int}`."""
         self.read_metadata_cache[file_path] = dict(metadata)
 
     def get_read_metadata(self, file_path: str) -> dict[str, Any] | None:
-        """What the file was like when it was last read; None where it was not."""
+        """Return the stored metadata of a file, or `None` if it was not read."""
         return self.read_metadata_cache.get(file_path)
 
     def clear_read_cache(self, file_path: str | None = None) -> None:
-        """Forget it of one file, or of all."""
+        """Remove the metadata of one file, or of all."""
         if file_path:
             self.read_metadata_cache.pop(file_path, None)
         else:
@@ -266,7 +266,7 @@ class ToolRegistry:
 
 
 def _input_for(tool: Tool, given: object, *, coerce: bool) -> Any:
-    """What the tool is called with: a function takes any value, a tool a dict."""
+    """Return the argument for a tool: any value for a function, a dict for a tool."""
     if isinstance(tool, FunctionTool):
         return given
     parameters = _parameters_in(given)
@@ -290,7 +290,7 @@ def _broken(name: str, given: object, error: Exception) -> ToolResponse:
 
 
 class _Places(threading.local):
-    """A number of places for calls, first come, first served.
+    """Number of places for calls, first come, first served.
 
     Each thread has its own places, because no event loop can wake up a task of another one.
 
@@ -314,4 +314,4 @@ class _Places(threading.local):
 
 
 global_registry: Final = ToolRegistry()
-"""One for the whole program."""
+"""Registry of the complete program."""

@@ -1,4 +1,4 @@
-"""The settings of an agent, its model with the client that reaches it, and the messages of its history."""
+"""Settings of an agent, its model with the client, and the messages of its history."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _log = logging.getLogger(__name__)
 
 
 class Config(BaseModel):
-    """The settings of HelloAgents that have an effect here. Defaults are those of HelloAgents.
+    """Settings of HelloAgents that have an effect here. Defaults are those of HelloAgents.
 
-    Other settings are accepted and kept as attributes. If one of them is given and not falsy, the log says once that it
-    has no effect.
+    Other settings are accepted and kept as attributes. If one of them is given and not falsy, a warning with its name
+    is logged.
 
     Attributes:
         trace_enabled: Write a trace of each run, with an HTML page.
         trace_dir, trace_sanitize, trace_html_include_raw_response: See `TraceLogger`.
         max_concurrent_tools: Maximum number of tools that run at once.
         hook_timeout_seconds: Time limit of a hook.
-        circuit_enabled, circuit_failure_threshold, circuit_recovery_timeout: See `CircuitBreaker`. They hold for
-            registries that an agent makes, not for those that it is given.
+        circuit_enabled, circuit_failure_threshold, circuit_recovery_timeout: See `CircuitBreaker`. They apply to
+            registries that an agent makes, not to registries that it is given.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -54,7 +54,7 @@ class Config(BaseModel):
 
     @classmethod
     def from_env(cls) -> Self:
-        """Return the defaults. None of the settings that HelloAgents reads from the environment has an effect here."""
+        """Return the defaults. The settings that HelloAgents reads from the environment have no effect here."""
         return cls()
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,13 +67,13 @@ _MAX_TOKENS: Final = 4096
 
 
 class HelloAgentsLLM:
-    """A model of the Messages API, for agents.
+    """Model of the Messages API, for agents.
 
     The client is made when an agent first needs it. Agents share it if they share this object.
 
-    If `api_key` or `LLM_API_KEY` gives a key, it is sent to `base_url` or `LLM_BASE_URL`. Without a key, the anthropic
-    client reads `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`, and `LLM_BASE_URL` is ignored: a key of Anthropic never
-    goes to the address of another service.
+    A key from `api_key` or `LLM_API_KEY` is sent to `base_url` or `LLM_BASE_URL`. Without one, the anthropic client
+    reads `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`, and `LLM_BASE_URL` is ignored. So a key of Anthropic never goes
+    to the address in `LLM_BASE_URL`.
 
     Args:
         model: Id of the model. Default: `LLM_MODEL_ID`, `ANTHROPIC_MODEL`, or a current Claude model.
@@ -81,7 +81,7 @@ class HelloAgentsLLM:
         temperature: Sent if given. Some models accept none, so there is no default.
         max_tokens: Maximum number of tokens of a response.
         timeout: Time limit of the client, in seconds. Default: `LLM_TIMEOUT`, or the client's own.
-        client: Any client that `eagerstream.run` accepts. It takes the place of the key and the address.
+        client: Any client that `eagerstream.run` accepts. It replaces the key and the address.
         **kwargs: Kept as an attribute, without effect.
 
     Raises:
@@ -116,7 +116,7 @@ class HelloAgentsLLM:
         raise departed_attribute(self, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a copy, which makes a client of its own."""
+        """Return the state for a copy, which makes its own client."""
         return {**self.__dict__, "_kept": KeptClient()}
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
@@ -140,11 +140,11 @@ _ROLES: Final = ("user", "assistant")
 
 @dataclass
 class Message:
-    """A text that the user or the model wrote.
+    """Text that the user or the model wrote.
 
     Attributes:
         content: The text.
-        role: `"user"` or `"assistant"`. HelloAgents has further roles, which the Messages API does not take.
+        role: `"user"` or `"assistant"`. HelloAgents has further roles, which the Messages API does not accept.
         timestamp: Local time of the message.
         metadata: Any further data.
 
@@ -171,7 +171,7 @@ class Message:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make a message of what `to_dict` returned."""
+        """Return a message from the data of `to_dict`."""
         time = data.get("timestamp")
         timestamp = datetime.fromisoformat(time) if isinstance(time, str) else time
         return cls(data["content"], data["role"], timestamp=timestamp, metadata=data.get("metadata"))

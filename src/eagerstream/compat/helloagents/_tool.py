@@ -1,4 +1,4 @@
-"""`Tool`: a tool as a class with a `run`, its parameters as a list, and what its calls come to."""
+"""`Tool`: a tool as a class with a `run` and a list of parameters, and the responses of its calls."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .._sync import SyncLoop, answered_call, in_event_loop
 
 
 def as_tool_response(answer: object) -> ToolResponse:
-    """What a tool returned as a response: itself where it is one, else a success with its text.
+    """Return the value of a tool as a response. A value of another type becomes a success with its text.
 
-    `data` then is `{"output": answer}`.
+    Its `data` then is `{"output": answer}`.
     """
     if isinstance(answer, ToolResponse):
         return answer
@@ -32,14 +32,14 @@ def as_tool_response(answer: object) -> ToolResponse:
 
 
 def failure(error: BaseException, said: str, code: str) -> ToolResponse:
-    """What a tool raised as an error response: `said: message`.
+    """Return an exception of a tool as an error response: `said: message`.
 
-    An exception that was made for the model (`ToolError`) speaks for itself, with its own code.
+    A `ToolError`, which was made for the model, keeps its own text and code.
 
     Args:
         error: The exception.
-        said: What went wrong in general.
-        code: Of an exception that stands for no code of its own, as `FileNotFoundError` does for `NOT_FOUND`.
+        said: General text of the error.
+        code: Code for an exception without one. `FileNotFoundError`, for example, has `NOT_FOUND`.
     """
     response = error_response(error)
     if isinstance(error, ToolError) or response.content:
@@ -52,32 +52,31 @@ def failure(error: BaseException, said: str, code: str) -> ToolResponse:
 def stamped(response: ToolResponse, started_s: float, context: Mapping[str, Any]) -> ToolResponse:
     """Return a response with the time since `started_s` (of `perf_counter`), in milliseconds, and its context.
 
-    The time is `stats["time_ms"]`, or `stats["wall_ms"]` if the tool has taken a time itself.
+    The time is `stats["time_ms"]`, or `stats["wall_ms"]` if the tool itself has set a time.
     """
     stats = dict(response.stats or {})
     stats["wall_ms" if "time_ms" in stats else "time_ms"] = int((perf_counter() - started_s) * 1000)
-    copied = copy(response)  # of a subclass, too, whatever its constructor takes
-    text: object = response.text  # a number or nothing, of programs without types
+    copied = copy(response)  # works for a subclass with another constructor, too
+    text: object = response.text  # a number or None, in programs without types
     copied.text = "" if text is None else str(text)
     copied.stats = stats
     copied.context = {**(response.context or {}), **context}
-    ToolResponse.__post_init__(copied)  # what was set afterwards is checked, too
+    ToolResponse.__post_init__(copied)  # check the changed fields
     return copied
 
 
 class AsyncToolInLoopError(UsageError):
-    """A tool that is asynchronous was called by a plain call inside an event loop, which cannot wait for it."""
+    """Plain call of an asynchronous tool inside an event loop, which cannot wait for it."""
 
 
 def finished(returned: object, name: str) -> object:
-    """What a tool returned, after it has been awaited where it has to be.
+    """Return the value of a tool, awaited if necessary. The last value of a generator counts.
 
-    That is done on the event loop of all synchronous calls: a client that the tool keeps can be used by the next one.
-
-    Of a generator the last value counts.
+    Awaitables run on the event loop of all synchronous calls, so the tool can keep a client for its next call.
 
     Raises:
-        AsyncToolInLoopError: An event loop runs in this thread already.
+        AsyncToolInLoopError: The value is awaitable, and an event loop runs in this thread.
+        Exception: Any error of the tool.
     """
     if isgenerator(returned) and not isawaitable(returned):
         last = deque(returned, maxlen=1)
@@ -101,15 +100,15 @@ async def _result_of(returned: Any) -> object:
 
 
 def render(response: ToolResponse, style: Literal["doc", "agent"] = "doc") -> str:
-    """A response as text, its status first.
+    """Return a response as text, with the status first.
 
     Args:
-        response: What a tool answered.
-        style: `"doc"` as in the document of the protocol, `"agent"` as agents of HelloAgents hand it to their model: a
-            success is its text alone there, and a partial one says what it is.
+        response: Response of a tool.
+        style: `"doc"` as in the document of the protocol, or `"agent"` as HelloAgents' agents pass it to their model.
+            With `"agent"`, a success is only its text, and a partial response is marked in words.
 
     Raises:
-        UsageError: There is no such style.
+        UsageError: The style is unknown.
     """
     check_choice("style", style, ("doc", "agent"))
     match response.status:
@@ -124,10 +123,10 @@ def render(response: ToolResponse, style: Literal["doc", "agent"] = "doc") -> st
 
 
 Answer: TypeAlias = ToolResponse | str
-"""What `run` gives: a response; a text is the older protocol."""
+"""Value of `run`: a response, or a text in the older protocol."""
 
 ACTION: Final = "_tool_action"
-"""The attribute of a method that `@tool_action` has marked. It makes a tool of the object and its method."""
+"""Attribute of a method that `@tool_action` has marked. It makes a tool of the object and its method."""
 
 _FAILED: Final = "工具执行时发生未处理的异常"
 
@@ -140,20 +139,20 @@ _JSON_TYPES: Final[Mapping[str, str]] = {
     "list": "array",
     "dict": "object",
 }
-"""Types of JSON schema by what older programs write for them."""
+"""JSON schema types by the names in older programs."""
 
 
 @dataclass
 class ToolParameter:
-    """A parameter of a tool.
+    """Parameter of a tool.
 
     Attributes:
-        name: The key of the input.
+        name: Key in the input.
         type: A type of JSON schema: `string`, `integer`, `number`, `boolean`, `array`, `object`.
-        description: What the model reads of it.
-        required: The model has to give it.
-        default: Of one that need not be given.
-        json_schema: More than the type says: the items of an array, an `enum`. It goes before the type.
+        description: Description for the model.
+        required: Whether the model must give it.
+        default: Default of an optional parameter.
+        json_schema: Further schema, for example the items of an array or an `enum`. It overrides the type.
     """
 
     name: str
@@ -164,18 +163,18 @@ class ToolParameter:
     json_schema: Mapping[str, Any] | None = None
 
     def to_schema(self) -> dict[str, Any]:
-        """Its JSON schema. A type that JSON schema does not know is left out: any value fits."""
+        """Return the JSON schema. A type that JSON schema does not have is omitted, so any value fits."""
         schema: dict[str, Any] = {"type": _JSON_TYPES.get(self.type.lower()), "description": self.description}
         if self.default is not None and _is_json(self.default):
             schema["default"] = self.default
         return {key: value for key, value in schema.items() if key == "default" or value} | deepcopy(self._more())
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data; `json_schema` only where there is one."""
+        """Return plain data. `json_schema` is included only if it is not `None`."""
         return {name: value for name, value in vars(self).items() if name != "json_schema" or value is not None}
 
     def to_openai_schema(self) -> dict[str, Any]:
-        """Its JSON schema for OpenAI's function calling, with the default in the description."""
+        """Return the JSON schema for OpenAI's function calling, with the default in the description."""
         told = "" if self.default is None else f" (默认: {self.default})"
         schema: dict[str, Any] = {"type": self.type, "description": f"{self.description}{told}"}
         if self.type == "array":
@@ -187,16 +186,16 @@ class ToolParameter:
 
 
 class Tool(ABC):
-    """A tool of HelloAgents: derive from it, and define `run` and `get_parameters`.
+    """Tool of HelloAgents. Derive a class, and define `run` and `get_parameters`.
 
     Args:
         name: The tool's name.
-        description: What the model reads of it.
-        expandable: Its methods that are marked with `@tool_action` are tools of their own.
+        description: Description for the model.
+        expandable: Whether methods marked with `@tool_action` are separate tools.
 
     Attributes:
-        expandable: As given; False of a class that does not call this constructor.
-        group: In the loop, tools that name the same group run one at a time, in call order; see `ToolOptions`.
+        expandable: As given. `False` for a class that does not call this constructor.
+        group: Name of a group. In the loop, tools of one group run one at a time, in call order; see `ToolOptions`.
     """
 
     group: str | Group | None = None
@@ -212,31 +211,34 @@ class Tool(ABC):
 
     @abstractmethod
     def run(self, parameters: dict[str, Any]) -> Answer | Awaitable[Answer]:
-        """Do what the tool is for; it may be an `async def`.
+        """Run the tool. It may be an `async def`.
 
-        A text instead of a response is the older protocol, and is taken too.
+        It may return a text instead of a response, as in the older protocol.
         """
 
     @abstractmethod
     def get_parameters(self) -> list[ToolParameter]:
-        """What it takes."""
+        """Return the parameters."""
 
     async def arun(self, parameters: dict[str, Any]) -> ToolResponse:
-        """`run`, in a thread where it is a plain `def`; override it where the tool can be asynchronous.
+        """Call `run`, in a thread if it is a plain `def`. Override this if the tool can be asynchronous.
 
-        Cancelling it cancels an `async def`, and leaves a thread to itself: it runs on, and what it returns is dropped.
+        Cancelling it cancels an `async def`. A thread continues, and its result is dropped.
+
+        Raises:
+            Exception: Any error of `run`.
         """
         return self._response_of(await invoke(partial(self.run, parameters), answered_call()))
 
     def run_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
-        """`run`, with the time it took and its input in the response; an exception becomes an error response.
+        """Call `run`, and return its response with the time and the input. An exception becomes an error response.
 
         An asynchronous `run` is awaited on the event loop of all synchronous calls.
 
         Returns:
-            The response with `stats["time_ms"]` (`stats["wall_ms"]`, where the tool has set that itself) and
-            `context["params_input"]` and `["tool_name"]`. The code of an exception that stands for no other is
-            `INTERNAL_ERROR`.
+            The response with `stats["time_ms"]` (`stats["wall_ms"]` if the tool has set the other one),
+                `context["params_input"]` and `context["tool_name"]`. The code of an exception without one is
+                `INTERNAL_ERROR`.
 
         Raises:
             UsageError: `run` is asynchronous, and this is inside an event loop: await `arun_with_timing`.
@@ -251,7 +253,7 @@ class Tool(ABC):
         return stamped(response, started_s, self._context(parameters))
 
     async def arun_with_timing(self, parameters: dict[str, Any]) -> ToolResponse:
-        """`run_with_timing` by way of `arun`; cancelling it does what that says."""
+        """Call `arun`, and return its response as `run_with_timing` does. Cancelling this cancels `arun`."""
         started_s = perf_counter()
         try:
             response = self._response_of(await self.arun(parameters))
@@ -260,7 +262,7 @@ class Tool(ABC):
         return stamped(response, started_s, self._context(parameters))
 
     def get_expanded_tools(self) -> list[Tool] | None:
-        """The tools that its marked methods are, by name; None where it is not expandable, or none is marked."""
+        """Return the tools of the marked methods, by name. `None` if this is not expandable, or no method is marked."""
         if not self.expandable:
             return None
         kind = type(self)
@@ -269,16 +271,16 @@ class Tool(ABC):
         return tools or None
 
     def validate_parameters(self, parameters: Mapping[str, Any]) -> bool:
-        """All that are required are there."""
+        """Return whether all required parameters are given."""
         return all(parameter.name in parameters for parameter in self.get_parameters() if parameter.required)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data: `name`, `description` and `parameters`."""
+        """Return plain data: `name`, `description` and `parameters`."""
         parameters = [parameter.to_dict() for parameter in self.get_parameters()]
         return {"name": self.name, "description": self.description, "parameters": parameters}
 
     def to_anthropic(self) -> dict[str, Any]:
-        """The definition as the Messages API takes it: `name`, `description` and `input_schema`."""
+        """Return the definition in the form of the Messages API: `name`, `description` and `input_schema`."""
         parameters = self.get_parameters()
         return {
             "name": self.name,
@@ -291,9 +293,9 @@ class Tool(ABC):
         }
 
     def to_openai_schema(self) -> dict[str, Any]:
-        """The definition for OpenAI's function calling: defaults are told in the descriptions.
+        """Return the definition for OpenAI's function calling. The descriptions have the defaults.
 
-        Arrays of which nothing more is said are of texts.
+        Items of arrays are texts, unless `json_schema` has another type.
         """
         parameters = self.get_parameters()
         schema = {
@@ -309,12 +311,12 @@ class Tool(ABC):
     def _response_of(self, answer: object) -> ToolResponse:
         if not isinstance(answer, ToolResponse):
             old = f"{type(self).__name__}.run returning {type(answer).__name__}"
-            deprecated(old, "return a ToolResponse, which says how the call went", stacklevel=3)
+            deprecated(old, "return a ToolResponse, which has the status of the call", stacklevel=3)
         return as_tool_response(answer)
 
 
 def openai_form(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A definition of the Messages API as one of OpenAI's function calling."""
+    """Return a definition of the Messages API in the form of OpenAI's function calling."""
     named = {name: definition[name] for name in ("name", "description")}
     return {"type": "function", "function": {**named, "parameters": definition["input_schema"]}}
 

@@ -1,4 +1,4 @@
-"""The calls of a run as HelloAgents tells of them: each begins once, with its whole input, and ends once."""
+"""Calls of a run in HelloAgents' form: each has one start, with the complete input, and one end."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Told: TypeAlias = tuple[Literal["call", "result"], ToolCall]
 
 
 class CallPairs:
-    """From the events of a run: when to tell of a call, and when of its result.
+    """Reader of a run's events that gives one `"call"` and one `"result"` for each call.
 
-    A tool that reads its input while it is written has begun before that is whole: it is told of at the end of the
-    input. One that never ran is told of with its result.
+    A tool may start before its input is complete. Its `"call"` then comes at the end of the input. If a call never ran,
+    its `"call"` comes with its result.
     """
 
     def __init__(self) -> None:
-        self._begun: dict[GrowingInput, ToolCall] = {}  # to be told of when their input is whole
-        self._told: set[ToolCall] = set()  # as calls, whose results have yet to come
+        self._begun: dict[GrowingInput, ToolCall] = {}  # to be reported when their input is complete
+        self._told: set[ToolCall] = set()  # reported as calls, without a result yet
 
     def take(self, event: RunEvent) -> Iterator[Told]:
-        """What follows from an event."""
+        """Yield the calls and results that follow from an event."""
         match event:
             case ToolStart(call=call) if call not in self._told:
                 if call.input.outcome is None:
@@ -49,13 +49,13 @@ class CallPairs:
 
 
 def call_data(call: ToolCall) -> dict[str, Any]:
-    """`{"tool_name", "tool_call_id", "args"}`; the args of an invalid input are `{"INVALID_JSON": its text}`."""
+    """Return `{"tool_name", "tool_call_id", "args"}`. The args of an invalid input are `{"INVALID_JSON": raw}`."""
     args = {} if call.input.outcome is None else call.input.wrapped
     return {"tool_name": call.name, "tool_call_id": call.id, "args": args}
 
 
 def response_of_call(call: ToolCall) -> ToolResponse:
-    """What a call was answered; of one that was answered without a response, what the model was told."""
+    """Return the response of a call. If it was answered without one, return the result's text as a response."""
     if call.response is not None:
         return call.response
     said = text_of((call.result or {}).get("content", ""))
@@ -63,7 +63,7 @@ def response_of_call(call: ToolCall) -> ToolResponse:
 
 
 def text_of(content: Any) -> str:
-    """The text of the content of a message or of a result; empty where it has none."""
+    """Return the text in the content of a message or a result, or an empty text."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list | tuple) else ()
@@ -72,13 +72,13 @@ def text_of(content: Any) -> str:
 
 
 def question_of(messages: Any) -> Any:
-    """The content of the last message, where it is the user's; else an empty text."""
+    """Return the content of the last message if it is the user's. Otherwise return an empty text."""
     last = messages[-1] if messages else {}
     return last.get("content", "") if last.get("role") == "user" else ""
 
 
 def total_tokens(usage: Any) -> int:
-    """All tokens of an API's `usage`, cached ones among them."""
+    """Return the number of all tokens in an API's `usage`, including cached ones."""
     counts = (usage.get(name) for name in _TOKENS) if isinstance(usage, dict) else ()
     return sum(count for count in counts if type(count) is int)
 

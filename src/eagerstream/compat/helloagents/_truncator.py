@@ -1,4 +1,4 @@
-"""Tool outputs that are too long for a model: cut, and saved as a whole where that is asked for."""
+"""Cuts tool outputs that are too long for a model, and optionally saves the complete output."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _log = logging.getLogger(__name__)
 
 
 class Truncated(TypedDict):
-    """What `ObservationTruncator.truncate` gives.
+    """Result of `ObservationTruncator.truncate`.
 
     Attributes:
-        truncated: Something was left out.
-        preview: The kept lines, without a line break at the end. The output itself if nothing was left out.
-        full_output_path: Where all of it is; None where it was not saved.
-        stats: What was cut, with sizes in bytes of UTF-8.
+        truncated: Whether a part was omitted.
+        preview: The kept lines, without a line break at the end. The complete output if no part was omitted.
+        full_output_path: Path of the saved output, or `None` if it was not saved.
+        stats: Sizes before and after the cut, in bytes of UTF-8.
     """
 
     truncated: bool
@@ -45,17 +45,17 @@ class Truncated(TypedDict):
 
 
 class ObservationTruncator:
-    """Cuts outputs to so many lines and so many bytes; both hold for every preview.
+    """Cutter of outputs to a maximum number of lines and of bytes. Both bounds apply to every preview.
 
     Args:
-        max_lines: Lines that are kept.
-        max_bytes: Of a preview, in UTF-8; a long line may be cut.
-        truncate_direction: Which end is kept: `head`, `tail`, or both with `head_tail`.
-        output_dir: Outputs that are cut are saved whole in this folder, which is made at once, readable by their owner
-            only. None: nothing is saved.
+        max_lines: Maximum number of lines.
+        max_bytes: Maximum size of a preview in UTF-8. A long line may be cut.
+        truncate_direction: Kept end: `head`, `tail`, or both with `head_tail`.
+        output_dir: Folder for complete copies of the outputs that are cut. It is made at once, readable only by its
+            owner. `None` saves nothing.
 
     Raises:
-        UsageError: A bound is less than 1, or there is no such direction.
+        UsageError: A bound is less than 1, or the direction is unknown.
         OSError: The folder cannot be made.
     """
 
@@ -66,7 +66,7 @@ class ObservationTruncator:
         truncate_direction: Direction = "head",
         output_dir: str | Path | None = None,
     ) -> None:
-        truncate_output("", max_lines, max_bytes, truncate_direction)  # refuses what it cannot go by
+        truncate_output("", max_lines, max_bytes, truncate_direction)  # raises for wrong options
         self.max_lines = max_lines
         self.max_bytes = max_bytes
         self.truncate_direction = truncate_direction
@@ -75,15 +75,15 @@ class ObservationTruncator:
             Path(output_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def truncate(self, tool_name: str, output: str, metadata: Mapping[str, Any] | None = None) -> Truncated:
-        """An output within the bounds; with `output_dir` the whole of it in a file where it was cut.
+        """Return an output within the bounds. If it is cut, save the complete output in `output_dir`, if given.
 
         Args:
-            tool_name: Is part of the name of the file, as far as it is made of letters, digits, `_` and `-`.
-            output: What the tool gave.
-            metadata: Is saved with it.
+            tool_name: Part of the file's name. Characters other than letters, digits, `_` and `-` become `_`.
+            output: Output of the tool.
+            metadata: Data to save with it.
 
         Returns:
-            Where the file cannot be written, the log tells so, and there is no path.
+            The preview and its statistics. If the file cannot be written, a warning is logged, and the path is `None`.
         """
         cut = truncate_output(output, self.max_lines, self.max_bytes, self.truncate_direction, omitted=_OMITTED)
         preview, stats, path = cut["preview"], cut["stats"], None
@@ -95,10 +95,10 @@ class ObservationTruncator:
         return {"truncated": cut["truncated"], "preview": preview, "full_output_path": path, "stats": stats}
 
     def truncate_response(self, tool_name: str, response: ToolResponse) -> ToolResponse:
-        """A response whose text is within the bounds; itself where it was before.
+        """Return a response with a text within the bounds. If the text fits, return the same response.
 
-        A success becomes a `PARTIAL` with the reason, and an error stays one. `data` stays as it is; `context` has the
-        `full_output_path` where there is one.
+        A success becomes a `PARTIAL` with the reason, and an error stays an error. `data` is unchanged. If a file was
+        saved, `context` has its `full_output_path`.
         """
         cut = self.truncate(tool_name, response.text)
         if not cut["truncated"]:
@@ -135,7 +135,7 @@ class ObservationTruncator:
 
 
 def _write_new(folder: Path, name: str, text: str) -> str:
-    """Write a file of its own: calls that run at a time may come at the same microsecond."""
+    """Write a new file, and return its path. Concurrent calls may have the same microsecond."""
     for number in count():
         path = folder / (f"{name}_{number}.json" if number else f"{name}.json")
         try:
@@ -148,9 +148,9 @@ def _write_new(folder: Path, name: str, text: str) -> str:
 
 
 def truncate_results(results: Sequence[Any], limit: int) -> ToolResponse:
-    """The first `limit` results, with a `PARTIAL` that says so in Chinese where there are more.
+    """Return the first `limit` results. If there are more, the response is a `PARTIAL` with a Chinese text.
 
-    `eagerstream.builtin.truncate_results` knows more of it.
+    `eagerstream.builtin.truncate_results` describes the data.
 
     Raises:
         UsageError: `limit` is less than 1.

@@ -1,4 +1,4 @@
-"""Traces of sessions: what happened as lines of JSON, what it sums up to, and a page to read it on."""
+"""Traces of sessions: events as lines of JSON, their statistics, and a page for readers."""
 
 from .logger import TraceLogger
 from .statistics import TraceStatistics, TraceStats

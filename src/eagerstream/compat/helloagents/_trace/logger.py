@@ -1,4 +1,4 @@
-"""`TraceLogger`: what happens in a session, one line of JSON for each event."""
+"""`TraceLogger`: a trace of a session, one line of JSON for each event."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ from .writing import Background, GrowingLog
 _MAX_NAME_CHARS: Final = 200
 _MAX_STEP: Final = 2**53
 _DRAIN_S: Final = 5.0
-"""So long those wait who have to: for what was logged before, behind a disk that does not answer."""
+"""Maximum wait for earlier events, if a disk does not answer."""
 
 _log = logging.getLogger(__name__)
 
 
 class TraceLogger:
-    """Writes a session's trace to `output_dir/trace-{session_id}.jsonl`, flushed after each event.
+    """Writer of a session's trace to `output_dir/trace-{session_id}.jsonl`, flushed after each event.
 
-    A line is `{"ts", "session_id", "step", "event", "payload"}`, with `ts` in UTC. It may be used from any thread, and
-    from processes that are forked: one thread of each process writes.
-    Nothing in it raises once it is made: where a file cannot be written any more, the log tells so once, and `stats`
-    goes on.
+    A line is `{"ts", "session_id", "step", "event", "payload"}`, with `ts` in UTC. You may use it from any thread, and
+    from forked processes: one thread of each process writes.
+
+    After construction, no method raises. If a file can no longer be written, one warning is logged, and `stats`
+    continues.
 
         with TraceLogger() as logger:
             async with logger.watch(eagerstream.run(...)) as run:
                 await run.finish()
 
     Args:
-        output_dir: Is made if it is missing, for its owner only.
-        sanitize: Keys, tokens, passwords and names of users in paths are masked before anything is written. A payload
-            is bounded in any case: see `payload.plain`.
-        html_include_raw_response: Show the `raw_response` of a payload in the page.
-        html: Write a page for people next to the lines, `trace-{session_id}.html`. It can be read while it grows.
+        output_dir: Folder of the files. If missing, it is made for its owner only.
+        sanitize: Whether to mask keys, tokens, passwords and user names in paths. A payload is always bounded: see
+            `payload.plain`.
+        html_include_raw_response: Whether the page shows the `raw_response` of a payload.
+        html: Whether to write a page as well, `trace-{session_id}.html`. You can read it while it grows.
 
     Raises:
         OSError: The files cannot be made.
@@ -65,7 +66,7 @@ class TraceLogger:
         self.output_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.session_id, self._lines = _new_session(self.output_dir)
         self.jsonl_path = self._lines.path
-        """Where the lines are."""
+        """Path of the lines."""
         self.html_path: Path | None = None
         """Path of the page; `None` without one."""
         self._page: GrowingLog | None = None
@@ -84,17 +85,19 @@ class TraceLogger:
         self._has_told_late = False
 
     def log_event(self, event: str, payload: Mapping[str, Any], step: int | None = None) -> None:
-        """Write an event; on return its line is in the file, behind all that was logged before.
+        """Write an event. On return, its line is in the file, after all earlier events.
+
+        It waits for the file at most 5 s.
 
         Args:
-            event: What happened, as `tool_call`.
-            payload: What is to be said of it; see `payload.plain` for what becomes of things without a JSON form.
-            step: Of the loop, from 1.
+            event: Name of the event, for example `tool_call`.
+            payload: Data of the event. See `payload.plain` for values without a JSON form.
+            step: Step of the loop, from 1.
         """
         self._background.run(partial(self._write, datetime.now(UTC), event, payload, step), _DRAIN_S)
 
     def log_soon(self, event: str, payload: Mapping[str, Any], step: int | None = None) -> None:
-        """As `log_event`, without waiting for the file: for event loops. The payload must stay what it is."""
+        """Write an event as `log_event` does, without waiting for the file. The payload must not change afterwards."""
         self._background.submit(partial(self._write, datetime.now(UTC), event, payload, step))
 
     def watch(
@@ -106,13 +109,14 @@ class TraceLogger:
         config: Mapping[str, Any] | None = None,
         cost: Callable[[Mapping[str, Any]], float] | None = None,
     ) -> Run:
-        """Trace a run, from now to its end, without ever making it wait; see `RunWatcher` for the events.
+        """Trace a run from now to its end. The run never waits for the trace. See `RunWatcher` for the events.
 
         Args:
-            run: Usually one that has not been entered.
-            agent_name, agent_type: What `session_start` says.
-            config: That, too; the model where it is None.
-            cost: What a reply with this `usage` costs. Without it the trace says 0.0, as its readers expect a number.
+            run: Usually a run that has not been entered.
+            agent_name, agent_type: Data of `session_start`.
+            config: Data of `session_start`. `None` uses the model.
+            cost: Function that returns the cost of a response with this `usage`. Without it, the trace has 0.0, because
+                its readers expect a number.
 
         Returns:
             `run` itself.
@@ -123,28 +127,27 @@ class TraceLogger:
         return run
 
     def stats(self) -> TraceStats:
-        """What the events so far sum up to."""
+        """Return the statistics of the events so far. It waits for earlier events at most 5 s."""
         self._background.drain(_DRAIN_S)
         return self._statistics.stats()
 
-    _compute_stats = stats  # programs for HelloAgents call it, for want of a public name
+    _compute_stats = stats  # programs for HelloAgents call it, because it had no public name
 
     @property
     def _events(self) -> list[dict[str, Any]]:
-        """The records so far, read from the file: programs for HelloAgents look at this list."""
+        """Records so far, read from the file. Programs for HelloAgents read this list."""
         self._background.drain(_DRAIN_S)
         return [json.loads(line) for line in self.jsonl_path.read_text("utf-8").split("\n") if line]
 
     @property
     def is_final(self) -> bool:
-        """Nothing can be logged any more."""
+        """`True` when no event can be logged any more."""
         return self._is_final
 
     def finalize(self) -> None:
-        """Write what is under way, finish the page, and close the files; once, however often it is called.
+        """Write the waiting events, finish the page, and close the files. Further calls do nothing.
 
-        It waits for the files at most 5 s, usually not at all. What is logged afterwards is lost, and the log tells so
-        once.
+        It waits for the files at most 5 s, and usually not at all. Later events are lost, and one warning is logged.
         """
         if not self._background.run(self._finalize, _DRAIN_S):
             _log.warning("%s stays unfinished: it cannot be written", self.jsonl_path.name)
@@ -163,7 +166,7 @@ class TraceLogger:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback_: TracebackType | None
     ) -> None:
-        """Log an exception of the block as an `error`, and finalize; the exception goes on."""
+        """Log an exception of the block as an `error`, and finalize. The exception is raised further."""
         if exc_type is not None:
             said = {"error_type": exc_type.__name__, "message": exc, "stacktrace": _stack(exc)}
             self.log_event("error", said)
@@ -173,7 +176,7 @@ class TraceLogger:
         if self._is_final:
             if not self._has_told_late:
                 self._has_told_late = True
-                _log.warning("%s is final: what is logged now is lost", self.jsonl_path.name)
+                _log.warning("%s is final: events logged now are lost", self.jsonl_path.name)
             return
         shaped = sanitized if self.sanitize else plain
         record = {
@@ -193,15 +196,15 @@ class TraceLogger:
 def _stack(exc: BaseException | None) -> str:
     try:
         return "".join(traceback.format_exception(exc))
-    except Exception as error:  # any code of the exception may run in there
+    except Exception as error:  # formatting can run any code of the exception
         return f"<{type(error).__name__}>"
 
 
 def _new_session(folder: Path) -> tuple[str, GrowingLog]:
-    """An id that no other session has in this folder, and its file."""
+    """Return an id that is unique in this folder, and its file."""
     while True:
         session_id = f"s-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         try:
             return session_id, GrowingLog(folder / f"trace-{session_id}.jsonl")
-        except FileExistsError:  # there are 65,536 for each second
+        except FileExistsError:  # each second has 65,536 ids
             continue

@@ -1,6 +1,6 @@
-"""A trace as a page for people: nothing is fetched, nothing runs in it, and nothing that is shown can act.
+"""Trace as an HTML page: it fetches nothing, runs no scripts, and its contents cannot act.
 
-It is written as it grows: `head`, an `event` for each record, `foot`. Without the foot it can be read, too.
+It is written as it grows: `head`, an `event` for each record, `foot`. It is readable without the foot.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ...._support.redaction import printable
 from .statistics import TraceStats
 
 MAX_EVENTS: Final = 5_000
-"""More are in the lines only: browsers are slow with larger pages."""
+"""Maximum number of events on the page. Only the lines have the others, because browsers are slow with larger pages."""
 
 _STYLE: Final = files(__package__).joinpath("page.css").read_text("utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY: Final = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
 _KINDS: Final = frozenset({"tool_call", "tool_result", "error", "model_output"})
-"""Those with a colour of their own."""
+"""Events with their own color."""
 _RAW: Final = "raw_response"
 
 
 def head(session_id: str, at: datetime) -> str:
-    """The beginning, up to the first event."""
+    """Return the beginning of the page, up to the first event."""
     title = joined(f"Trace {session_id}")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -39,7 +39,7 @@ def head(session_id: str, at: datetime) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<header><h1>{title}</h1>"
-        f"{element('p', f'Begun {at:%Y-%m-%d %H:%M:%S} UTC. ', Markup(_TO_STATISTICS))}</header>\n"
+        f"{element('p', f'Started {at:%Y-%m-%d %H:%M:%S} UTC. ', Markup(_TO_STATISTICS))}</header>\n"
         "<main>\n<h2>Events</h2>\n"
     )
 
@@ -48,11 +48,11 @@ _TO_STATISTICS: Final = '<a href="#statistics">Statistics</a>'
 
 
 def event(record: Mapping[str, Any], *, include_raw: bool) -> str:
-    """One event, its payload folded up.
+    """Return one event, with its payload folded up.
 
     Args:
-        record: As `plain` gives it.
-        include_raw: What the payload has as `raw_response` is shown, too.
+        record: Record in the form of `plain`.
+        include_raw: Whether to show the `raw_response` of the payload.
     """
     payload = record["payload"]
     if not include_raw and isinstance(payload, dict) and _RAW in payload:
@@ -75,7 +75,7 @@ def event(record: Mapping[str, Any], *, include_raw: bool) -> str:
 
 
 def foot(stats: TraceStats, events: int) -> str:
-    """The end: the statistics, and how many events are not on the page."""
+    """Return the end of the page: the statistics, and the number of events that are not on it."""
     left_out = events - MAX_EVENTS
     more = element("p", f"{left_out} more events are in the JSONL file.") if left_out > 0 else ""
     figures = (
@@ -106,5 +106,5 @@ def foot(stats: TraceStats, events: int) -> str:
 
 
 def _text(text: str) -> Markup:
-    """Text with its lines."""
+    """Return text with its line breaks."""
     return Markup(escape(printable(text)))

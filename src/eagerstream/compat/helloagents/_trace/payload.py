@@ -1,4 +1,4 @@
-"""Anything as JSON, within bounds, without secrets: payloads hold what models and tools made."""
+"""Conversion of any value to JSON, within bounds and without secrets, for payloads from models and tools."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ....tools import ToolResponse
 from ....wire import JSON, encodable
 
 MAX_TEXT_CHARS: Final = 64 * 1024
-"""Of one text; its beginning is kept, and the number of what is left out."""
+"""Maximum number of characters of one text. Of a longer one, the beginning and the number of omitted characters stay.
+"""
 MAX_CHARS: Final = 4 * MAX_TEXT_CHARS
-"""Of all texts of one payload that are looked at, keys among them."""
+"""Maximum number of characters to inspect in all texts of one payload, including keys."""
 LOOK_AHEAD_CHARS: Final = 8 * 1024
-"""So much of a text is looked at behind what is kept of it: a secret that is cut there may not be known as one."""
+"""Number of characters to inspect after the kept part of a text, because half a secret may not be recognized."""
 MAX_ITEMS: Final = 1_000
-"""Of one container."""
+"""Maximum number of items of one container."""
 MAX_VALUES: Final = 10_000
-"""In one payload."""
+"""Maximum number of values in one payload."""
 MAX_DEPTH: Final = 32
 
 _MAX_KEY_CHARS: Final = 256
@@ -30,28 +31,28 @@ _MAX_NUMBER_BITS: Final = 1024
 
 
 def plain(value: Any) -> JSON:
-    """A copy of `value` that is JSON, and that UTF-8 can carry. Other threads may change the value meanwhile.
+    """Return a copy of `value` as JSON that UTF-8 can encode. Other threads may change the value meanwhile.
 
-    What has no JSON form becomes its `str`, NaN and the infinities too; what has no `str` either becomes its class in
-    angle brackets, and a container in itself `"<cycle>"`. What lies beyond the bounds above is left out, and told so.
-    Tuples stay tuples, which `json.dumps` writes as lists.
+    Values without a JSON form become their `str`, including NaN and the infinities. A value whose `str` fails becomes
+    its class in angle brackets. A container inside itself becomes `"<cycle>"`. Values beyond the bounds above are
+    omitted, and the copy reports it. Tuples stay tuples, which `json.dumps` writes as lists.
     """
     copied: JSON = _Walk(masks=False).value(value, 0)
     return copied
 
 
 def sanitized(value: Any) -> JSON:
-    """A copy of anything as `plain` makes it, without secrets and without names of users in paths.
+    """Return a copy as `plain` does, without secrets and without user names in paths.
 
-    Secrets are known as in `eagerstream._support.redaction`, by their form or by the name in front of them, and become
-    `[redacted]`; in a text that is cut, as many `*`. What is looked at is bounded, too, however large the value is.
+    Secrets are recognized as in `eagerstream._support.redaction`, by their form or by the name before them. They become
+    `[redacted]`, or the same number of `*` in a text that is cut. The inspected part is bounded for values of any size.
     """
     masked: JSON = redact(_Walk(masks=True).value(value, 0))
     return masked
 
 
 def dump(value: JSON) -> str:
-    """What `plain` gave, on one line, for whatever takes a line to be: `str.splitlines`, too."""
+    """Return a value of `plain` as one line, also for `str.splitlines`."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False).translate(_LINE_ENDS)
 
 
@@ -59,13 +60,13 @@ _LINE_ENDS: Final = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 class _Walk:
-    """One payload on its way, and the room that is left in it."""
+    """Copy of one payload in progress, with the room that is left."""
 
     def __init__(self, *, masks: bool) -> None:
         self._masks = masks
         self._chars = MAX_CHARS
         self._values = MAX_VALUES
-        self._around: set[int] = set()  # ids of the containers that what is looked at stands in
+        self._around: set[int] = set()  # ids of the containers around the current value
 
     def value(self, value: Any, depth: int) -> Any:
         self._values -= 1
@@ -83,7 +84,7 @@ class _Walk:
             if isinstance(value, bytes | bytearray | memoryview):
                 value = bytes(value[: 2 * MAX_TEXT_CHARS])
             return self._text(str(value), MAX_TEXT_CHARS)
-        except Exception:  # any code may run in here, and another thread may change what is read
+        except Exception:  # `str` can run any code, and another thread may change the value
             return f"<{type(value).__name__:.80}>"
 
     def _text(self, text: str, max_chars: int) -> str:
@@ -96,7 +97,7 @@ class _Walk:
 
     def _number(self, value: float) -> Any:
         if isinstance(value, int):
-            # Python writes no integer of thousands of digits, and many who read cannot take it.
+            # Python refuses to write an integer of thousands of digits, and many readers cannot parse it.
             is_long = value.bit_length() > _MAX_NUMBER_BITS
             return f"<integer of {value.bit_length()} bits>" if is_long else int.__index__(value)
         return float.__float__(value) if math.isfinite(value) else str(float.__float__(value))
@@ -122,7 +123,7 @@ class _Walk:
         for key, item in self._within(mapping.items()):
             name = key if isinstance(key, str) else str(self.value(key, MAX_DEPTH))
             name = self._text(str.__str__(name), _MAX_KEY_CHARS)
-            while name in copied:  # keys that are the same once they are texts, or once they are cut
+            while name in copied:  # keys that are equal as texts or after the cut
                 name = f"{name} ({len(copied)})"
             copied[name] = self.value(item, depth + 1)
         if len(mapping) > len(copied):
@@ -139,24 +140,24 @@ class _Walk:
 _HOMES: Final = re.compile(
     r"""
       ( / (?: Users | home ) / ) [^\s/\\"'<>:|]++
-    | ( (?i: [a-z]:\\++users\\++ ) )  # more backslashes than one: JSON in a text
-      (?: [^/\\\r\n"<>:|]{1,64}+ (?=\\) | [^\s/\\"'<>:|]++ )  # a name may have spaces, where it is seen to end
+    | ( (?i: [a-z]:\\++users\\++ ) )  # several backslashes: JSON in a text
+      (?: [^/\\\r\n"<>:|]{1,64}+ (?=\\) | [^\s/\\"'<>:|]++ )  # a name may have spaces if its end is visible
     """,
     re.VERBOSE,
 )
 _WORDS: Final = re.compile(r"(?<![A-Za-z0-9])(?:(Bearer\s++)[A-Za-z0-9._~+/=-]++|sk-[A-Za-z0-9][A-Za-z0-9_-]*+)")
-"""What HelloAgents masks however short or plain it is, so that no trace shows more than it did there."""
+"""Secrets that HelloAgents masks in any length or form, so that a trace shows no more than there."""
 
 
 def without_homes(text: str) -> str:
-    r"""`text` with `***` for the names of users in paths: `/home/***/`, `/Users/***/`, `C:\Users\***\`.
+    r"""Return `text` with `***` for the user names in paths: `/home/***/`, `/Users/***/`, `C:\Users\***\`.
 
-    It takes time linear in the length of the text, whoever wrote it.
+    It takes time linear in the length of any text.
     """
     return _HOMES.sub(lambda found: f"{found[1] or found[2]}***", text)
 
 
 def _masked(text: str, max_chars: int) -> str:
-    if len(text) > max_chars:  # offsets stay what they are: nothing moves up from where it could not be judged
+    if len(text) > max_chars:  # keep the offsets, so that no character beyond the cut moves into the kept part
         text = redact_text(text, keep_length=True)[:max_chars]
     return without_homes(_WORDS.sub(lambda found: f"{found[1] or ''}{REDACTED}", text))

@@ -1,4 +1,4 @@
-"""What the records of a trace sum up to."""
+"""Statistics of the records of a trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OTHERS: Final = "(others)"
 
 
 class TraceError(TypedDict):
-    """An `error` event: its step, and what its payload said."""
+    """Summary of an `error` event: its step, and the type and message of its payload."""
 
     step: int | None
     type: Any
@@ -22,15 +22,15 @@ class TraceError(TypedDict):
 
 
 class TraceStats(TypedDict):
-    """What a session came to.
+    """Statistics of a session.
 
     Attributes:
         total_steps: The highest step.
-        total_tokens, total_cost: Of the `usage` of all model outputs.
-        model_calls: Model outputs.
-        tool_calls: How often each tool was called, the first thousand by name; the rest as `(others)`.
-        errors: The first thousand.
-        duration_seconds: From the last `session_start` to the last `session_end`; 0 where there is none.
+        total_tokens, total_cost: Sums over the `usage` of all model outputs.
+        model_calls: Number of model outputs.
+        tool_calls: Number of calls by tool name, for the first thousand names. The others count as `(others)`.
+        errors: The first thousand errors.
+        duration_seconds: Time from the last `session_start` to the last `session_end`, or 0 if one is missing.
     """
 
     total_steps: int
@@ -43,10 +43,10 @@ class TraceStats(TypedDict):
 
 
 class TraceStatistics:
-    """Sums up records as they come, and keeps none of them.
+    """Accumulator of the statistics, which keeps no records.
 
-    For a trace that was read from a file, too: `for line in file: statistics.add(json.loads(line))`. What a record
-    lacks, or has in another form, counts as nothing.
+    You can also use it for a trace in a file: `for line in file: statistics.add(json.loads(line))`. Fields that are
+    missing or have another form do not count.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class TraceStatistics:
         self._moments: dict[str, datetime] = {}
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Count a record in: `{"ts", "session_id", "step", "event", "payload"}`."""
+        """Add a record: `{"ts", "session_id", "step", "event", "payload"}`."""
         step = record.get("step")
         step = step if type(step) is int else None
         payload = record.get("payload")
@@ -86,7 +86,7 @@ class TraceStatistics:
                 self._errors.append(told)
 
     def stats(self) -> TraceStats:
-        """As of now; a copy."""
+        """Return a copy of the current statistics."""
         start, end = self._moments.get("session_start"), self._moments.get("session_end")
         return {
             "total_steps": self._steps,
@@ -100,7 +100,7 @@ class TraceStatistics:
 
 
 def _count(value: object) -> float:
-    """A number that counts; 0 for anything else."""
+    """Return a finite number, or 0 for any other value."""
     return value if type(value) in (int, float) and isinstance(value, int | float) and math.isfinite(value) else 0
 
 
@@ -109,4 +109,4 @@ def _moment(ts: object) -> datetime | None:
         moment = datetime.fromisoformat(ts) if isinstance(ts, str) else None
     except ValueError:
         return None
-    return moment.astimezone() if moment is not None else None  # of other writers, too: without an offset it is local
+    return moment.astimezone() if moment is not None else None  # without an offset: local

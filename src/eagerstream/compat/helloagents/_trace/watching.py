@@ -1,4 +1,4 @@
-"""`RunWatcher`: the events of a run, as a trace of HelloAgents tells of them."""
+"""`RunWatcher`: the events of a run in the form of a HelloAgents trace."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _logger = logging.getLogger(__name__)
 
 
 class RunWatcher:
-    """An observer that logs what it sees, by a `log` that returns at once (`log_soon`). A step is a turn.
+    """Observer that logs a run's events with a `log` that returns at once (`log_soon`). A step is a turn.
 
     - `session_start{agent_name, agent_type, config}`, `message_written{role, content}`: the question.
-    - `model_output{content, tool_calls, usage{total_tokens, cost, ...}, stop_reason}`: a reply, whole or not.
+    - `model_output{content, tool_calls, usage{total_tokens, cost, ...}, stop_reason}`: a response, complete or not.
     - `tool_input_start{tool_name, tool_call_id}`, `tool_input_delta{..., chars}` and `tool_input_stop{..., chars,
-      outcome}`: an input while it is written. A delta is logged whenever its input is twice as long as at the last one.
-      It tells no text, as nobody can judge whether a piece of one is a piece of a secret; all of it is in its call.
+      outcome}`: an input while it is written. A delta is logged each time its input has doubled in length. It has no
+      text, because a piece of a text may be an unrecognizable piece of a secret. The call has the complete input.
     - `tool_call{tool_name, tool_call_id, args}` and `tool_result{tool_name, tool_call_id, result, ...}`, once for each
-      call: `result` is the text, beside it is what `ToolResponse.to_dict` gives, and `is_error` says what the model was
-      told: a tool may answer well that had begun on an input that was then cut off.
-    - `error{error_type, message}`: a reply broke off, or the run failed. `restarted{reason, delay_s}`: what came of the
-      turn is void.
-    - `session_end{duration, total_steps, final_answer, status}`, in seconds; `success`, `timeout` where the turns did
-      not suffice, any other value of `RunStatus` as it is.
+      call. `result` is the text, and the other fields are those of `ToolResponse.to_dict`. `is_error` is that of the
+      result for the model. It differs from the response if a tool succeeded on an input that was then cut off.
+    - `error{error_type, message}`: a response broke off, or the run failed. `restarted{reason, delay_s}`: the events of
+      the turn so far are void.
+    - `session_end{duration, total_steps, final_answer, status}`: the duration in seconds. `status` is `success`,
+      `timeout` if the run reached its maximum of turns, or another value of `RunStatus`.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class RunWatcher:
         self._start_s = time.monotonic()
         self._step: int | None = run.turn or None
         self._pairs = CallPairs()
-        self._next_chars: dict[GrowingInput, int] = {}  # of open inputs: the size at which a delta is logged next
-        self._has_reply = False  # of this turn, in the log
+        self._next_chars: dict[GrowingInput, int] = {}  # of open inputs: size of the next logged delta
+        self._has_reply = False  # a response of this turn is in the log
         log("session_start", session)
         content = question_of(run.result.messages)
         if content:
@@ -110,7 +110,7 @@ class RunWatcher:
             else:
                 response = response_of_call(call)
                 said = response.to_dict()
-                # What is short comes first: of a long payload the end is left out.
+                # Short fields come first: the end of a long payload is omitted.
                 first: dict[str, Any] = {name: said[name] for name in ("status", "error", "stats") if name in said}
                 told: dict[str, Any] = {"tool_name": call.name, "tool_call_id": call.id, "is_error": call.is_error}
                 self._log("tool_result", {**told, **first, "result": response.text, **said}, call.turn)
@@ -135,8 +135,8 @@ class RunWatcher:
     def _cost_of(self, usage: Mapping[str, Any]) -> float:
         try:
             return 0.0 if self._cost is None else self._cost(usage)
-        except Exception as error:  # the rest of the run is to be traced all the same
-            _logger.warning("the cost of a reply is not known (%s)", type(error).__name__)
+        except Exception as error:  # trace the rest of the run anyway
+            _logger.warning("the cost of a response is not known (%s)", type(error).__name__)
             return 0.0
 
     def _void(self, reason: str, delay_s: float) -> None:

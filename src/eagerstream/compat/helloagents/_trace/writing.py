@@ -1,4 +1,4 @@
-"""Files that grow while a program runs, and a thread that writes them: neither ever gets in its way."""
+"""Growing files, and a thread that writes them. Neither ever fails or delays the program."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _log = logging.getLogger(__name__)
 
 
 def new_file(path: Path) -> TextIO:
-    """A text file to write, with line feeds at ends of lines; for its owner only, where the system knows such a thing.
+    """Return a new text file to write, with line feeds. It is readable only by its owner, if the system supports that.
 
     Raises:
-        OSError: It cannot be made; `FileExistsError` where there is something, be it a link.
+        OSError: The file cannot be made. `FileExistsError` if the path exists, also as a link.
     """
     return open(path, "x", encoding="utf-8", newline="\n", opener=open_private)
 
 
 class GrowingLog:
-    """A `new_file` that has each text at once.
+    """A `new_file` in which each text is written at once.
 
-    It is written without a buffer: that would have a lock, and a process that is forked meanwhile would find it held.
+    It is written without a buffer. A buffer has a lock, and a forked process could find this lock held.
 
     Args:
-        path: Where nothing is yet.
+        path: Path that does not exist yet.
 
     Raises:
-        OSError: As `new_file`.
+        OSError: As for `new_file`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class GrowingLog:
         self._is_over = False
 
     def write(self, text: str) -> None:
-        """Write it to its end; nothing once that has failed, which the log tells once, or once it is closed."""
+        """Append a text. After the first failure, which is logged once, and after `close`, do nothing."""
         if self._is_over:
             return
         try:
@@ -57,26 +57,25 @@ class GrowingLog:
             _log.warning("%s cannot be written any more: %s", self.path.name, error.strerror or type(error).__name__)
 
     def close(self) -> None:
-        """As often as one likes; never raises."""
+        """Close the file. Further calls do nothing. It never raises."""
         self._is_over = True
         try:
             self._file.close()
         except OSError:
-            pass  # what could not be written was told, or is lost with the last flush: nothing is buffered
+            pass  # the failed write was logged; there is no buffer to flush
 
 
 _MAX_WAITING: Final = 10_000
 _IDLE_S: Final = 1.0
-"""So long the thread waits for more, before it ends."""
+"""Seconds that the thread waits for more work before it ends."""
 _AT_EXIT_S: Final = 5.0
-"""So long the end of the program waits for what is still to be done."""
+"""Maximum time that the end of the program waits for the remaining work, in seconds."""
 
 
 class Background:
-    """Does in a thread what it is given, one thing after the other; what does not fit in the queue is dropped.
+    """Thread that runs functions one after another. If the queue is full, a function is dropped.
 
-    The thread is there while there is something to do, and ends by itself. The end of the program waits for it, a few
-    seconds at most.
+    The thread exists while there is work, and ends by itself. The end of the program waits for it, at most 5 seconds.
     """
 
     def __init__(self, max_waiting: int = _MAX_WAITING) -> None:
@@ -86,14 +85,14 @@ class Background:
         _backgrounds.add(self)
 
     def renew(self) -> None:
-        """Begin anew in a process that was forked: the thread did not come along, but locks that it held did."""
+        """Reset in a forked process: it does not have the thread, but it has copies of the thread's held locks."""
         self._waiting: deque[Callable[[], object]] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_busy = False
 
     def submit(self, work: Callable[[], object]) -> None:
-        """Have it done; returns at once. That something was dropped is in the log once."""
+        """Queue a function, and return at once. The first dropped function is logged."""
         with self._changed:
             if len(self._waiting) < self._max_waiting and self._has_thread():
                 self._waiting.append(work)
@@ -104,13 +103,13 @@ class Background:
                 _log.warning("a trace is written too slowly: some of its events are dropped")
 
     def run(self, work: Callable[[], object], timeout_s: float) -> bool:
-        """Have it done after everything that was submitted, and wait for it. Return whether all is done.
+        """Run a function after all earlier ones, and wait for it. Return whether all are done.
 
-        If there can be no thread, as at the very end of a program, or if this is the thread, do it at once.
+        If no thread can start, as at the very end of a program, or if this is the thread, run it at once.
         """
         with self._changed:
             is_here = threading.current_thread() is self._thread or not self._has_thread()
-            if not is_here:  # beyond the bound, too: each caller waits for its own
+            if not is_here:  # beyond the bound, too: each caller waits for its own function
                 self._waiting.append(work)
                 self._changed.notify_all()
         if is_here:
@@ -119,19 +118,19 @@ class Background:
         return self.drain(timeout_s)
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait until all is done; True if it is, which it never is for the thread itself."""
+        """Wait until all work is done, and return whether it is. In the thread itself, return `False` at once."""
         with self._changed:
             if threading.current_thread() is self._thread:
                 return False
             return self._changed.wait_for(lambda: not (self._waiting or self._is_busy), timeout_s)
 
     def _has_thread(self) -> bool:
-        """There is one, or one could be started."""
+        """Return whether there is a thread, after an attempt to start one."""
         if self._thread is None:
             thread = threading.Thread(target=self._work, name="eagerstream-trace", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system has no more of them, or the program is ending
+            except RuntimeError:  # no more threads, or the program is ending
                 return False
             self._thread = thread
             atexit.register(self.drain, _AT_EXIT_S)
@@ -149,14 +148,14 @@ class Background:
                 work = self._waiting.popleft()
                 self._is_busy = True
             _do(work)
-            del work  # it may hold much, and the next may be long in coming
+            del work  # it may hold much memory, and the next work may come late
 
 
 def _do(work: Callable[[], object]) -> None:
     try:
         work()
-    except BaseException as error:  # what is logged is any code's: nothing of it may end the thread
-        # Its text may quote what a model wrote, which does not belong in a log.
+    except BaseException as error:  # logged values can run any code, which must not end the thread
+        # The error's text may quote the model's output, which does not belong in a log.
         _log.warning("an event of a trace is lost (%s)", type(error).__name__)
 
 
@@ -168,5 +167,5 @@ def _renew_all() -> None:
         background.renew()
 
 
-if hasattr(os, "register_at_fork"):  # only where processes are forked
+if hasattr(os, "register_at_fork"):  # only on platforms with fork
     os.register_at_fork(after_in_child=_renew_all)
