@@ -80,16 +80,16 @@ async def mcp_tools(
         prefix: Text before each name, to separate the tools of several servers.
         only: The server's names of the tools to return. `None` returns all.
         list_timeout_s: Maximum time for the list, in seconds.
-        options: Options for each of the tools, as for `@tool`. If missing, `idempotent` comes from the server's hints.
-            Pass `False` if you do not trust the server.
+        options: Options for each of the tools, as for `@tool`. If `idempotent` is missing, it comes from the server's
+            hints. Pass `False` if you do not trust the server.
 
     Returns:
         One `Tool` per tool of the server. Characters that the API does not accept in a name become `_`.
 
     Raises:
         MissingExtraError: The package mcp is not installed.
-        UsageError: A tool has an unusable schema or option, the schemas are too large, `only` has a name that the
-            server does not have, or `options` has `name`, `description` or `definition`.
+        UsageError: A tool has an unusable schema or option, or the schemas are too large. Also raised if the server has
+            no tool of a name in `only`, or if `options` has `name`, `description` or `definition`.
         ProtocolError: The server's list does not end.
         TimeoutError: The list took longer than `list_timeout_s`.
         mcp.MCPError: The server refused the request or closed the connection.

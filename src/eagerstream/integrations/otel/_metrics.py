@@ -19,7 +19,7 @@ _Instrument: TypeAlias = tuple[str, str, Sequence[float]]
 
 _INSTRUMENTS: Final[dict[str | None, _Instrument]] = {
     names.OPERATION_DURATION: ("s", "GenAI operation duration.", names.DURATION_BUCKETS_S),
-    names.TIME_TO_FIRST_CHUNK: ("s", "Time from the request to its first chunk.", names.DURATION_BUCKETS_S),
+    names.TIME_TO_FIRST_CHUNK: ("s", "Time to the first chunk of a response.", names.DURATION_BUCKETS_S),
     names.USAGE: ("{token}", "Number of input and output tokens used.", names.TOKEN_BUCKETS),
     names.TIME_TO_FIRST_FRAGMENT: (
         "s",
