@@ -28,6 +28,7 @@ BENCHMARKS = (
     "many_inputs",
     "watchers",
     "waiters",
+    "hub",
     "thousand_runs",
     "latency_marks",
     "capture",
