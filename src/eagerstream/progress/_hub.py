@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,10 +11,9 @@ from uuid import uuid4
 
 import anyio
 
-from ..errors import UsageError
-from ..loop import RunEvent
-from ..streaming import EventFeed, FeedEnd, on_feed
+from ..streaming import EventFeed, on_feed
 from ..tools import ToolCall
+from ..wire import check_count
 from ._log import RunLog
 from ._notifier import Notifier
 from ._recorder import RunRecorder
@@ -51,18 +50,16 @@ class Hub:
         max_runs: Logs that are kept; beyond it the oldest goes that has ended.
 
     Raises:
-        UsageError: `max_runs` is not positive.
+        UsageError: `max_runs` is less than 1.
     """
 
     def __init__(self, *, max_runs: int = 100) -> None:
-        if max_runs < 1:
-            raise UsageError(f"max_runs must be positive, not {max_runs!r}")
+        check_count("max_runs", max_runs)
         self._max_runs = max_runs
         self._lock = threading.Lock()
         self._logs: dict[str, RunLog] = {}
         self._recorders: dict[str, RunRecorder] = {}  # of runs that go on
         self._waiting: dict[tuple[str, int], _Question] = {}
-        self._version = 0
         self._notifiers: set[Notifier] = set()
 
     @property
@@ -96,12 +93,11 @@ class Hub:
     def observe(self, run: EventFeed[Any], *, name: str | None = None) -> RunLog:
         """Keep a log of a run, or of a `stream`, from now on. Before it is entered, or just after, misses nothing."""
         log = RunLog(uuid4().hex, name=name)
-        recorder = RunRecorder(
-            log.append, id=log.id, name=name, model=getattr(run, "model", None), turn=getattr(run, "turn", None)
-        )
+        model, turn = getattr(run, "model", None), getattr(run, "turn", None)
+        recorder = RunRecorder(log.append, id=log.id, name=name, model=model, turn=turn, close=lambda: self._end(log))
         self._recorders[log.id] = recorder
         self.add(log)
-        run.observe(_Tap(recorder, lambda: self._end(log)))
+        run.observe(recorder)
         return log
 
     @contextmanager
@@ -188,24 +184,3 @@ class _Question:
         self.decision: Decision | None = None
         self.notifier = Notifier()
         self.woken: anyio.Event = self.notifier.listen()
-
-
-class _Tap:
-    """Observes one run for a hub."""
-
-    wants_deltas = wants_changes = True
-
-    def __init__(self, recorder: RunRecorder, close: Callable[[], object]) -> None:
-        self._recorder = recorder
-        self._close = close
-
-    def take(self, events: Sequence[RunEvent]) -> None:
-        try:
-            self._recorder.take(events)
-        except Exception:
-            self._close()  # no more will come
-            raise
-
-    def end(self, end: FeedEnd) -> None:
-        self._recorder.end(end)
-        self._close()

@@ -6,11 +6,11 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, cycle, takewhile
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from ..errors import LimitError, UsageError
 from ._json_pieces import json_pieces
-from ._merge import DELTA_TEXTS, MergedRecords, merge_records, size
+from ._merge import DELTA_TEXTS, OVERHEAD_CHARS, MergedRecords, merge_records, size
 from ._notifier import Notifier, event_loop
 from ._record import Record
 
@@ -121,7 +121,7 @@ class RunLog:
         self._notifiers: dict[object, _Notifiers] = {}  # by event loop
         self._merge_lock = threading.Lock()  # held for as long as it takes to copy everything
         self._merged = MergedRecords(max_kept_chars)
-        self._ends: tuple[Record, Record] | None = None
+        self._first: Record | None = None
         self._last_batch: tuple[tuple[int, int], Batch] | None = None  # watchers in step get the same one
         self._first_snapshot: weakref.ref[Batch] | None = None  # of those who come late: kept by whoever reads it
 
@@ -133,7 +133,7 @@ class RunLog:
     @property
     def ends(self) -> tuple[Record | None, Record | None]:
         """The first record and the last one, as they were."""
-        return self._ends or (None, None)
+        return self._first, self._recent[-1] if self._recent else None
 
     @property
     def is_closed(self) -> bool:
@@ -143,31 +143,38 @@ class RunLog:
     def append(self, records: Sequence[Record]) -> None:
         """Add records, whose numbers must rise; nothing once the log is closed."""
         with self._lock:
+            is_urgent = self._is_closed
             if self._is_closed:
                 records = ()
-            is_urgent = self._is_closed
+            chars = 0
             for record in records:
-                is_urgent = is_urgent or record["type"] not in DELTA_TEXTS
-                self._recent.append(record)
-                # Not `to_seq`: where deltas were merged before they came here, other records may be in between.
-                self._seq = max(self._seq, record["seq"])
-                chars = size(record)
-                self._recent_chars += chars
-                self._waiting_chars += chars
+                fields: Mapping[str, Any] = record
+                text = DELTA_TEXTS.get(fields["type"])
+                if text is None:
+                    is_urgent = True
+                    chars += size(record)
+                else:  # what `size` gives for a delta, which nearly all records are
+                    chars += OVERHEAD_CHARS + 2 * len(fields[text])
             if records:
-                self._ends = (self._ends or records)[0], records[-1]
-            self._unmerged += records
+                # Not `to_seq`: where deltas were merged before they came here, other records may be in between.
+                self._seq = records[-1]["seq"]
+                self._first = self._first or records[0]
+            self._recent += records
+            self._recent_chars += chars
             while len(self._recent) > self._max_recent or (
                 self._recent_chars > self._max_recent_chars and len(self._recent) > 1
             ):
                 self._recent_chars -= size(self._recent.popleft())
+            self._unmerged += records
             notifiers = list(self._notifiers.values())
-        if is_urgent := is_urgent or self._waiting_chars > _MUCH:
-            self._waiting_chars = 0
-        for pair in notifiers:
-            pair.any.notify()
-            if is_urgent:
-                pair.urgent.notify()
+        if notifiers:
+            self._waiting_chars += chars
+            if is_urgent := is_urgent or self._waiting_chars > _MUCH:
+                self._waiting_chars = 0
+            for pair in notifiers:
+                pair.any.notify()
+                if is_urgent:
+                    pair.urgent.notify()
         if len(self._unmerged) >= _UNMERGED and self._merge_lock.acquire(blocking=False):
             try:
                 self._merge()
@@ -207,7 +214,7 @@ class RunLog:
         with self._lock:
             unmerged, self._unmerged = self._unmerged, []
             seq = self._seq
-        for record in unmerged:
+        for record in merge_records(unmerged):  # a patch of many fragments is applied in a fraction of the time
             self._merged.add(record)
         return seq
 

@@ -20,7 +20,8 @@ _CONTENTS: Final = {
 }
 """By the type of another record, the field that may hold much."""
 
-_OVERHEAD: Final = 200  # characters that a record takes beside its texts, roughly
+OVERHEAD_CHARS: Final = 200
+"""What a record takes besides its texts, roughly."""
 
 
 def size(record: Record) -> int:
@@ -28,9 +29,9 @@ def size(record: Record) -> int:
     fields: Mapping[str, Any] = record
     text = DELTA_TEXTS.get(record["type"])
     if text is not None:
-        return _OVERHEAD + 2 * len(fields[text])  # a delta of an input has its text in the patch, too
+        return OVERHEAD_CHARS + 2 * len(fields[text])  # a delta of an input has its text in the patch, too
     content = _CONTENTS.get(record["type"])
-    return _OVERHEAD if content is None else _OVERHEAD + text_size(fields[content])
+    return OVERHEAD_CHARS if content is None else OVERHEAD_CHARS + text_size(fields[content])
 
 
 def text_size(value: Any) -> int:

@@ -45,8 +45,11 @@ class Notifier:
         self._events.discard(event)
 
     def notify(self) -> None:
-        """Wake all who listen; from any thread. Nothing where the event loop is gone."""
-        if self._is_notified:
+        """Wake all who listen; from any thread. Nothing if nobody does, or if the event loop is gone.
+
+        Say first what has changed, and notify then: whoever begins to listen in between sees the change.
+        """
+        if self._is_notified or not self._events:
             return
         self._is_notified = True
         try:

@@ -75,11 +75,11 @@ class _Parameter:
         assert isinstance(self._input, _Whole)
         return self._input.value
 
-    def _given(self, value: JSON, *path: str | int) -> Any:
+    def _given(self, value: JSON) -> Any:
         try:
             return self._convert(value)
         except ValueError as error:
-            raise InputInterrupted((self._name, *path), str(error)) from None
+            raise InputInterrupted((self._name,), str(error)) from None
 
     def _interrupted(self, error: Exception) -> NoReturn:
         reason = "the parameter is missing" if isinstance(error, KeyError) else str(error)
@@ -170,7 +170,7 @@ class ItemStream(_Parameter, Generic[T]):
         return cls(_Whole(list(items)), "items")
 
     def __aiter__(self) -> _Items[T]:
-        return _Items(self)
+        return _Items(self._input, self._name, self._convert, self._default)
 
     def __await__(self) -> Generator[Any, Any, list[T]]:
         return self._whole().__await__()
@@ -178,39 +178,40 @@ class ItemStream(_Parameter, Generic[T]):
     async def _whole(self) -> list[T]:
         return [item async for item in self]
 
-    async def next_item(self, number: int) -> tuple[T] | None:
-        """The item of that number, from 0, in a tuple; None where there is none any more."""
-        try:
-            found = await self._input.next_item((self._name,), number)
-        except KeyError as error:
-            if self._default is None:
-                self._interrupted(error)
-            return await self._default.next_item(number)
-        except TypeError as error:
-            self._interrupted(error)
-        return None if found is None else (self._given(found[0], number),)
-
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.list_schema(handler.generate_schema(_item_type(source)))
 
 
-class _Items(Generic[T]):
+class _Items(_Parameter, Generic[T]):
     """One reading of an `ItemStream`."""
 
-    def __init__(self, stream: ItemStream[T]) -> None:
-        self._stream = stream
+    def __init__(self, input: _Source, name: str, convert: Convert, default: ItemStream[T] | None) -> None:
+        super().__init__(input, name, convert)
+        self._items_by_default = default
         self._number = 0
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        found = await self._stream.next_item(self._number)
+        try:
+            found = await self._input.next_item((self._name,), self._number)
+        except KeyError as error:
+            if self._items_by_default is None:
+                self._interrupted(error)
+            self._input, self._convert = _Whole(self._items_by_default.given), _as_it_is
+            return await anext(self)
+        except TypeError as error:
+            self._interrupted(error)
         if found is None:
             raise StopAsyncIteration
+        try:
+            item: T = self._convert(found[0])
+        except ValueError as error:
+            raise InputInterrupted((self._name, self._number), str(error)) from None
         self._number += 1
-        return found[0]
+        return item
 
 
 class Later(_Parameter, Awaitable[T]):

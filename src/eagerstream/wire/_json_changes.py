@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._patch import Patch, PatchOp, escaped, pointer
+from ._patch import Patch, escaped, pointer
 from ._values import Path, copy_json
 
 
@@ -29,12 +29,15 @@ class Changes:
         written: The operation that the string under way lengthens.
     """
 
-    __slots__ = ("_fresh", "operations", "written")
+    __slots__ = ("_fresh", "_node", "_pointer", "operations", "written")
 
     def __init__(self) -> None:
         self.operations: list[list[Any]] = []
         self._fresh: set[int] = set()  # ids of the new containers, which the value keeps alive
         self.written: list[Any] | None = None
+        # The container of the last operation and its JSON pointer: most fragments lengthen or follow the value before.
+        self._node: Any = None
+        self._pointer = ""
 
     def clear(self) -> None:
         """Forget the last feed."""
@@ -46,7 +49,6 @@ class Changes:
     def add(self, container: Any, node: Any, key: Any, value: Any) -> None:
         """`value` is about to show in `container`, which is at `node`, under `key`; None for the root."""
         self.written = None
-        is_container = type(value) in (dict, list)
         if id(container) not in self._fresh:
             is_new = type(container) is not dict or key not in container
             pieces = [value] if type(value) is str else None
@@ -54,31 +56,32 @@ class Changes:
             self.operations.append(operation)
             if pieces is not None:
                 self.written = operation
-        if is_container:
+        if type(value) in (dict, list):
             self._fresh.add(id(value))
 
     def lengthen(self, container: Any, node: Any, key: Any, piece: str) -> None:
         """The string under `key` in `container` is about to grow by `piece`."""
-        if piece and id(container) not in self._fresh:
-            if self.written is None:
-                self.written = ["append", node, key, "", []]
-                self.operations.append(self.written)
+        if self.written is not None:
             self.written[4].append(piece)
+        elif piece and id(container) not in self._fresh:
+            self.written = ["append", node, key, "", [piece]]
+            self.operations.append(self.written)
 
     @property
     def patch(self) -> Patch:
         """The operations, with copies of their values."""
         patch: Patch = []
-        node: Any = None
-        path = ""
-        for kind, parent, key, value, pieces in self.operations:
-            if parent is not node:
-                node = parent
-                path = pointer(*steps(node))
-            operation: PatchOp = {
-                "op": kind,
-                "path": path if key is None else f"{path}/{escaped(key)}",
-                "value": "".join(pieces) if pieces is not None else copy_json(value),
-            }
-            patch.append(operation)
+        for kind, node, key, value, pieces in self.operations:
+            if node is not self._node:
+                self._node, self._pointer = node, pointer(*steps(node))
+            path = self._pointer
+            if type(key) is int:
+                path = f"{path}/{key}"
+            elif key is not None:
+                path = f"{path}/{escaped(key)}"
+            if pieces is not None:
+                value = "".join(pieces)
+            elif type(value) in (dict, list):
+                value = copy_json(value)
+            patch.append({"op": kind, "path": path, "value": value})
         return patch

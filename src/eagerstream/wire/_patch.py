@@ -76,19 +76,24 @@ def apply_patch(value: Any, patch: Patch) -> Any:
         ValueError: The patch does not fit the value.
     """
     root: Any = value
+    # The container that the last operation changed: nearly always the next one changes it, too.
+    parent: Any = None
+    parent_path: str | None = None
     try:
         for op in patch:
             item = op["value"]
-            if isinstance(item, dict | list):
+            if type(item) in (dict, list):
                 item = copy_json(item)
             if not op["path"]:
                 root = root + item if op["op"] == "append" else item
+                parent_path = None
                 continue
-            *outer, last = steps_of(op["path"])
-            parent: Any = root
-            for step in outer:
-                parent = parent[_key_in(parent, step)]
-            _set(parent, last, op["op"], item)
+            path, slash, step = op["path"].rpartition("/")
+            if path != parent_path or not slash:
+                parent, parent_path = root, path
+                for outer in steps_of(path if slash else step):
+                    parent = parent[_key_in(parent, outer)]
+            _set(parent, step.replace("~1", "/").replace("~0", "~") if "~" in step else step, op["op"], item)
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError("the patch does not fit the value") from error
     return root
