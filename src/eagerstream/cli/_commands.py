@@ -19,7 +19,7 @@ from rich.console import Console
 from ..errors import UsageError
 from ..latency._command import bench_app
 from ..recordings import Recording
-from ..wire import EagerSupport
+from ..wire import EagerSupport, check_positive
 
 if TYPE_CHECKING:
     from ..progress import Record
@@ -203,12 +203,11 @@ def watch(
     `eagerstream.progress.web.serve(hub)`.
     """
     from ..progress import load_records
-    from ..testing._timing import check_speed
 
     if not runs and not demo:
         raise UsageError("watch needs saved runs to show, or --demo")
     if speed is not None:
-        check_speed(speed)
+        check_positive("speed", speed)
     saved = [load_records(path) for path in runs or ()]
     try:
         anyio.run(lambda: _watch(saved, demo=demo, speed=speed, host=host, port=port))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ..errors import EagerStreamError, UsageError
 from ..recordings import Recording
 from ..testing import ReplayServer, Scenario, at_speed, buffered
-from ..testing._timing import check_speed
+from ..wire import check_positive
 from ._kinds import Streaming
 from ._matrix import Case
 from ._profiles import Profile
@@ -50,7 +50,7 @@ class Simulation:
     seed: int
 
     def __post_init__(self) -> None:
-        check_speed(self.speed)
+        check_positive("speed", self.speed)
         if isinf(self.speed):
             raise UsageError("without any waiting there is nothing to measure: speed must be finite")
         if not _SLOWEST <= self.speed <= _FASTEST:

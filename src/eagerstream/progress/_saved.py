@@ -16,8 +16,7 @@ from .._support.plain_json import load_json
 from .._support.redaction import redact, redact_text
 from ..errors import UsageError
 from ..limits import DEFAULT_LIMITS
-from ..testing._timing import check_speed
-from ..wire import PartialJSON, apply_patch, is_deeper
+from ..wire import PartialJSON, apply_patch, check_positive, is_deeper
 from ._exact import dumps, may_be_marked, unmarked
 from ._log import RunLog
 from ._merge import DELTA_TEXTS
@@ -190,7 +189,7 @@ async def replay(records: Sequence[Record], log: RunLog, *, speed: float = 1.0) 
     Raises:
         UsageError: `speed` is not positive.
     """
-    check_speed(speed)
+    check_positive("speed", speed)
     start_s = anyio.current_time()
     for record in records:
         await anyio.sleep_until(start_s + record["at_s"] / speed)

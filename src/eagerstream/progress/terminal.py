@@ -16,6 +16,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from .._support.cancellation import leave
 from ..errors import MissingExtraError, UsageError
 from ..loop import Run
 from ..streaming import MessageStream
@@ -134,12 +135,7 @@ class TerminalProgress(AsyncContextDecorator):
         assert self._tasks is not None
         self._observing.__exit__(None, None, None)
         try:
-            if exc is not None and isinstance(exc, anyio.get_cancelled_exc_class()):
-                return await self._tasks.__aexit__(exc_type, exc, traceback)
-            # The group would wrap an exception of the body in an ExceptionGroup if it saw it.
-            self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
-            return False
+            return await leave(self._tasks, exc)
         except BaseExceptionGroup as group:
             # Ctrl-C strikes whatever runs just then, on trio; it comes out as it does elsewhere.
             if not all(isinstance(inner, KeyboardInterrupt) for inner in group.exceptions):

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from math import inf
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import anyio
 
 from ..errors import LimitError, UsageError
 from ..limits import DEFAULT_LIMITS
-from ..wire import InputDelta, InputStop, Patch, TextDelta, ThinkingDelta, merge_patches
+from ..wire import (
+    InputDelta,
+    InputStop,
+    Patch,
+    TextDelta,
+    ThinkingDelta,
+    check_choice,
+    check_count,
+    check_seconds,
+    merge_patches,
+)
 
 E = TypeVar("E")
 
@@ -130,12 +139,9 @@ class EventBuffer(Generic[E]):
         maximum: int = DEFAULT_LIMITS.max_waiting_events,
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
-        if mode not in ("merge", "wait"):
-            raise UsageError(f'buffer must be "merge" or "wait", not {mode!r}')
-        thinning: dict[str, object] = {"min_interval_s": min_interval_s, "min_chars": min_chars}
-        for name, least in thinning.items():
-            if not isinstance(least, int | float) or not 0 <= least < inf:
-                raise UsageError(f"{name} must be a number that is not negative, not {least!r}")
+        check_choice("buffer", mode, ("merge", "wait"))
+        check_seconds("min_interval_s", min_interval_s)
+        check_count("min_chars", min_chars, least=0)
         self._waits = mode == "wait"
         self._min_interval_s = min_interval_s
         self._min_chars = min_chars

@@ -8,14 +8,13 @@ from typing import get_args
 from .._serving.asgi_server import ThreadedServer
 from ..errors import UsageError
 from ..recordings import Recording
-from ..wire import EagerSupport, check_choice
+from ..wire import EagerSupport, check_choice, check_positive
 from ._application import Behaviour, make_application
 from ._chat import CHAT_DIALECTS, ChatDialect
 from ._platforms import DIALECTS, Platform
 from ._received import ReceivedRequest, RequestLog
 from ._scenario import Scenario
 from ._schedule import Faults
-from ._timing import check_speed
 
 
 class ReplayServer(ThreadedServer):
@@ -61,7 +60,7 @@ class ReplayServer(ThreadedServer):
         faults: Faults | None = None,
         eager: EagerSupport | Mapping[str, EagerSupport] = "any",
     ) -> None:
-        check_speed(speed)
+        check_positive("speed", speed)
         for support in eager.values() if isinstance(eager, Mapping) else (eager,):
             check_choice("eager", support, get_args(EagerSupport))
         scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies

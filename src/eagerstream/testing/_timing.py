@@ -52,8 +52,8 @@ class Timing:
     speed: float = 1.0
 
     def __post_init__(self) -> None:
-        check_speed(self.tokens_per_second, "tokens_per_second")
-        check_speed(self.speed)
+        check_positive("tokens_per_second", self.tokens_per_second)
+        check_positive("speed", self.speed)
         check_seconds("first_byte_s", self.first_byte_s)
         check_fraction("jitter", self.jitter)
         if isinstance(self.cut, str):
@@ -70,15 +70,6 @@ class Timing:
     def instant(cls) -> Timing:
         """Everything at 0, one chunk per event."""
         return cls(speed=float("inf"))
-
-
-def check_speed(speed: float, name: str = "speed") -> None:
-    """Refuse anything but a positive number. Infinity is one.
-
-    Raises:
-        UsageError: The speed is something else.
-    """
-    check_positive(name, speed)
 
 
 def retime(recording: Recording, timing: Timing) -> Recording:
@@ -110,7 +101,7 @@ def at_speed(recording: Recording, speed: float) -> Recording:
     Raises:
         UsageError: `speed` is not a positive number.
     """
-    check_speed(speed)
+    check_positive("speed", speed)
     return replace(recording, chunks=tuple(Chunk(at_s / speed, data) for at_s, data in recording.chunks))
 
 

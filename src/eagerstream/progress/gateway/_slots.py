@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from math import isfinite
 
 import anyio
 
-from ...errors import LimitError, UsageError
+from ...errors import LimitError
+from ...wire import check_count, check_positive
 
 
 class RunsFull(LimitError):
@@ -49,10 +49,10 @@ class RunSlots:
     def __init__(
         self, max_runs: int, *, max_waiting: int = 0, max_wait_s: float = 10.0, retry_after_s: float = 1.0
     ) -> None:
-        if max_runs < 1 or max_waiting < 0:
-            raise UsageError(f"max_runs must be positive and max_waiting not negative: {max_runs!r}, {max_waiting!r}")
-        if not all(isfinite(seconds) and seconds > 0 for seconds in (max_wait_s, retry_after_s)):
-            raise UsageError("max_wait_s and retry_after_s must be positive numbers")
+        check_count("max_runs", max_runs)
+        check_count("max_waiting", max_waiting, least=0)
+        check_positive("max_wait_s", max_wait_s, is_finite=True)
+        check_positive("retry_after_s", retry_after_s, is_finite=True)
         self.max_runs = max_runs
         self.max_waiting = max_waiting
         self._max_wait_s = max_wait_s
@@ -77,23 +77,18 @@ class RunSlots:
             RunsFull: There is no place, and none to wait in; or the wait was too long.
         """
         place = object()
-        if not self._take(place):
-            if self.waiting >= self.max_waiting:
-                raise RunsFull(self.max_runs, self._retry_after_s)
-            has_place = False
-            with anyio.move_on_after(self._max_wait_s):
-                await self._limiter.acquire_on_behalf_of(place)
-                has_place = True
-            if not has_place:
-                raise RunsFull(self.max_runs, self._retry_after_s)
+        try:
+            self._limiter.acquire_on_behalf_of_nowait(place)
+        except anyio.WouldBlock:
+            await self._wait_for(place)
         try:
             yield
         finally:
             self._limiter.release_on_behalf_of(place)
 
-    def _take(self, place: object) -> bool:
-        try:
-            self._limiter.acquire_on_behalf_of_nowait(place)
-        except anyio.WouldBlock:
-            return False
-        return True
+    async def _wait_for(self, place: object) -> None:
+        if self.waiting < self.max_waiting:
+            with anyio.move_on_after(self._max_wait_s):
+                await self._limiter.acquire_on_behalf_of(place)
+                return
+        raise RunsFull(self.max_runs, self._retry_after_s)
