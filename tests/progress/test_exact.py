@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from eagerstream.progress import _json_pieces as writing
-from eagerstream.progress._exact import dumps, marked, unmarked
-from eagerstream.progress._json_pieces import PIECE_BYTES, json_pieces
+from eagerstream.progress import _exact as writing
+from eagerstream.progress._exact import PIECE_BYTES, dumps, json_pieces, marked, unmarked
 
 LARGEST = 2**53 - 1
 INTEGERS = [0, -1, LARGEST, -LARGEST, LARGEST + 1, -LARGEST - 1, 2**53 + 1, 10**300, -(10**4000)]

@@ -7,12 +7,16 @@ object with the one key `$number`. Nothing else can be such an object: a key of 
 
 Floats need no mark. Python's own are doubles, JSON has the shortest text that leads back to each, and an input with a
 number beyond them is invalid and never runs.
+
+Large values are written in pieces. No step of that is long, so that a thread that writes one freezes no other:
+`json.dumps` holds Python's lock until it is done, for half a second with 30 million characters that are not ASCII.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from ..wire import JSON
@@ -27,6 +31,12 @@ _MAX_DIGITS: Final = 4_300
 _SUSPECT: Final = re.compile(r'[0-9]{16}|"\$+number"')
 _RESERVED: Final = re.compile(r"\$+number")
 _DIGITS: Final = re.compile(rf"-?[1-9][0-9]{{0,{_MAX_DIGITS - 1}}}", re.ASCII)
+
+PIECE_BYTES: Final = 65_536
+"""The length of a piece, roughly."""
+_TEXT_CHARS: Final = 32_768  # of a text that are written in one step: half a millisecond
+_FEW: Final = 64  # items of a container, and of each one within it, that are written in one step
+_SHORT: Final = 256  # characters of a text among these
 
 
 def dumps(value: Any) -> str:
@@ -52,21 +62,7 @@ def unmarked(value: JSON) -> JSON:
     Raises:
         ValueError: An object has the key `$number` and is no number.
     """
-    root: list[Any] = [value]
-    pending: list[Any] = [root]
-    while pending:
-        copied = pending.pop()
-        for place, item in copied.items() if isinstance(copied, dict) else enumerate(copied):
-            if isinstance(item, dict) and KEY in item:
-                copied[place] = _number(item)
-            elif isinstance(item, dict):
-                copied[place] = {key[1:] if _RESERVED.fullmatch(key) else key: inner for key, inner in item.items()}
-                pending.append(copied[place])
-            elif isinstance(item, list):
-                copied[place] = item.copy()
-                pending.append(copied[place])
-    copy: JSON = root[0]
-    return copy
+    return _copied(value, _unmarked_number, lambda key: key[1:] if _RESERVED.fullmatch(key) else key)
 
 
 def escaped_key(key: str) -> str:
@@ -79,32 +75,139 @@ def may_be_marked(text: str | bytes) -> bool:
     return b'number"' in text if isinstance(text, bytes) else 'number"' in text
 
 
+def _marked_copy(value: JSON) -> JSON:
+    return _copied(value, _marked_scalar, escaped_key)
+
+
 def _marked_scalar(value: JSON) -> JSON:
     if type(value) is int and not -_MAX_SAFE <= value <= _MAX_SAFE:
         return {KEY: str(value)}
     return value
 
 
-def _marked_copy(value: JSON) -> JSON:
+def _unmarked_number(value: JSON) -> JSON:
+    if not isinstance(value, dict) or KEY not in value:
+        return value
+    digits = value[KEY]
+    if len(value) != 1 or not isinstance(digits, str) or not _DIGITS.fullmatch(digits):
+        raise ValueError(f"an object with the key {KEY} is no number")
+    return int(digits)
+
+
+def _copied(value: JSON, replace: Callable[[JSON], JSON], rename: Callable[[str], str]) -> JSON:
+    """Return a copy, without recursion.
+
+    Args:
+        value: The value.
+        replace: Returns what takes the place of an item; the item itself if it stays.
+        rename: Returns the key that takes the place of a key.
+    """
     root: list[Any] = [value]
     pending: list[Any] = [root]
     while pending:
         copied = pending.pop()
         for place, item in copied.items() if isinstance(copied, dict) else enumerate(copied):
-            if isinstance(item, dict):
-                copied[place] = {escaped_key(key): inner for key, inner in item.items()}
-                pending.append(copied[place])
+            found = replace(item)
+            if found is item and isinstance(item, dict):
+                found = {rename(key): inner for key, inner in item.items()}
+                pending.append(found)
             elif isinstance(item, list):
-                copied[place] = item.copy()
-                pending.append(copied[place])
-            else:
-                copied[place] = _marked_scalar(item)
+                found = item.copy()
+                pending.append(found)
+            copied[place] = found
     copy: JSON = root[0]
     return copy
 
 
-def _number(marker: dict[str, Any]) -> int:
-    digits = marker[KEY]
-    if len(marker) != 1 or not isinstance(digits, str) or not _DIGITS.fullmatch(digits):
-        raise ValueError(f"an object with the key {KEY} is no number")
-    return int(digits)
+# --- JSON in pieces ---------------------------------------------------------------------------------------------------
+
+
+def json_pieces(value: Any) -> list[bytes]:
+    """Return the text of `dumps(value)` in pieces of about `PIECE_BYTES`."""
+    pieces: list[bytes] = []
+    waiting: list[str] = []
+    chars = 0
+    for text in _texts(value):
+        waiting.append(text)
+        chars += len(text)
+        if chars >= PIECE_BYTES:
+            pieces.append("".join(waiting).encode("ascii"))
+            waiting.clear()
+            chars = 0
+    return [*pieces, "".join(waiting).encode("ascii")] if waiting else pieces
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The text in short parts. Values may be deeper than Python's stack: what is open stands in a list."""
+    opened = [_parts(value)]
+    while opened:
+        part = next(opened[-1], None)
+        if part is None:
+            opened.pop()
+        elif isinstance(part, str):
+            yield part
+        else:
+            opened.append(_parts(part))
+
+
+def _parts(value: Any) -> Iterator[str | dict[str, Any] | list[Any]]:
+    """Parts of the text of a value, and the containers in it whose text stands there."""
+    if isinstance(value, str) and len(value) > _TEXT_CHARS:
+        yield '"'
+        for start in range(0, len(value), _TEXT_CHARS):
+            yield dumps(value[start : start + _TEXT_CHARS])[1:-1]
+        yield '"'
+    elif isinstance(value, dict) and not _is_small(value):
+        yield "{"
+        for place, (key, item) in enumerate(value.items()):
+            yield "," if place else ""
+            yield from _parts(escaped_key(key))
+            yield ":"
+            yield from _nested(item)
+        yield "}"
+    elif isinstance(value, list) and not _is_small(value):
+        yield "["
+        for start in range(0, len(value), _FEW):
+            yield "," if start else ""
+            few = value[start : start + _FEW]
+            if _is_small(few):
+                yield dumps(few)[1:-1]
+                continue
+            for place, item in enumerate(few):
+                yield "," if place else ""
+                yield from _nested(item)
+        yield "]"
+    else:
+        yield dumps(value)
+
+
+def _nested(item: Any) -> Iterator[str | dict[str, Any] | list[Any]]:
+    return iter((item,)) if isinstance(item, dict | list) else _parts(item)
+
+
+def _is_small(value: dict[str, Any] | list[Any]) -> bool:
+    """A container of few items, each of them short or a container of few short items. It looks no deeper than that."""
+    return (
+        len(value) <= _FEW
+        and all(map(_is_short, _inside(value)))
+        and all(
+            len(item) <= _FEW
+            and all(_is_short(inner) and not isinstance(inner, dict | list) for inner in _inside(item))
+            for item in _items(value)
+            if isinstance(item, dict | list)
+        )
+    )
+
+
+def _items(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _inside(value: dict[str, Any] | list[Any]) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value
+    yield from _items(value)
+
+
+def _is_short(item: Any) -> bool:
+    return not isinstance(item, str) or len(item) <= _SHORT

@@ -17,7 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from ..errors import LimitError, UsageError
-from ._json_pieces import json_pieces
+from ._exact import json_pieces
 from ._merge import DELTA_TEXTS, OVERHEAD_CHARS, MergedRecords, merge_records, size
 from ._notifier import Notifier, event_loop
 from ._record import Record
