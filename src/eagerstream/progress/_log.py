@@ -28,7 +28,7 @@ MAX_RECENT_CHARS: Final = 16 * 2**20
 """What these may come to, roughly."""
 MAX_KEPT_CHARS: Final = 64 * 2**20
 """What all records of a run may come to, their deltas merged."""
-_UNMERGED: Final = 200  # records that wait to be merged, which takes half a millisecond
+_MERGED_AT_ONCE: Final = 200  # records that are merged once they are no longer kept as they were; it takes 0.2 ms
 _phases: Final = cycle((0, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8, 6 / 8, 7 / 8))
 """Watchers are served in groups: those of one share their batches, and all in one go would hold up everything else."""
 _MUCH: Final = 16_384  # characters of deltas that some watcher may not want to wait for
@@ -83,7 +83,7 @@ class RunLog:
 
     The newest records are kept as they were, so that a watcher can go on where it was. For those who come later there
     is a merged form of all of them, in which each block has one delta. Both are bounded; the merged form leaves out its
-    oldest texts (`omitted_chars`).
+    oldest texts (`omitted_chars`). A record is merged when it is no longer kept as it was, or somebody comes late.
 
     All who come late get the same snapshot, for as long as one of them still reads it and the records after it are
     kept. However many watchers there are and however slowly they read, together they hold one snapshot of a log, and
@@ -175,9 +175,10 @@ class RunLog:
                 pair.any.notify()
                 if is_urgent:
                     pair.urgent.notify()
-        if len(self._unmerged) >= _UNMERGED and self._merge_lock.acquire(blocking=False):
+        dropped = len(self._unmerged) - len(self._recent)
+        if dropped >= _MERGED_AT_ONCE and self._merge_lock.acquire(blocking=False):
             try:
-                self._merge()
+                self._merge(dropped)
             finally:
                 self._merge_lock.release()
 
@@ -210,9 +211,11 @@ class RunLog:
                 self._first_snapshot = weakref.ref(shared)
             return shared
 
-    def _merge(self) -> int:
+    def _merge(self, count: int | None = None) -> int:
+        """Merge the oldest `count` records, or all; return the number of the last record of the log."""
         with self._lock:
-            unmerged, self._unmerged = self._unmerged, []
+            unmerged = self._unmerged[:count]
+            del self._unmerged[:count]
             seq = self._seq
         for record in merge_records(unmerged):  # a patch of many fragments is applied in a fraction of the time
             self._merged.add(record)

@@ -29,15 +29,17 @@ class Changes:
         written: The operation that the string under way lengthens.
     """
 
-    __slots__ = ("_fresh", "_node", "_pointer", "operations", "written")
+    __slots__ = ("_fresh", "_key", "_node", "_path", "_pointer", "operations", "written")
 
     def __init__(self) -> None:
         self.operations: list[list[Any]] = []
         self._fresh: set[int] = set()  # ids of the new containers, which the value keeps alive
         self.written: list[Any] | None = None
-        # The container of the last operation and its JSON pointer: most fragments lengthen or follow the value before.
+        # The place of the last operation: most fragments lengthen the value before, or follow it in its container.
         self._node: Any = None
-        self._pointer = ""
+        self._pointer = ""  # of the container
+        self._key: Any = None
+        self._path = ""  # of the value
 
     def clear(self) -> None:
         """Forget the last feed."""
@@ -73,15 +75,13 @@ class Changes:
         patch: Patch = []
         for kind, node, key, value, pieces in self.operations:
             if node is not self._node:
-                self._node, self._pointer = node, pointer(*steps(node))
-            path = self._pointer
-            if type(key) is int:
-                path = f"{path}/{key}"
-            elif key is not None:
-                path = f"{path}/{escaped(key)}"
+                self._node, self._pointer, self._key = node, pointer(*steps(node)), None
+            if key != self._key:
+                self._key = key
+                self._path = f"{self._pointer}/{key if type(key) is int else escaped(key)}"
             if pieces is not None:
                 value = "".join(pieces)
             elif type(value) in (dict, list):
                 value = copy_json(value)
-            patch.append({"op": kind, "path": path, "value": value})
+            patch.append({"op": kind, "path": "" if key is None else self._path, "value": value})
         return patch
