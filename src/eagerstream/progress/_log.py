@@ -166,7 +166,7 @@ class RunLog:
             ):
                 self._recent_chars -= size(self._recent.popleft())
             self._unmerged += records
-            notifiers = list(self._notifiers.values())
+            notifiers = list(self._notifiers.values()) if self._notifiers else None
         if notifiers:
             self._waiting_chars += chars
             if is_urgent := is_urgent or self._waiting_chars > _MUCH:

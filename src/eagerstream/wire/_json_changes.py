@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._patch import Patch, escaped, pointer
+from ._patch import Patch, escaped
 from ._values import Path, copy_json
 
 
@@ -16,6 +16,15 @@ def steps(node: Any) -> Path:
         keys.append(key)
     keys.reverse()
     return tuple(keys)
+
+
+def _pointer_to(node: Any) -> str:
+    """A linked path as a JSON pointer."""
+    parts: list[str] = []
+    while node is not None:
+        node, key = node
+        parts.append(str(key) if type(key) is int else escaped(key))
+    return "/".join(["", *reversed(parts)])
 
 
 class Changes:
@@ -75,7 +84,7 @@ class Changes:
         patch: Patch = []
         for kind, node, key, value, pieces in self.operations:
             if node is not self._node:
-                self._node, self._pointer, self._key = node, pointer(*steps(node)), None
+                self._node, self._pointer, self._key = node, _pointer_to(node), None
             if key != self._key:
                 self._key = key
                 self._path = f"{self._pointer}/{key if type(key) is int else escaped(key)}"
