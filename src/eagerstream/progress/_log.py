@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, cycle, takewhile
 from types import TracebackType
@@ -117,7 +117,8 @@ class RunLog:
         self._waiting_chars = 0  # since watchers were last asked not to wait
         self._seq = 0
         self._is_closed = False
-        self._unmerged: list[Record] = []
+        self._dropped: list[Record] = []  # no longer kept as they were, and not merged yet
+        self._merged_seq = 0
         self._notifiers: dict[object, _Notifiers] = {}  # by event loop
         self._merge_lock = threading.Lock()  # held for as long as it takes to copy everything
         self._merged = MergedRecords(max_kept_chars)
@@ -164,8 +165,10 @@ class RunLog:
             while len(self._recent) > self._max_recent or (
                 self._recent_chars > self._max_recent_chars and len(self._recent) > 1
             ):
-                self._recent_chars -= size(self._recent.popleft())
-            self._unmerged += records
+                oldest = self._recent.popleft()
+                self._recent_chars -= size(oldest)
+                if oldest["seq"] > self._merged_seq:
+                    self._dropped.append(oldest)
             notifiers = list(self._notifiers.values()) if self._notifiers else None
         if notifiers:
             self._waiting_chars += chars
@@ -175,10 +178,9 @@ class RunLog:
                 pair.any.notify()
                 if is_urgent:
                     pair.urgent.notify()
-        dropped = len(self._unmerged) - len(self._recent)
-        if dropped >= _MERGED_AT_ONCE and self._merge_lock.acquire(blocking=False):
+        if len(self._dropped) >= _MERGED_AT_ONCE and self._merge_lock.acquire(blocking=False):
             try:
-                self._merge(dropped)
+                self._merge([])
             finally:
                 self._merge_lock.release()
 
@@ -198,7 +200,7 @@ class RunLog:
     def snapshot(self) -> Batch:
         """The state of the run: all records, with the deltas of each block merged, and nothing that is void."""
         with self._merge_lock:
-            seq = self._merge()
+            seq = self._merge(self._recent)
             return Batch(self._merged.records(), seq, is_snapshot=True)
 
     def _shared_snapshot(self) -> Batch:
@@ -206,17 +208,19 @@ class RunLog:
         with self._merge_lock:
             shared = self._first_snapshot() if self._first_snapshot is not None else None
             if shared is None or not self.keeps(shared.seq):
-                seq = self._merge()
+                seq = self._merge(self._recent)
                 shared = Batch(self._merged.records(), seq, is_snapshot=True)
                 self._first_snapshot = weakref.ref(shared)
             return shared
 
-    def _merge(self, count: int | None = None) -> int:
-        """Merge the oldest `count` records, or all; return the number of the last record of the log."""
+    def _merge(self, kept: Iterable[Record]) -> int:
+        """Merge the dropped records, and those of `kept` that were not; return the number of the last record."""
         with self._lock:
-            unmerged = self._unmerged[:count]
-            del self._unmerged[:count]
+            unmerged, self._dropped = self._dropped, []
+            unmerged += (record for record in kept if record["seq"] > self._merged_seq)
             seq = self._seq
+            if unmerged:
+                self._merged_seq = unmerged[-1]["seq"]
         for record in merge_records(unmerged):  # a patch of many fragments is applied in a fraction of the time
             self._merged.add(record)
         return seq
