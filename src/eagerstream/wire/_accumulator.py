@@ -348,8 +348,10 @@ class InputAccumulator(Generic[InputT]):
     def _delta(self, input: InputT, fragment: str) -> InputDelta[InputT]:
         if not self._reports:
             return InputDelta(input, fragment)
-        patch, finished = input._changes()
-        return InputDelta(input, fragment, patch, finished)
+        if input._damage is not None:
+            return InputDelta(input, fragment, [])
+        parser = input._parser
+        return InputDelta(input, fragment, parser.patch, parser.finished_fields if parser.ended else ())
 
     def _lose_fragment(self, index: Any) -> None:
         """A fragment is not usable. Every input that it may belong to lacks it now.

@@ -303,8 +303,10 @@ class ToolInput:
             if parser.error is not None or self._fault is not None:
                 self._fail_watchers()
             watchers = self._watchers
-            # Nearly every fragment finishes nothing that anybody waits for, and most watchers wait for nothing else.
-            finished = parser.finished_in(watchers.max_depth) if parser.ended else ()
+            # Nearly every fragment finishes nothing that anybody waits for, and most watchers wait for nothing else. If
+            # nobody waits, the paths of what it finished are not made: a hub would cost 1.37 times a run then, not 1.3.
+            waits = watchers.on_finish or watchers.on_growth or watchers.on_item
+            finished = parser.finished_in(watchers.max_depth) if parser.ended and waits else ()
             if finished or watchers.on_growth or watchers.on_item or watchers.on_text or watchers.due:
                 self._call_watchers(finished)
             elif not (self._reports_all or watchers.on_finish):
@@ -350,10 +352,6 @@ class ToolInput:
     def _finished_at(self, path: Path) -> Any:
         """Return the value at a path; `MISSING` if it is not finished."""
         return find(self.partial, path) if self.is_finished(*path) else MISSING
-
-    def _changes(self) -> tuple[Patch, list[str]]:
-        """Return what the last fragment changed in `partial`, and the fields that it finished."""
-        return ([], []) if self._damage is not None else (self._parser.patch, self._parser.finished_fields)
 
     def _caught_up(self) -> Parser:
         """The parser, when it has read everything."""
