@@ -1,4 +1,4 @@
-"""`python -m eagerstream`: the same as the `eagerstream` command."""
+"""`python -m eagerstream`, the same as the `eagerstream` command."""
 
 from __future__ import annotations
 

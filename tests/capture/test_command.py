@@ -177,7 +177,7 @@ def test_until_ctrl_c(tmp_path: Path) -> None:
         with recording("--proxy", "--out", str(tmp_path), "--upstream", server.base_url) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == (
-                f"recording what goes to 127.0.0.1:{server.port} in {tmp_path}; point clients here:\n"
+                f"recording requests to 127.0.0.1:{server.port} in {tmp_path}; point clients here:\n"
             )
             name, _, url = process.stdout.readline().strip().partition("=")
             assert name == "ANTHROPIC_BASE_URL"

@@ -1,7 +1,11 @@
 """The `eagerstream` command.
 
-Exit codes: 0 done, 1 the run failed (the API refused, the connection broke), 2 the command cannot be carried out as
-given (a missing key, a port in use, a recording that does not parse), 130 interrupted.
+Exit codes:
+
+- 0: The command completed. `record -- COMMAND` exits with the status of its command instead.
+- 1: The run failed: the API refused a request, or the connection broke.
+- 2: The command cannot run as given: a key is missing, a port is in use, or a recording does not parse.
+- 130: The user interrupted the command.
 """
 
 from __future__ import annotations
@@ -14,15 +18,15 @@ from ..errors import EagerStreamError, MissingExtraError, UsageError
 
 
 def main() -> None:
-    """The entry point of the console script: one clear line instead of a traceback for what users can mend."""
+    """Run the console script. If the user can correct an error, print it in one line instead of a traceback."""
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
-            output.reconfigure(errors="replace")  # a terminal or pipe that knows no ticks shows question marks
+            output.reconfigure(errors="replace")  # print `?` for characters that the output cannot encode
     try:
         _run()
     except BaseException as error:
         cause = error
-        while isinstance(cause, BaseExceptionGroup):  # where several tasks fail, the first one says why
+        while isinstance(cause, BaseExceptionGroup):  # if several tasks fail, report the first error
             cause = cause.exceptions[0]
         match cause:
             case EagerStreamError():
@@ -33,14 +37,14 @@ def main() -> None:
                 sys.exit(1)
             case KeyboardInterrupt():
                 sys.exit(130)
-            case SystemExit():  # also what rich makes of a pipe that was closed
+            case SystemExit():  # rich raises it, too, when the reader closes the pipe
                 sys.exit(cause.code)
             case _:
                 raise
 
 
 def _say(error: BaseException) -> None:
-    # One line, whatever a server says of its error.
+    # Print one line, even if a server's error text has several.
     print("eagerstream:", " ".join(printable(str(error)).split("\n")), file=sys.stderr)
 
 
@@ -50,6 +54,6 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise
-        extra = "bench" if sys.argv[1:2] == ["bench"] else "cli"  # which is in it
+        extra = "bench" if sys.argv[1:2] == ["bench"] else "cli"  # the extra `bench` contains it, too
         raise MissingExtraError(extra, error.name or "typer") from error
     app()

@@ -1,4 +1,4 @@
-"""The commands behind `eagerstream`; needs the extra `cli`."""
+"""Typer commands behind `eagerstream`. They need the extra `cli`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..wire import EagerSupport, check_positive
 if TYPE_CHECKING:
     from ..progress import Record
 
-_PAUSE_S: Final = 5.0  # between two runs of a demo that goes on until Ctrl-C
+_PAUSE_S: Final = 5.0  # between two runs of a demo that repeats until Ctrl-C
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,21 +52,20 @@ def options(
 @app.command()
 def demo(
     *,
-    live: Annotated[bool, typer.Option("--live", help="Talk to the API, with ANTHROPIC_API_KEY.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Use the API, with ANTHROPIC_API_KEY.")] = False,
     model: Annotated[str, typer.Option(help="The model for --live.")] = "claude-sonnet-4-6",
-    svg: Annotated[Path | None, typer.Option(help="Also save a picture there.", dir_okay=False)] = None,
+    svg: Annotated[Path | None, typer.Option(help="Save a picture to this path, too.", dir_okay=False)] = None,
 ) -> None:
-    """Play the main job: a poem is written into a tool's input while other tools run.
+    """Play the main use: a poem streams into a tool's input while other tools run.
 
-    Without --live nothing leaves this machine: the replies come from a server in this process, and their timing is
-    simulated.
+    Without --live, nothing leaves this machine. A server in this process sends the responses, with simulated timing.
     """
     from ._demo.play import play
 
     if live and not os.environ.get("ANTHROPIC_API_KEY"):
         raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
     if svg is not None and not svg.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {svg.parent} to save a picture in")
+        raise UsageError(f"the folder {svg.parent} does not exist: no picture can be saved there")
     anyio.run(lambda: play(Console(), live=live, model=model, svg=svg))
 
 
@@ -74,29 +73,31 @@ def demo(
 def serve(
     recordings: Annotated[
         list[Path],
-        typer.Argument(help="Recordings (.jsonl) or bodies (.sse); several answer one turn of a conversation each."),
+        typer.Argument(help="Recordings (.jsonl) or bodies (.sse). With several, each is the response to one turn."),
     ],
     *,
-    host: Annotated[str, typer.Option(help="Where to listen; anybody who reaches it can connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 8765,
-    speed: Annotated[float, typer.Option(help="Play so many times as fast.")] = 1.0,
-    tokens_per_second: Annotated[float, typer.Option(help="For bodies: how fast the model writes.")] = 80.0,
+    host: Annotated[str, typer.Option(help="Address to listen on. Anyone who can reach it can connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 8765,
+    speed: Annotated[float, typer.Option(help="Playback speed as a factor.")] = 1.0,
+    tokens_per_second: Annotated[float, typer.Option(help="For bodies: speed of the model.")] = 80.0,
     first_byte_s: Annotated[float, typer.Option(help="For bodies: seconds before the first event.")] = 0.5,
-    jitter: Annotated[float, typer.Option(help="For bodies: how unevenly tokens come, 0 to 1.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="For bodies: decides jitter and cuts.")] = 0,
+    jitter: Annotated[float, typer.Option(help="For bodies: variation of token times, 0 to 1.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="For bodies: seed of jitter and cuts.")] = 0,
     cut: Annotated[
-        str, typer.Option(help='For bodies: "event", "random", bytes per chunk, or offsets like 10,200.')
+        str, typer.Option(help='For bodies: cut chunks at "event", "random", a byte count, or offsets like 10,200.')
     ] = "event",
-    fault_rate: Annotated[float, typer.Option(help="How many replies fail, 0 to 1: breaks, errors, garbage.")] = 0.0,
-    fault_seed: Annotated[int, typer.Option(help="Decides which replies fail, and how.")] = 0,
+    fault_rate: Annotated[
+        float, typer.Option(help="Share of responses that fail, 0 to 1: breaks, errors, garbage.")
+    ] = 0.0,
+    fault_seed: Annotated[int, typer.Option(help="Seed of the failures.")] = 0,
     eager: Annotated[
-        EagerSupport, typer.Option(help="Which ways to ask for eager input streaming are taken; others get HTTP 400.")
+        EagerSupport, typer.Option(help="Accepted requests for eager input streaming. Others get HTTP 400.")
     ] = "any",
 ) -> None:
     """Play recordings as a Messages API on this machine, until Ctrl-C.
 
-    Point any client of the API at the first URL; it answers without looking at the key. At the others it speaks the
-    dialect of a platform, for the client that the anthropic package has for it, and wants credentials of any value.
+    Point any client of the API at the first URL. It accepts any key, or none. The other URLs use the dialects of
+    platforms, for the anthropic package's platform clients. They require credentials, of any value.
     """
     from ..testing import Faults, Platform, ReplayServer, Scenario, Timing, retime
 
@@ -127,36 +128,36 @@ def serve(
 @app.command(context_settings={"allow_interspersed_args": False})
 def record(
     command: Annotated[
-        list[str] | None, typer.Argument(help="What to run, with its arguments: -- python agent.py", show_default=False)
+        list[str] | None, typer.Argument(help="The command and its arguments: -- python agent.py", show_default=False)
     ] = None,
     *,
     proxy: Annotated[bool, typer.Option("--proxy", help="Run no command: record any client, until Ctrl-C.")] = False,
-    out: Annotated[Path, typer.Option(help="The folder for the recordings.", file_okay=False)] = Path("recordings"),
+    out: Annotated[Path, typer.Option(help="Folder for the recordings.", file_okay=False)] = Path("recordings"),
     redact_contents: Annotated[
-        bool, typer.Option("--redact-contents", help="Mask what the model wrote, too: as many bytes of filler.")
+        bool, typer.Option("--redact-contents", help="Replace the model's texts with filler of the same size.")
     ] = False,
     keep_secrets: Annotated[
-        bool, typer.Option("--keep-secrets", help="Keep keys, tokens and the like that are in replies.")
+        bool, typer.Option("--keep-secrets", help="Keep keys, tokens and similar secrets in responses.")
     ] = False,
     upstream: Annotated[
         str | None,
-        typer.Option(help="Where requests go; else where ANTHROPIC_BASE_URL points, else the API.", show_default=False),
+        typer.Option(help="Target of requests. Default: ANTHROPIC_BASE_URL, or the API.", show_default=False),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen; anybody who reaches it can connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 0,
+    host: Annotated[str, typer.Option(help="Address to listen on. Anyone who can reach it can connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 0,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Another name, with or without a port, under which clients ask for the proxy."),
+        typer.Option(help="Another host name of the proxy, with or without a port."),
     ] = None,
     allow_origin: Annotated[
-        list[str] | None, typer.Option(help="The origin of a page that may use the proxy: https://app.example")
+        list[str] | None, typer.Option(help="Origin of a web page that may use the proxy: https://app.example")
     ] = None,
 ) -> None:
-    """Record the replies of the API to a command's requests, or to any client's, with the times of their chunks.
+    """Record the API's responses to a command's requests, or to any client's, with the times of their chunks.
 
-    They go through a proxy on this machine, which changes nothing. What was recorded is played by `eagerstream serve`.
-    If the upstream's URL has a password, the address that is printed has a token in it: use all of it, and do not share
-    it.
+    Requests and responses pass through a proxy on this machine unchanged. `eagerstream serve` plays the recordings. If
+    the upstream's URL has a password, the printed address contains a token: use the complete address, and keep it
+    secret.
     """
     from ..capture import RecordingFolder, RecordingProxy
     from ..capture._command import BASE_URL, Report, default_upstream, run_recorded, run_until_told
@@ -175,7 +176,7 @@ def record(
     )
 
     def tell(recording: RecordingProxy) -> None:
-        typer.echo(f"recording what goes to {recording.upstream.host} in {out}; point clients here:")
+        typer.echo(f"recording requests to {recording.upstream.host} in {out}; point clients here:")
         typer.echo(f"{BASE_URL}={recording.base_url}")
 
     if command:
@@ -190,16 +191,16 @@ def record(
 def watch(
     runs: Annotated[list[Path] | None, typer.Argument(help="Saved runs (.jsonl).", dir_okay=False)] = None,
     *,
-    demo: Annotated[bool, typer.Option("--demo", help="Play a conversation with a call that waits for you.")] = False,
-    speed: Annotated[float | None, typer.Option(help="Replay the runs live, so many times as fast.")] = None,
-    host: Annotated[str, typer.Option(help="Where to listen; elsewhere than on loopback it is not encrypted.")] = (
+    demo: Annotated[bool, typer.Option("--demo", help="Play a conversation that needs your approval.")] = False,
+    speed: Annotated[float | None, typer.Option(help="Replay the runs live, faster by this factor.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on. Traffic is not encrypted, so prefer loopback.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65_535)] = 0,
+    port: Annotated[int, typer.Option(help="Port to listen on. 0 selects a free one.", min=0, max=65_535)] = 0,
 ) -> None:
     """Show runs on a web page, until Ctrl-C.
 
-    Open the URL that is printed: it has the token that the page asks for. A program shows its own runs with
+    Open the printed URL: it contains the token that the page requires. A program can show its own runs with
     `eagerstream.progress.web.serve(hub)`.
     """
     from ..progress import load_records
@@ -212,7 +213,7 @@ def watch(
     try:
         anyio.run(lambda: _watch(saved, demo=demo, speed=speed, host=host, port=port))
     except KeyboardInterrupt:
-        pass  # the ordinary way to end it
+        pass  # the normal way to stop this command
 
 
 async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, host: str, port: int) -> None:
@@ -224,15 +225,15 @@ async def _watch(saved: list[list[Record]], *, demo: bool, speed: float | None, 
     timed: list[Callable[[], Coroutine[Any, Any, None]]] = []
     for records in saved:
         first = records[0]
-        assert first["type"] == "run_start"  # or it would not have been loaded
+        assert first["type"] == "run_start"  # `load_records` refuses any other file
         run, copies = first["run"], 1
-        while run in {log.id for log in hub.logs}:  # the same run twice, or a copy of it that somebody has changed
+        while run in {log.id for log in hub.logs}:  # the same run twice, or an edited copy of it
             copies += 1
             run = f"{first['run']}-{copies}"
         log = RunLog(run, name=first["name"])
         hub.add(log)
         if speed is None:
-            await replay(records, log, speed=math.inf)  # whoever reads the URL finds the whole run there
+            await replay(records, log, speed=math.inf)  # the page shows the complete run as soon as it opens
         else:
             timed.append(partial(replay, records, log, speed=speed))
     async with serve(hub, host=host, port=port) as server, anyio.create_task_group() as tasks:

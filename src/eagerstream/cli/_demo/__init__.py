@@ -1,1 +1,1 @@
-"""The main job, to be watched: a poem is written into a tool's input while two other tools run beside it."""
+"""Demos of the main use: a poem streams into one tool's input while two other tools run."""

@@ -1,4 +1,4 @@
-"""`eagerstream demo`: the poem, eager on the screen and buffered beside it, and a table of what came when."""
+"""`eagerstream demo`: an eager run on the screen, a buffered run for comparison, and a table of both runs' times."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ from ...testing import ReplayServer
 from ...testing.demos import poem
 
 _PICTURE_BYTES: Final = 900
-"""Bytes of the poem written when the picture is taken: the quick tools are done by then, the poem is not."""
+"""Bytes of the poem written when the picture is taken. At that time the quick tools have finished."""
 
 
 async def play(console: Console, *, live: bool, model: str, svg: Path | None) -> None:
-    """Play the demo to its end; leaving early (Ctrl-C) closes connections and servers.
+    """Play the demo to its end.
+
+    Cancelling it (Ctrl-C) closes all connections and servers.
 
     Args:
-        console: Where to show it; where it is no terminal, plain lines are printed.
-        live: Talk to the API, with `ANTHROPIC_API_KEY`, instead of the embedded server.
-        model: The model to ask.
-        svg: Also save a picture of it there.
+        console: The output. If it is not a terminal, the demo prints plain lines.
+        live: Use the API with `ANTHROPIC_API_KEY` instead of the embedded server.
+        model: The model that gets the requests.
+        svg: Path of a picture to save. `None` saves none.
 
     Raises:
         APIError: The live API refused the request, or could not be reached.
@@ -60,7 +62,7 @@ async def play(console: Console, *, live: bool, model: str, svg: Path | None) ->
 
 
 async def _converse(folder: str, hub: Hub, *, eager: bool, live: bool, model: str) -> None:
-    """One run of the demo's conversation, observed by the hub; `folder` gets the file."""
+    """Run the conversation once. The hub observes it, and `make_file` writes into `folder`."""
     async with _client(eager=eager, live=live) as client:
         running = run(client, tools=poem.tools(Path(folder), eager=eager), max_turns=10, **poem.request(model=model))
         hub.observe(running)
@@ -70,7 +72,7 @@ async def _converse(folder: str, hub: Hub, *, eager: bool, live: bool, model: st
 
 @asynccontextmanager
 async def _client(*, eager: bool, live: bool) -> AsyncIterator[Any]:
-    """The real client of the anthropic package, for the API or for a server of its own in this process."""
+    """Open the anthropic package's client, connected to the API or to a server in this process."""
     from anthropic import AsyncAnthropic
 
     if live:
@@ -92,7 +94,7 @@ def _calls(hub: Hub) -> list[CallView]:
 
 
 def _save_picture(path: Path, log: RunLog, table: Table, title: str) -> None:
-    """An SVG of the run on its way, and the table."""
+    """Save an SVG that shows the unfinished run and the table."""
     view = RunView()
     for record in log.records():
         call = view.feed(record)
@@ -104,12 +106,12 @@ def _save_picture(path: Path, log: RunLog, table: Table, title: str) -> None:
     console.print(Frame(lambda: [RunState(view, view.at_s)]))
     console.print(Text("\n...\n", style="dim"))
     console.print(table)
-    with replacing(path, private=False) as file:  # a picture is to be shown to others
+    with replacing(path, private=False) as file:  # others may read it: users publish these pictures
         file.write(console.export_svg(title=title, code_format=_SVG_FORMAT).encode())
 
 
 def _table(eager: list[CallView], buffered: list[CallView], *, simulated: bool, width: int) -> Table:
-    """What came when, for each call of both runs; calls are paired by their order. The main part where it is narrow."""
+    """Return the times of each call in both runs, paired by order. A narrow table has only two of the columns."""
     caption = "seconds since the request" + ("; timing simulated" if simulated else "")
     is_narrow = width < _TABLE_WIDTH
     table = Table(title="eager beside buffered", caption=caption, pad_edge=not is_narrow)
@@ -141,7 +143,7 @@ _TABLE_WIDTH: Final = 76
 _PICTURE_WIDTH: Final = 104
 
 
-# As rich draws it, without the web font: a picture in a README should not fetch anything.
+# rich's template without its web font: a picture in a README should not load anything.
 _SVG_FORMAT: Final = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>

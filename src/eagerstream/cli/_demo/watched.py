@@ -1,4 +1,4 @@
-"""`eagerstream watch --demo`: the poem once more, for those who watch, with a call that waits for them."""
+"""`eagerstream watch --demo`: the poem again, and a call that waits for the viewer's approval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEP_S: Final = 0.5
 
 
 def _scenario() -> Scenario:
-    """Three turns: the demo's calls, a call that a person decides about, and a closing word that knows the decision."""
+    """Return three turns: the demo's calls, a call that needs approval, and a text that depends on the decision."""
     first = reply(
         thinking("A poem in a file, and the weather. The quick questions first, then the long text."),
         text("I'll look at the sea and write it down."),
@@ -49,7 +49,7 @@ def _timing(first_byte_s: float, tokens_per_second: float) -> Timing:
 
 
 async def play_watched(hub: Hub) -> RunResult:
-    """One run of the conversation on the embedded server, observed by `hub`, to its end; as anything is cancelled."""
+    """Run the conversation to its end on the embedded server. `hub` observes it. Cancelling it closes the server."""
     from anthropic import AsyncAnthropic
 
     async def publish(filename: str, place: str, until: str) -> AsyncIterator[Any]:
