@@ -290,7 +290,7 @@ async def test_a_shell_that_cannot_be_started(argv: tuple[str, ...], monkeypatch
 
 async def test_a_folder_that_goes_away(tmp_path: Path) -> None:
     """One that is not there is told of when the tool is made; later, the model is told that there is no shell."""
-    with pytest.raises(UsageError, match="no folder to start a shell in"):
+    with pytest.raises(UsageError, match="not a folder, so no shell can start in it"):
         Bash(cwd=tmp_path / "missing")
     folder = tmp_path / "folder"
     folder.mkdir()

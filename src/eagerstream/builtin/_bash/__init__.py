@@ -1,1 +1,1 @@
-"""The `bash` tool: a shell that keeps its state, and whose output cannot pass for anything else."""
+"""The `bash` tool: a shell that keeps its state. Its output cannot imitate the end or the status of a command."""

@@ -1,22 +1,24 @@
-r"""How a command is handed to the shell, and how its end is known: by what only the shell itself can say, at the end.
+r"""Frames for commands: the script line that runs a command in the shell, and the report that marks its end.
 
-A frame is one line of script. Bash reads and parses a line as a whole before it runs any of it, so what stands behind
-the command is in the shell's memory while the command runs, and nowhere else: in no pipe, variable, argument or file.
+A frame is one line of script. Bash parses a complete line before it runs any of it. While the command runs, the rest of
+the line is only in the shell's memory. It is in no pipe, variable, argument or file, so the command cannot read or
+forge it.
 
     \eval $'...' </dev/null 19>&1 >&19 2>&1 19>&-; (...)
 
-The command runs inside `eval`: with stdout and stderr on the shell's stdout, and redirected in such a way that bash
-puts all three back afterwards, whatever the command did to them. The shell's own script and its stderr, which carries
-the report, are meanwhile on descriptors that bash closes for the programs that it starts.
+The command runs inside `eval`. The redirections send stdout and stderr to the shell's stdout, and bash restores all
+three streams afterwards, whatever the command did to them. The shell's script, and its stderr, which carries the
+report, are on descriptors that bash closes for the programs that it starts.
 
-Then a subshell tells the report on stderr: a random word, the exit status, the options that are on. And it sets a mark,
-another random word, on stdout: the two streams come independently of each other, above all through a container, and
-the mark tells where this command's output ends. Neither word stands in a command while a trap or a trace could see it;
-only a DEBUG trap under `extdebug` can skip what would remove it. It lies no worse than a function that stands for `ls`.
+Then a subshell prints the report on stderr: a random word, the exit status, and the options that are on. It also prints
+a mark, another random word, on stdout. The two streams arrive independently, above all through a container. The mark
+shows the end of this command's output. Neither word is in a command while a trap or a trace could see it. One exception
+remains: a DEBUG trap under `extdebug` can skip the commands that remove the traps. It gains no more than a function
+that replaces `ls`.
 
-The subshell is there so that its preparations touch nothing in the session. In POSIX mode a special builtin is found
-before a function of the same name; so it does with nothing but these: `printf` and `echo` can be overridden for good.
-What prints is therefore `trap -p`. The backslashes keep aliases away.
+The subshell keeps these preparations out of the session. In POSIX mode, bash looks up special builtins before functions
+of the same name, so the subshell uses only special builtins. `printf` and `echo` can be overridden permanently, so
+`trap -p` prints the words. The backslashes disable aliases.
 """
 
 from __future__ import annotations
@@ -25,35 +27,35 @@ import re
 import secrets
 from typing import Final, NamedTuple
 
-# 19: from 10 on bash keeps what it will put back, and scripts like 3 to 9 and 200; little is left to run in where a
-# limit shuts out 19.
+# Descriptor 19: from 10 on bash stores streams to restore, and scripts use descriptors like 3 to 9 and 200.
+# If a limit on open files excludes 19, few commands could run anyway.
 _RUN: Final = r"\eval %s </dev/null 19>&1 >&19 2>&1 19>&-"
 
 _REPORT: Final = (
-    "(POSIXLY_CORRECT=$?; "  # the exit status, kept by what switches to POSIX mode
+    "(POSIXLY_CORRECT=$?; "  # the exit status, saved by the assignment that also switches to POSIX mode
     r"\set +vx; \trap - DEBUG ERR; "
     r'\trap "{word} $POSIXLY_CORRECT $SHELLOPTS" EXIT; '
-    # The next command must be able to run as this one did: with the real eval, and with its redirections.
+    # Check that the next command could run like this one: with the real eval and its redirections.
     r'\export -f eval && \trap "{word} $POSIXLY_CORRECT unfit" EXIT; '
-    rf'({_RUN % ":"}) || \trap "{{word}} $POSIXLY_CORRECT unfit" EXIT; '  # where it fails, it ends its subshell
+    rf'({_RUN % ":"}) || \trap "{{word}} $POSIXLY_CORRECT unfit" EXIT; '  # a failure ends its subshell
     r"\trap -p EXIT >&2; "
     r'\trap "{mark}" EXIT; \trap -p EXIT; \trap - EXIT; '
-    # So that the next command finds it in $?. Inside a list of commands, it sets off neither an ERR trap nor `set -e`.
+    # Gives the next command this status in $?. In a list of commands it triggers neither an ERR trap nor `set -e`.
     r'\exit "$POSIXLY_CORRECT") && ((1))'
 )
 
 _UNFIT: Final = frozenset({"unfit", "history", "histexpand", "onecmd"})
-"""A shell that keeps a history would put the frames into it, where the command could read its own; `set -t` ends it."""
+"""Options that make a shell unusable: a history shows commands their own frames, and `set -t` ends the shell."""
 
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "'": r"\'", "\n": r"\n", "\r": r"\r"})
 
 
 class Report(NamedTuple):
-    """What the shell says at the end of a command.
+    """The shell's report at the end of a command.
 
     Attributes:
         exit_status: 0 to 255.
-        is_fit: The shell can run another command.
+        is_fit: True if the shell can run another command.
     """
 
     exit_status: int
@@ -61,14 +63,14 @@ class Report(NamedTuple):
 
 
 class Frame:
-    """A command on its way through the shell.
+    """A command in the form that the shell reads.
 
     Args:
         command: Any text without NUL.
 
     Attributes:
-        script: What the shell reads.
-        mark: What stands behind the command's output.
+        script: The bytes for the shell's stdin.
+        mark: The bytes that end the command's output.
     """
 
     def __init__(self, command: str) -> None:
@@ -79,7 +81,7 @@ class Frame:
         self._report = re.compile(rf"'{word} ([0-9]{{1,3}}) ([a-z:-]*)' EXIT\n".encode())
 
     def report_in(self, control: bytes) -> Report | None:
-        """The shell's report in what came on its stderr; None where there is none. Anything may stand around it."""
+        """Find the shell's report in its stderr. Other bytes may surround it. Return `None` if it is missing."""
         found = self._report.search(control)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""What a command prints: decoded as it comes, counted as a whole, kept within a bound."""
+"""Output of a command: decoded incrementally, counted completely, and kept within a bound."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import codecs
 from typing import Final
 
 MAX_REST_BYTES: Final = 64 * 1024
-"""Bytes that are kept of what comes behind a mark, as many as wait in a pipe. A job that prints more loses the rest."""
+"""Bytes to keep of the output behind a mark: as many as a pipe holds. If a job prints more, the rest is lost."""
 _CUT: Final = "... Output truncated ({lines} total lines) ..."
 
 
 class Output:
-    """The output of one command: its beginning and its end, whatever lies between.
+    """The output of one command. If it is too long, only its start and its end are kept.
 
     Args:
-        max_chars: Characters that are kept, at least 1; memory is a small multiple of it.
+        max_chars: Maximum number of characters to keep, at least 1. Memory use is a small multiple of it.
 
     Attributes:
-        size_bytes: How much has come in all.
+        size_bytes: Number of bytes received.
     """
 
     def __init__(self, max_chars: int) -> None:
@@ -33,26 +33,26 @@ class Output:
         self.size_bytes = 0
 
     def feed(self, data: bytes) -> None:
-        """More of it; invalid UTF-8 becomes U+FFFD, a character that is not whole yet waits."""
+        """Add bytes. Invalid UTF-8 becomes U+FFFD. An incomplete character is held back."""
         self.size_bytes += len(data)
         self._take(self._decoder.decode(data))
 
     def close(self) -> None:
-        """No more will come: what was left of a character is none."""
+        """End the output. An incomplete character at its end becomes U+FFFD."""
         self._take(self._decoder.decode(b"", final=True))
 
     @property
     def lines(self) -> int:
-        """How many there are in all; a last one without its line feed counts."""
+        """Number of all lines. A last line without a line feed counts."""
         return self._line_ends + (self._last != "\n")
 
     @property
     def is_truncated(self) -> bool:
-        """It is longer than what is kept."""
+        """True if the output is longer than the kept part."""
         return self._total_chars > self._max_chars
 
     def text(self) -> str:
-        """All of it without the last line feed; where that is too long, without its middle, and with a notice."""
+        """Return the output without its last line feed. If it is too long, a notice replaces its middle."""
         kept = self._head + "".join(self._tail)
         if not self.is_truncated:
             return kept.removesuffix("\n")
@@ -61,7 +61,7 @@ class Output:
         return "\n".join((head, _CUT.format(lines=self.lines), tail))
 
     def end(self, max_chars: int) -> str:
-        """Its last characters, no more than are kept."""
+        """Return the last characters, at most as many as are kept."""
         max_chars = min(max_chars, self._max_chars)
         text = ""
         for piece in (*reversed(self._tail), self._head):
@@ -83,20 +83,20 @@ class Output:
         self._tail.append(text)
         self._tail_chars += len(text)
         if self._tail_chars > 2 * self._max_chars:
-            # What is dropped here is more than what is joined, so that each character is copied a few times at most.
+            # More is dropped here than joined, so each character is copied only a few times.
             self._tail = ["".join(self._tail)[-self._max_chars :]]
             self._tail_chars = self._max_chars
 
 
 class MarkFinder:
-    """Passes bytes on up to a mark, in whatever pieces they come.
+    """A filter that passes bytes up to a mark, in pieces of any size.
 
     Args:
-        mark: The bytes that end it; not empty.
+        mark: The bytes that end the output. Not empty.
 
     Attributes:
-        is_found: It has come.
-        rest: What came behind it, up to `MAX_REST_BYTES`.
+        is_found: True after the mark was found.
+        rest: Bytes behind the mark, up to `MAX_REST_BYTES`.
     """
 
     def __init__(self, mark: bytes) -> None:
@@ -106,7 +106,7 @@ class MarkFinder:
         self.rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What is certain to stand before the mark; what may be its beginning waits."""
+        """Return the bytes that are certainly before the mark. A possible start of the mark is held back."""
         if self.is_found:
             self.rest += data[: MAX_REST_BYTES - len(self.rest)]
             return b""
@@ -120,6 +120,6 @@ class MarkFinder:
         return data[: len(data) - held]
 
     def close(self) -> bytes:
-        """The mark will not come: what waited."""
+        """Return the held bytes: the mark will not come."""
         held, self._held = self._held, b""
         return held

@@ -1,4 +1,4 @@
-"""The shell as a process: three pipes, a session of its own, and an end that leaves nothing behind."""
+"""The shell as a process: three pipes, its own session, and an end that leaves no processes behind."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ..._support.watchdog import watchdog
 
 
 class ShellProcess:
-    """A process that leads a session of its own, and a thread that waits for its end.
+    """A process that leads its own session, and a thread that waits for its end.
 
-    When it ends, however it does, the thread kills what is left of its session; see `kill_session`. If the program ends
-    first, even by SIGKILL, the `watchdog` does it.
+    When the process ends, the thread kills the rest of its session; see `kill_session`. If the program ends first, even
+    by SIGKILL, the `watchdog` kills the session.
 
-    Making one takes as long as starting a program, so it belongs into a thread.
+    The constructor takes as long as starting a program. Call it in a thread.
 
     Args:
         argv: The program and its arguments.
-        cwd: The folder that it starts in; None for that of this process.
-        env: Its environment.
+        cwd: The working folder. `None` uses the one of this process.
+        env: The environment.
 
     Raises:
-        OSError, RuntimeError, ValueError: It cannot be started: no such program or folder, too many processes,
-            descriptors or threads, a NUL in an argument.
+        OSError, RuntimeError, ValueError: The process cannot start: the program or folder is missing, an argument has a
+            NUL, or there are too many processes, descriptors or threads.
 
     Attributes:
-        stdin, stdout, stderr: This end of its pipes; none of them blocks.
-        ended: A descriptor that can be read once it has ended and what it left has been killed.
+        stdin, stdout, stderr: This side of its pipes, non-blocking.
+        ended: A descriptor that becomes readable after the process has ended and the rest of its session was killed.
     """
 
     def __init__(self, argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class ShellProcess:
         try:
             self._process = _started(argv, cwd=cwd, env=env)
             try:
-                watchdog.watch(self._process.pid)  # until it has a command, a shell ends with its stdin
+                watchdog.watch(self._process.pid)  # without a command, a shell ends with its stdin
                 self._pipes = _pipes_of(self._process)
                 self._watcher = threading.Thread(
                     target=_watch, args=(self._process, when_ended), name="eagerstream bash", daemon=True
@@ -58,23 +58,23 @@ class ShellProcess:
 
     @property
     def has_ended(self) -> bool:
-        """It is gone, and has been waited for."""
+        """True after the process ended and was waited for."""
         return not self._watcher.is_alive()
 
     @property
     def exit_status(self) -> int:
-        """As a shell tells it: 128 and its number for a signal. Only of a process that has ended."""
+        """The exit status as a shell gives it: 128 plus the number of a signal. Only valid after the end."""
         status = self._process.returncode
         assert status is not None
         return 128 - status if status < 0 else status
 
     def kill(self) -> None:
-        """Kill it and its group; harmless where it has ended. Returns at once: `ended` tells when it is gone."""
+        """Kill the process and its group, unless it has ended. This returns at once: wait for `ended`."""
         if self._process.returncode is None:
             kill_group(self._process.pid)
 
     def close(self) -> None:
-        """Kill it, and close this end of its pipes; harmless the second time."""
+        """Kill the process and close this side of its pipes. A second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             self.kill()
@@ -83,7 +83,7 @@ class ShellProcess:
                 pipe.close()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until it is gone, but not for longer than this; blocks."""
+        """Wait for the end, at most `timeout_s` seconds. This blocks."""
         self._watcher.join(timeout_s)
 
 
@@ -101,7 +101,7 @@ def _started(argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) ->
 
 
 def _undo(process: subprocess.Popen[bytes]) -> None:
-    """End a process that nobody will watch."""
+    """Kill and reap a process without a watcher thread."""
     kill_group(process.pid)
     process.wait()
     watchdog.forget(process.pid)
@@ -121,10 +121,10 @@ def _pipes_of(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], I
 
 
 def _watch(process: subprocess.Popen[bytes], when_ended: int) -> None:
-    """Wait for the end of a session's leader, end its session, and then tell it."""
+    """Wait for the end of a session's leader, kill the session, then close `when_ended`."""
     try:
         if sys.platform == "linux":
-            # It stays a zombie until the rest is gone: nobody else gets its number, which is also the session's.
+            # The leader stays a zombie until the rest is killed: its number, also the session's, is not reused before.
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             kill_session(process.pid)
             watchdog.forget(process.pid)
@@ -140,7 +140,7 @@ def _watch(process: subprocess.Popen[bytes], when_ended: int) -> None:
 # --- its environment --------------------------------------------------------------------------------------------------
 
 _QUIET: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "HISTFILE": "/dev/null"}
-"""Nobody sits at a terminal: no colours, nothing that waits for a key, no history."""
+"""Settings for a shell without a terminal: no colours, no pagers, no history."""
 
 _DISTURBING: Final = frozenset(
     {
@@ -155,12 +155,16 @@ _BEGINS_KEY: Final = "sk-ant-"
 
 
 def shell_environment(inherited: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
-    """What the shell is started with; `extra` counts more than what is inherited.
+    """Return the environment for the shell. `extra` overrides `inherited`.
 
-    Left out, from both: everything named `ANTHROPIC_*`; whatever holds a key of the API (`sk-ant-...`) under any name;
-    exported functions; and variables that switch bash to other rules or have it run code. Other secrets are not known
-    as such: what the shell must not see should not be in the environment of the program. Nor does this hide what is
-    there: see `Bash` for `/proc/$PPID/environ`.
+    The result omits, from both:
+
+    - variables named `ANTHROPIC_*`;
+    - variables of any name that contain a key of the API (`sk-ant-...`);
+    - exported functions, and variables that change bash's rules or make it run code.
+
+    It cannot recognize other secrets: keep them out of the program's environment. Nor does it hide the program's own
+    environment: see `Bash` for `/proc/$PPID/environ`.
     """
     merged = {**inherited, **_QUIET, **extra}
     return {name: value for name, value in merged.items() if not _is_left_out(name, value)}

@@ -1,4 +1,4 @@
-"""One shell that runs one command after the other: hands each in, reads what it prints, and knows when it has ended."""
+"""One shell that runs commands one at a time: it sends each, reads its output, and detects its end."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .process import ShellProcess
 
 _CHUNK_BYTES: Final = 64 * 1024
 _MAX_CONTROL_BYTES: Final = 4 * 1024
-"""Of what comes on the shell's stderr, which is longer than any report; the rest is bash's own noise."""
+"""Bytes of the shell's stderr to keep. Any report is shorter. The rest is bash's own noise."""
 _MAX_DRAINED_BYTES: Final = 1024 * 1024
-"""As much as a pipe can hold: what an ended shell has printed. What comes behind it is from somebody else."""
+"""Bytes of an ended shell's output to read: as many as a pipe can hold. Later output is from another process."""
 START_S: Final = 30.0
-"""Seconds that a shell may take to start; one in a container takes longer than a plain one."""
+"""Seconds that a shell may take to start. One in a container takes longer than a plain one."""
 GONE_S: Final = 2.0
-"""Seconds that a killed shell may take to be gone."""
+"""Seconds that a killed shell may take to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended.
+    """The end of a command.
 
     Attributes:
-        exit_status: 0 to 255; of the shell itself where that ended. None where the time was up.
-        shell_goes_on: The next command can run in the same shell.
+        exit_status: 0 to 255. If the shell ended, its status. `None` after a timeout.
+        shell_goes_on: True if the next command can run in the same shell.
     """
 
     exit_status: int | None
@@ -44,9 +44,9 @@ class Ended:
 
 
 class BashSession:
-    """A shell, its state (folder, variables, functions, background jobs), and the commands that run in it in turn.
+    """A shell with its state (folder, variables, functions, background jobs), which runs commands in turn.
 
-    Whoever is cancelled inside `run` has to `close` it: a command may still be running in it.
+    If `run` is cancelled, the caller must `close` the session: the command may still be running.
     """
 
     def __init__(self, process: ShellProcess) -> None:
@@ -55,22 +55,22 @@ class BashSession:
         for readable in (process.stdout, process.stderr, process.ended):
             self._selector.register(readable, selectors.EVENT_READ)
         self._early = b""
-        """What came behind the last mark: of background jobs, and shown with the next command."""
+        """Output behind the last mark, from background jobs. The next command's output starts with it."""
         self._is_gone = False
         self._is_closed = False
 
     @classmethod
     async def start(cls, argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> Self:
-        """A shell that has answered once.
+        """Start a shell, and wait until it has run an empty command. Cancelling this kills the shell.
 
         Raises:
-            OSError, RuntimeError, ValueError: It cannot be started.
-            TimeoutError: It does not answer as bash does.
+            OSError, RuntimeError, ValueError: The process cannot start.
+            TimeoutError: The process does not respond as bash does.
         """
         process = await _Start(partial(ShellProcess, argv, cwd=cwd, env=env)).process()
         try:
             session = cls(process)
-        except BaseException:  # there are no descriptors left
+        except BaseException:  # no descriptors left
             process.close()
             raise
         try:
@@ -85,18 +85,18 @@ class BashSession:
 
     @property
     def has_ended(self) -> bool:
-        """It ended, or was ended: nothing can run in it any more."""
+        """True if the shell ended or was closed. It can run no more commands."""
         return self._is_closed or self._process.has_ended
 
     async def run(
         self, command: str, output: Output, *, timeout_s: float, on_output: Callable[[], object] = lambda: None
     ) -> Ended:
-        """Run a command to its end, or to the shell's, but not for longer than `timeout_s` seconds.
+        """Run a command until it, the shell, or the time limit ends. If this is cancelled, `close` the session.
 
         Args:
-            command: Without NUL.
-            output: Takes what it prints, and what background jobs of earlier commands have printed since.
-            timeout_s: When the time is up, the shell is killed with all that runs in it.
+            command: A text without NUL.
+            output: Gets the command's output, after the output of earlier background jobs.
+            timeout_s: Time limit in seconds. After it, the shell is killed with all its processes.
             on_output: Called when there is more output.
         """
         exchange = _Exchange(Frame(command), output)
@@ -118,27 +118,27 @@ class BashSession:
         return self._ended(exchange)
 
     def kill(self) -> None:
-        """Kill the shell: a command that runs in it ends with it. Returns at once."""
+        """Kill the shell and its running command. This returns at once."""
         self._process.kill()
 
     def close(self) -> None:
-        """`kill`, for when nothing runs in it, or what runs was cancelled; harmless the second time."""
+        """Kill the shell and free its resources. No `run` may be active. A second call does nothing."""
         self._is_closed = True
         self._selector.close()
         self._process.close()
 
     async def aclose(self) -> None:
-        """`close`, and wait until it is gone; cancelling that ends the waiting only."""
+        """Close the session, and wait for the shell's end, at most 2 seconds. Cancelling this ends only the wait."""
         self.close()
         await anyio.to_thread.run_sync(self._process.join, GONE_S, abandon_on_cancel=True)
 
     def close_and_wait(self) -> None:
-        """`aclose` for where there is no event loop any more."""
+        """Do the same as `aclose`, without an event loop."""
         self.close()
         self._process.join(GONE_S)
 
     def _exchange(self, exchange: _Exchange, unsent: memoryview) -> memoryview:
-        """Read and write what can be, without waiting; what is still to be written."""
+        """Read and write without waiting. Return the unsent bytes."""
         for key, _ in self._selector.select(0):
             if key.fd == self._process.stdin:
                 unsent = self._send(unsent)
@@ -155,7 +155,7 @@ class BashSession:
             unsent = unsent[os.write(self._process.stdin, unsent) :]
         except BlockingIOError:
             pass
-        except OSError:  # nobody reads any more: its end is on its way
+        except OSError:  # the shell is ending, and no longer reads
             unsent = unsent[:0]
         if not unsent:
             self._selector.unregister(self._process.stdin)
@@ -166,7 +166,7 @@ class BashSession:
             data = os.read(pipe, _CHUNK_BYTES)
         except BlockingIOError:
             return b""
-        if not data:  # all writers have closed it; it would be readable for ever
+        if not data:  # all writers have closed it: it would stay readable
             self._selector.unregister(pipe)
         return data
 
@@ -175,7 +175,7 @@ class BashSession:
         if report is not None and exchange.is_over:
             self._early = exchange.rest
         else:
-            # Gone, or to be killed; what it printed is still in the pipe.
+            # The shell ended, or must be killed. Its last output is still in the pipe.
             report = None
             self._process.kill()
             self._drain(exchange)
@@ -196,9 +196,9 @@ class BashSession:
 
 
 class _Start:
-    """A process that is started in a thread, and ended where nobody waits for it any more.
+    """A process that starts in a thread, and is killed if the caller stops waiting.
 
-    A task that asyncio itself cancels (`asyncio.wait_for`) leaves at once, whatever anyio shields.
+    If asyncio itself cancels the task (`asyncio.wait_for`), the task returns at once, despite anyio's shields.
     """
 
     def __init__(self, make: Callable[[], ShellProcess]) -> None:
@@ -227,7 +227,7 @@ class _Start:
 
 
 class _Exchange:
-    """What has come for one command on both streams."""
+    """The output and the report of one command."""
 
     def __init__(self, frame: Frame, output: Output) -> None:
         self.frame = frame
@@ -238,12 +238,12 @@ class _Exchange:
 
     @property
     def is_over(self) -> bool:
-        """The shell has told the end, and all output has come."""
+        """True after the report and all output have arrived."""
         return self.report is not None and self._finder.is_found
 
     @property
     def rest(self) -> bytes:
-        """What came behind the command's output."""
+        """Bytes behind the command's output."""
         return self._finder.rest
 
     def take_output(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""`Bash`: the `bash` tool, whose commands run one after the other in a shell that keeps its state."""
+"""`Bash`: the `bash` tool. Its commands run one at a time in a shell that keeps its state."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ DEFAULT_ARGV: Final = ("bash", "--noprofile", "--norc")
 
 _DEFINITION: Final = {"type": "bash_20250124", "name": "bash"}
 _MAX_COMMAND_BYTES: Final = 2 * 1024 * 1024
-"""Bash reads its script from a pipe byte by byte: some 4 MB a second."""
+"""Maximum size of a command. Bash reads its script from a pipe byte by byte, about 4 MB per second."""
 _MIN_OUTPUT_CHARS: Final = 100
 _SHOWN_CHARS: Final = 2_000
 _SHOWN_EVERY_S: Final = 0.1
 _SLACK_S: Final = 15.0
 _CANNOT_RUN: Final = {126: ToolErrorCode.PERMISSION_DENIED, 127: ToolErrorCode.NOT_FOUND}
-"""What a shell's exit status says of a command that could not be run (POSIX, 2.8.2)."""
+"""Error codes by exit status, for commands that could not run (POSIX, 2.8.2)."""
 _LOST: Final = "its folder, variables, functions and background jobs are gone."
 _ENDED: Final = f"The shell ended with this command, and the next one will run in a new shell: {_LOST}"
 _WAS_ENDED: Final = f"The shell had ended before this command, which ran in a new shell: {_LOST}"
 
 
 class BashOptions(TypedDict, total=False):
-    """Those of `ToolOptions` that are for the user to say; the rest follows from the tool."""
+    """The options from `ToolOptions` that a user may set. The tool determines the rest."""
 
     approve: Callable[[ToolCall], Any] | None
     approve_timeout_s: float
@@ -46,66 +46,69 @@ class BashOptions(TypedDict, total=False):
 
 
 class Bash(Tool):
-    """Anthropic's `bash` tool (`bash_20250124`): commands that run in one shell, in the order of their calls.
+    """Anthropic's `bash` tool (`bash_20250124`): commands run in one shell, in the order of their calls.
 
-    The folder, variables, functions and background jobs of one command are there for the next. The shell starts at the
-    first call; `{"restart": true}` starts a new one. `async with Bash() as bash:` ends it on leaving, and so does
-    `aclose`; without either it ends when this object, or the program, does.
+    The folder, variables, functions and background jobs of a command stay for the next. The first call starts the
+    shell. `{"restart": true}` starts a new one. The end of `async with Bash() as bash:`, or `aclose`, ends the shell.
+    Without either, it ends with this object or with the program.
 
-    The model is shown stdout and stderr as they were written, in one text, without the middle where it is long, and
+    The result has stdout and stderr in one text, as written. If it is too long, its middle is omitted. Special results:
 
-    - of a status that is not 0 a last line `(exit status 1)`: `grep` that finds nothing is no error;
-    - an error of its output where the command could not be run: status 126 and 127, "Permission denied" and "command
-      not found" (codes `PERMISSION_DENIED` and `NOT_FOUND`);
-    - an error `Error: command did not finish within {n} seconds`, and the output so far, where the time was up;
-    - a `PARTIAL` result where the shell ended with the command (`exit`, `set -e`, `kill $$`), or was found to have
-      ended. The next command runs in a new one.
+    - If the exit status is not 0, a last line says so: `(exit status 1)`. This is no error: `grep` returns 1 if it
+      finds nothing.
+    - If the command could not run (status 126 or 127), the result is an error with its output. The codes are
+      `PERMISSION_DENIED` and `NOT_FOUND`.
+    - After a timeout, the result is an error: `Error: command did not finish within {n} seconds`, and the output so
+      far.
+    - If the shell ended with the command (`exit`, `set -e`, `kill $$`) or before it, the result is `PARTIAL`. The next
+      command runs in a new shell.
 
-    While a command runs, its progress is the end of what it has printed so far, up to 2,000 characters, ten times a
-    second at most. The response's data is `{"exit_status": int, "truncated": bool, "lines": int}`.
+    While a command runs, its progress is the end of its output so far: up to 2,000 characters, at most ten times a
+    second. The response's data is `{"exit_status": int, "truncated": bool, "lines": int}`.
 
-    A command reads nothing: its stdin is `/dev/null`, and there is no terminal. What `exec` redirects comes back at
-    the end of the command. What background jobs print comes with the next command; until then it waits in the pipe,
-    and they do, once that is full (64 KiB): send it to a file.
+    A command has no input: its stdin is `/dev/null`, and there is no terminal. Redirections by `exec` end with the
+    command. The output of background jobs appears with the next command. Until then it waits in the pipe. When the pipe
+    is full (64 KiB), the jobs wait, too: redirect their output to a file.
 
-    At the end of a shell all its processes are killed, also those in process groups of their own (on Linux; elsewhere
-    only those of the shell's group). If the program is killed, even by SIGKILL, a small process of its own does the
-    same. What has made itself a session (`setsid`, a daemon) lives on.
+    At the end of a shell, all its processes are killed. On Linux this includes those in their own process groups,
+    elsewhere only those in the shell's group. If the program is killed, even by SIGKILL, a small watchdog process kills
+    them. Processes that started their own session (`setsid`, a daemon) survive.
 
-    This is no sandbox. A command has the rights of the user that the program runs as: it can read the same files, kill
-    this process, read its memory, and attack the shell with a debugger or through `/proc`. What a command prints, or a
-    file that it shows, can never pass for the end of a command or its status. But code that runs inside the shell
-    itself (`source`) can change what later commands do, and so lie about them, or have them run into their time limit.
-    To confine it all, start the shell elsewhere, with `argv`.
+    This is no sandbox. A command has the rights of the program's user. It can read the same files, kill this process,
+    read its memory, and attack the shell with a debugger or through `/proc`. A command's output, or a file that it
+    shows, can never imitate the end or the status of a command. But code inside the shell itself (`source`) can change
+    later commands, and so falsify their results or make them time out. To confine commands, start the shell elsewhere,
+    with `argv`.
 
-    The shell's environment has no keys of the API. But on Linux a command can read the environment that this program
-    was started with in `/proc/$PPID/environ`, and that of any other process of the same user. Deleting a variable from
-    `os.environ` does not change that file. Only these keep it from commands:
+    The shell's environment has no keys of the API. But on Linux a command can read this program's initial environment
+    in `/proc/$PPID/environ`, and that of any other process of the same user. Deleting a variable from `os.environ` does
+    not change that file. Only these protect it:
 
     - Another user: `argv=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "bash",
       "--noprofile", "--norc")` in a program that runs as root.
     - A container: `argv=("docker", "exec", "-i", ...)`.
     - For this process alone, if it does not run as root: `ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)` before the first call
-      (`PR_SET_DUMPABLE`). It writes no core dumps then, and no debugger can attach. Its workers, and the program that
-      started it, can still be read.
+      (`PR_SET_DUMPABLE`). It then writes no core dumps, and no debugger can attach. Its workers and its parent process
+      stay readable.
 
     Cancelling a call kills the shell. POSIX systems only.
 
     Args:
-        cwd: The folder that a shell starts in, which must exist; by default the one of this process at that time.
-        env: Added to the environment. `ANTHROPIC_*`, anything that holds a key of the API, and what makes bash behave
-            otherwise (`BASH_ENV`, exported functions and the like) are left out, also from this.
-        timeout_s: Seconds that a command may take.
-        max_output_chars: Characters of output that are kept; at least 100.
-        argv: What starts the shell: a bash that reads its script from stdin. A wrapper (`docker exec -i ...`) passes on
-            stdin, stdout and stderr, each unchanged and by itself (no terminal); they may come late. `env` and `cwd`
-            are its own: it passes them on as it does. It is killed with its group; where that does not kill what
-            it has started elsewhere (`docker exec`), a command that is over its time lives on there.
+        cwd: The folder in which a shell starts. It must exist. By default, the working folder of this process at that
+            time.
+        env: Additional environment variables. Both it and the inherited environment lose `ANTHROPIC_*`, any key of the
+            API, and variables that change bash's behavior (`BASH_ENV`, exported functions and the like).
+        timeout_s: Time limit of a command in seconds.
+        max_output_chars: Maximum number of characters of output to keep, at least 100.
+        argv: The command that starts the shell: a bash that reads its script from stdin. A wrapper (`docker exec -i
+            ...`) must pass stdin, stdout and stderr through, unchanged and separately (no terminal). Delays are
+            allowed. `env` and `cwd` apply to the wrapper. After a timeout it is killed with its group. If that does not
+            kill its remote processes (`docker exec`), the command continues there.
         cache_control: A cache breakpoint behind the definition.
         options: See `ToolOptions`.
 
     Raises:
-        UsageError: A setting or an option is none.
+        UsageError: A setting or an option is invalid.
     """
 
     def __init__(
@@ -126,15 +129,15 @@ class Bash(Tool):
         if not isinstance(cwd, str | os.PathLike | None):
             raise UsageError(f"cwd must be the path of a folder, not {cwd!r:.80}")
         if cwd is not None and not Path(cwd).is_dir():
-            raise UsageError(f"{os.fspath(cwd)} is no folder to start a shell in")
+            raise UsageError(f"{os.fspath(cwd)} is not a folder, so no shell can start in it")
         if not all(isinstance(text, str) for variable in (env or {}).items() for text in variable):
-            raise UsageError("env must have texts only, as names and as values")
+            raise UsageError("env must have only texts as names and values")
         self._cwd = None if cwd is None else os.fspath(cwd)
         self._env = dict(env or {})
         self._command_timeout_s = timeout_s
         self._max_output_chars = max_output_chars
         self._argv = tuple(argv)
-        self._lock = anyio.Lock()  # two runs may have this tool at the same time
+        self._lock = anyio.Lock()  # two runs may share this tool
         self._holder = _Holder()
         weakref.finalize(self, self._holder.end, os.getpid())
         definition = _DEFINITION | ({} if cache_control is None else {"cache_control": cache_control})
@@ -142,7 +145,7 @@ class Bash(Tool):
             self._call,
             definition=definition,
             group="bash",
-            # Of starting a shell, the command and ending it each has a limit of its own; this one is behind them.
+            # Starting a shell, running the command and ending the shell each have a limit. This one is the last resort.
             timeout_s=timeout_s + START_S + _SLACK_S,
             **options,
         )
@@ -154,9 +157,9 @@ class Bash(Tool):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End the shell and all that runs in it; a command that is running ends with it. A later call starts a new one.
+        """End the shell and all its processes, including a running command. A later call starts a new shell.
 
-        It waits 2 seconds at most, and in them it cannot be cancelled.
+        This waits at most 2 seconds, and cannot be cancelled during them.
         """
         if self._holder.session is not None:
             self._holder.session.kill()
@@ -187,7 +190,7 @@ class Bash(Tool):
         return _answer(ended.exit_status, output, " ".join(reasons))
 
     async def _session(self) -> tuple[BashSession, bool]:
-        """The shell, started where there is none; and whether there was one that ended without anybody being told."""
+        """Return the shell, started if necessary, and whether an earlier one ended unnoticed."""
         session = self._holder.session
         if session is not None and not session.has_ended:
             return session, False
@@ -220,19 +223,19 @@ class Bash(Tool):
 
 
 class _Holder:
-    """The shell of a tool, apart from the tool: what ends it when the tool is gone must not keep the tool."""
+    """The shell of a tool. It ends the shell after the tool is collected, so it holds no reference to the tool."""
 
     def __init__(self) -> None:
         self.session: BashSession | None = None
 
     def end(self, owner: int) -> None:
-        """End the shell, unless this is a process that was forked from its owner."""
+        """End the shell, unless this process was forked from its owner."""
         if self.session is not None and os.getpid() == owner:
             self.session.close_and_wait()
 
 
 class _Progress:
-    """Tells what is printed: at once where nothing was told lately, otherwise a little later, all of it together."""
+    """A reporter of output. It reports at once after a pause, and otherwise combines the output of 0.1 seconds."""
 
     def __init__(self, call: ToolCall, output: Output) -> None:
         self._call = call
@@ -240,11 +243,11 @@ class _Progress:
         self._is_new = anyio.Event()
 
     def note(self) -> None:
-        """There is more."""
+        """Note that there is more output."""
         self._is_new.set()
 
     async def tell(self) -> None:
-        """Until it is cancelled."""
+        """Report until cancelled."""
         while True:
             await self._is_new.wait()
             self._is_new = anyio.Event()
@@ -253,10 +256,10 @@ class _Progress:
 
 
 def _checked(input: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """The command and whether to restart before it.
+    """Return the command, and whether to restart before it.
 
     Raises:
-        ToolError: In words for the model.
+        ToolError: The input is invalid. The text is for the model.
     """
     command, restart = input.get("command"), input.get("restart", False)
     fault = None
@@ -278,10 +281,10 @@ def _checked(input: Mapping[str, Any]) -> tuple[str | None, bool]:
 
 
 def _answer(exit_status: int, output: Output, reason: str) -> ToolResponse:
-    """What the model is told of a command that came to an end.
+    """Return the result of a command that ended.
 
     Raises:
-        ToolError: The command could not be run.
+        ToolError: The command could not run (status 126 or 127).
     """
     said = _printed(output)
     if exit_status in _CANNOT_RUN:
