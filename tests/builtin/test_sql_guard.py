@@ -238,7 +238,7 @@ def test_allowed_functions_option(tmp_path: Path) -> None:
     """A text is no list of names; SQLite has no such list."""
     with pytest.raises(UsageError, match="allowed_functions must be"):
         SQL(":memory:", allowed_functions="my_area")
-    with pytest.raises(UsageError, match="not for SQLite"):
+    with pytest.raises(UsageError, match="does not work with SQLite"):
         SQL(":memory:", allowed_functions=["my_area"])
 
 

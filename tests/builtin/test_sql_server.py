@@ -189,8 +189,8 @@ async def test_too_slow(connection: Connection) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        pytest.param({}, "knows no dialect 'tests'", id="unknown driver"),
-        pytest.param({"dialect": "klingon"}, "knows no dialect 'klingon'", id="unknown dialect"),
+        pytest.param({}, "does not know the dialect 'tests'", id="unknown driver"),
+        pytest.param({"dialect": "klingon"}, "does not know the dialect 'klingon'", id="unknown dialect"),
     ],
 )
 def test_dialects(connection: Connection, options: Any, told: str) -> None:

@@ -1,1 +1,1 @@
-"""Queries to a database: read-only unless said otherwise, bounded, and stopped when their time is up."""
+"""The `SQL` tool: queries that are read-only by default, bounded, and stopped after their time limit."""

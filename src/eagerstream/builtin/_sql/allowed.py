@@ -1,4 +1,4 @@
-"""All that a statement may have, by dialect: functions that compute a value, and constructs that only read tables."""
+"""Allowlists by dialect: functions that only compute a value, and constructs that only read tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 def names(*lines: str) -> frozenset[str]:
-    """Return the words of some lines."""
+    """Return the words of all lines."""
     return frozenset(name for line in lines for name in line.split())
 
 
@@ -72,7 +72,7 @@ _POSTGRES: Final = names(
     "text varchar bpchar numeric float4 float8 int2 int4 int8 bool interval timestamptz timetz",
     # pg_trgm, unaccent and fuzzystrmatch
     "similarity word_similarity strict_word_similarity show_trgm unaccent levenshtein metaphone dmetaphone",
-    # what the special syntaxes of SQL are calls of
+    # functions behind SQL's special syntaxes
     "like_escape similar_to_escape pg_collation_for",
 )
 
@@ -129,7 +129,7 @@ _DUCKDB_TABLES: Final = names(
     "duckdb_schemas duckdb_sequences duckdb_tables duckdb_types duckdb_views pragma_show pragma_storage_info",
     "pragma_table_info pragma_version",
 )
-"""In DuckDB, a function behind FROM is another one than the function of that name in an expression."""
+"""DuckDB's functions behind FROM. A function of the same name in an expression is a different one."""
 
 _MYSQL: Final = names(
     "acos adddate addtime bin bin_to_uuid char_length conv convert_tz crc32 curdate curtime date_format day datediff",
@@ -306,7 +306,7 @@ def allowed_functions(dialect: str) -> frozenset[str]:
 
 @cache
 def allowed_table_functions(dialect: str) -> frozenset[str]:
-    """Return the functions that may stand in the place of a table, in lower case."""
+    """Return the functions that may replace a table, in lower case."""
     return _DUCKDB_TABLES if dialect == "duckdb" else allowed_functions(dialect)
 
 
@@ -354,7 +354,7 @@ QUERY_PARTS: Final = names(
     "with_ expressions distinct operation_modifiers from_ joins laterals where group having qualify windows order",
     "limit offset connect pivots sample this expression alias by_name side kind on",
 )
-"""What a query may have; not INTO, FOR UPDATE, SETTINGS, FORMAT, hints and options."""
+"""Allowed parts of a query. Missing: INTO, FOR UPDATE, SETTINGS, FORMAT, hints and options."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Check a statement with sqlglot before it is sent: it is one statement, and only reads."""
+"""Checks of a statement with sqlglot before it is sent: it is a single statement, and only reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DIALECTS: Final = {
     "oracledb": "oracle",
     "cx_oracle": "oracle",
 }
-"""What SQLAlchemy, people and drivers call a dialect, and sqlglot's word for it."""
+"""Names of dialects from SQLAlchemy, users and drivers, with sqlglot's names."""
 
 _BEGINNINGS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 _TRANSACTIONS: Final = frozenset(
@@ -43,33 +43,34 @@ _TRANSACTIONS: Final = frozenset(
 )
 
 _MAX_REWRITINGS: Final = 3
-"""A statement is written again until nothing changes. For ordinary ones, that is the first time."""
+"""Maximum number of rewrites until the text is stable. Ordinary statements need one."""
 
 
 def sqlglot_dialect(name: str) -> str:
-    """What sqlglot calls a dialect.
+    """Return sqlglot's name of a dialect.
 
     Raises:
-        UsageError: It knows no such dialect.
+        UsageError: sqlglot does not know the dialect.
         MissingExtraError: sqlglot is not installed.
     """
     known = load_sqlglot().Dialects
     word = _DIALECTS.get(name.lower(), name.lower())
     if not word or word not in {dialect.value for dialect in known}:
-        raise UsageError(f"sqlglot knows no dialect {name!r}, and nothing else can tell what its statements do")
+        raise UsageError(f"sqlglot does not know the dialect {name!r}, so its statements cannot be checked")
     return word
 
 
 def checked_read(sql: str, dialect: str, extra_functions: frozenset[str] = frozenset()) -> str:
-    """Return the statement to send instead of `sql`: rewritten from what was checked, without comments.
+    """Return the statement to send instead of `sql`: rewritten from the checked tree, without comments.
 
-    So the database runs what was understood, even if it would have read the original in another way. The statement must
-    consist of the constructs and call the functions in `allowed.py`, or those of `extra_functions`.
+    The database then runs the statement as sqlglot understood it, even if it would read the original differently. The
+    statement may consist only of the constructs in `allowed.py`. It may call only the functions there and those of
+    `extra_functions`.
 
     Raises:
-        ToolError: It is not one statement, or has something that is on no list. The text is for the model.
+        ToolError: The text is not one statement, or uses anything that no list allows. The error text is for the model.
     """
-    # The text that is sent was checked itself: a generator may write other functions and names than were read.
+    # The sent text must be checked, too: the generator may write other functions and names than the parser read.
     for _ in range(1 + _MAX_REWRITINGS):
         before, sql = sql, _rewritten(sql, dialect, extra_functions)
         if sql == before:
@@ -86,15 +87,15 @@ def _rewritten(sql: str, dialect: str, extra_functions: frozenset[str]) -> str:
             return written(_checked(parsed(sql, tokens, dialect), dialect, extra_functions), dialect)
     except NotAllowedError as error:
         raise _refused(str(error)) from None
-    except Exception:  # sqlglot raises whatever a statement that it did not expect makes it raise
+    except Exception:  # sqlglot raises any exception for statements that it does not expect
         raise _refused("it could not be read, or is not one SELECT statement") from None
 
 
 def check_one_statement(sql: str, dialect: str) -> None:
-    """That a statement which may write is one, and leaves the transaction to the tool.
+    """Check that a statement which may write is a single one, and does not control transactions.
 
     Raises:
-        ToolError: It is not; the text is for the model.
+        ToolError: It is not. The text is for the model.
     """
     try:
         tokens = only_statement(sql, dialect)
@@ -109,7 +110,7 @@ def _beginning(tokens: list[Token]) -> str:
 
 
 def _checked(query: exp.Expr, dialect: str, extra_functions: frozenset[str]) -> exp.Expr:
-    """Check each node of a query, and return the query with a name for each of its sources."""
+    """Check each node of a query. Return the query with a name for each of its sources."""
     from sqlglot import exp
 
     if not isinstance(query, exp.Query | exp.Values):
@@ -158,7 +159,7 @@ def _check_call(call: exp.Expr, dialect: str, allowed: frozenset[str]) -> None:
 
 
 def _called(call: exp.Expr) -> str:
-    """The name that a call has, with its schema. A quoted one is as it is, as another function may have it."""
+    """Return the name of a call, with its schema. A quoted name keeps its case: it may be another function."""
     from sqlglot import exp
 
     parts: list[exp.Expr] = []

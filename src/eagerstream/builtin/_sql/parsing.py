@@ -1,4 +1,4 @@
-"""From the text of a statement to sqlglot's tree and back: within bounds, and with every call by its own name."""
+"""Conversion of a statement to sqlglot's tree and back, within bounds. Every call keeps its own name."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ _SPECIAL_SYNTAX: Final = frozenset(
         *("OVERLAY", "GROUP_CONCAT", "MATCH", "JSON_TABLE", "OPENJSON"),
     }
 )
-"""Calls whose arguments are no list of expressions."""
+"""Calls with their own argument syntax instead of a list of expressions."""
 _MAX_CHARS: Final = 100_000
 _MAX_TOKENS: Final = 10_000
-"""Reading, checking and writing so many, up to four times, takes a second, in which nothing can stop it."""
+"""Maximum number of tokens. Parsing, checking and writing them up to four times takes 1 s and cannot be stopped."""
 _MAX_DEPTH: Final = 100
 _MAX_NESTED_TYPES: Final = 6
 _WITHOUT_ARROW: Final = frozenset({"tsql", "fabric"})
 
 
 def only_statement(sql: str, dialect: str) -> list[Token]:
-    """Return the tokens of a text that has one statement.
+    """Return the tokens of a text with exactly one statement.
 
     Raises:
-        NotAllowedError: It is too long, or there are more, or none.
+        NotAllowedError: The text is too long, cannot be tokenized, has a `/*! */` comment, or has no statement or
+            several.
     """
     sqlglot = load_sqlglot()
     if len(sql) > _MAX_CHARS:
@@ -60,8 +61,8 @@ def parsed(sql: str, tokens: list[Token], dialect: str) -> exp.Expr:
     """Return the tree of one statement.
 
     Raises:
-        NotAllowedError: Reading it would take too long, or a text stands in the place of a table.
-        Exception: Whatever sqlglot raises.
+        NotAllowedError: Parsing it would take too long, or a string is in the place of a table.
+        Exception: Any exception of sqlglot.
     """
     _check_size(tokens, dialect)
     sqlglot = load_sqlglot()
@@ -75,7 +76,7 @@ def written(query: exp.Expr, dialect: str) -> str:
     """Return the text of a tree, in the same dialect.
 
     Raises:
-        Exception: Whatever sqlglot raises.
+        Exception: Any exception of sqlglot.
     """
     sqlglot = load_sqlglot()
     if dialect == "postgres":
@@ -85,19 +86,19 @@ def written(query: exp.Expr, dialect: str) -> str:
 
 
 def _spell_backslashes_out(query: exp.Expr) -> None:
-    """Write texts with a backslash as E'...': what they are then depends on no setting of the connection."""
+    """Write texts with a backslash as E'...'. Their value then depends on no setting of the connection."""
     from sqlglot import exp
 
     for escape in list(query.find_all(exp.Escape)):
         if escape.expression.is_string and escape.expression.name == "\\":
-            escape.replace(escape.this)  # it is PostgreSQL's own, and sqlglot cannot read ESCAPE E'\\\\'
+            escape.replace(escape.this)  # it is PostgreSQL's default, and sqlglot cannot read ESCAPE E'\\\\'
     for literal in list(query.find_all(exp.Literal, exp.RawString)):
         if "\\" in literal.name and (isinstance(literal, exp.RawString) or literal.is_string):
             literal.replace(exp.ByteString(this=literal.name))
 
 
 def load_sqlglot() -> Any:
-    """Return the module.
+    """Return the module `sqlglot`.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -110,11 +111,14 @@ def load_sqlglot() -> Any:
 
 
 def _check_size(tokens: list[Token], dialect: str) -> None:
-    """Check that sqlglot reads the statement in time; nothing could stop it.
+    """Check that sqlglot can parse the statement in bounded time, because parsing cannot be stopped.
 
-    There are bounds on the number of tokens and on the depth of brackets. Besides, sqlglot reads `decimal(...)` and
-    `array[...]` as a type first and then again as an expression: each one inside another takes twice as long. In T-SQL,
-    which has no `->`, each of those does.
+    The number of tokens and the depth of brackets are bounded. sqlglot also parses `decimal(...)` and `array[...]`
+    twice: first as a type, then as an expression. Each nested one doubles the time. T-SQL has no `->`, and there each
+    `->` doubles it, too.
+
+    Raises:
+        NotAllowedError: The statement exceeds a bound.
     """
     sqlglot = load_sqlglot()
     kinds = sqlglot.TokenType
@@ -140,17 +144,17 @@ def _check_size(tokens: list[Token], dialect: str) -> None:
 
 @cache
 def _parser_class(dialect: str) -> type[Any]:
-    """The parser of a dialect without its own ideas of functions: they rename, and one list of names is to decide."""
+    """Return a dialect's parser without its function classes. They rename calls, but one list of names must decide."""
     sqlglot = load_sqlglot()
     base: Any = sqlglot.Dialect.get_or_raise(dialect).parser_class
 
-    class PlainParser(base):  # type: ignore[misc]  # the base is known at run time only
+    class PlainParser(base):  # type: ignore[misc]  # the base class is known only at run time
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar = {
             name: parse for name, parse in base.FUNCTION_PARSERS.items() if name in _SPECIAL_SYNTAX
         }
-        # A copy, as sqlglot changes the shared one while it parses CONNECT BY. Without `IF`: if it has no parentheses,
-        # it is read twice, and each one inside another takes twice as long.
+        # A copy: sqlglot changes the shared one while it parses CONNECT BY. Without `IF`: sqlglot parses an `IF`
+        # without parentheses twice, so each nested one doubles the time.
         NO_PAREN_FUNCTION_PARSERS: ClassVar = {
             name: parse for name, parse in base.NO_PAREN_FUNCTION_PARSERS.items() if name != "IF"
         }
@@ -170,7 +174,7 @@ _quiet_threads: Final[set[int]] = set()
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """While the block runs, sqlglot logs nothing in this thread."""
+    """Silence sqlglot's log in this thread during the block."""
     _install_filter()
     thread = threading.get_ident()
     _quiet_threads.add(thread)
@@ -186,5 +190,5 @@ def _install_filter() -> None:
 
 
 def _may_be_logged(_record: logging.LogRecord) -> bool:
-    """Return False in a thread that is inside `without_logs`; the log of other threads is theirs."""
+    """Return False in a thread that is inside `without_logs`. Other threads log as usual."""
     return threading.get_ident() not in _quiet_threads

@@ -1,4 +1,4 @@
-"""Names in a statement: what stands in the place of a table is one, and the base of a dot is such a table."""
+"""Checks of names in a statement: sources are plain tables, and the base of a dot is one of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ if TYPE_CHECKING:
 
 
 _TABLE_NAME: Final = re.compile(r"[\w $#-]{1,128}")
-"""No slash, dot, colon or at sign: it is no link to another server, and DuckDB and
-Spark take the name of a table for the path, or the URL, of a file."""
+"""Names without slash, dot, colon or at sign. Others can link to servers, and DuckDB and Spark read them as files."""
 _BIGQUERY_NAME: Final = re.compile(r"[\w $.*-]{1,1024}")
-"""There, `events_*` is all tables with such a name; files are read by tables only that their owner made."""
+"""In BigQuery, `events_*` reads all tables with that prefix. Files are readable only through tables of their owner."""
 _WORD: Final = re.compile(r"\w*")
 _NAME: Final = re.compile(r"(?:\w[\w$]*)?")
 _NAME_WITH_HASH: Final = re.compile(r"(?:\w[\w$#]*)?")
 _HASH_IN_NAMES: Final = frozenset({"oracle", "tsql", "fabric"})
-"""In MySQL, it opens a comment."""
+"""Dialects with `#` in names. In MySQL, it starts a comment."""
 _PHRASES: Final = frozenset(
     {
         *("CURRENT ROW", "IN BOOLEAN MODE", "IN NATURAL LANGUAGE MODE", "WITH QUERY EXPANSION"),
@@ -26,7 +25,7 @@ _PHRASES: Final = frozenset(
         "ERROR ON EMPTY",
     }
 )
-"""What sqlglot keeps as one text, though it is more than one word."""
+"""Phrases of several words that sqlglot keeps as one text."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _FORMATS: Final = frozenset(
     {
@@ -34,23 +33,23 @@ _FORMATS: Final = frozenset(
         *("json", "kafka", "libsvm", "orc", "parquet", "rate", "text", "xml"),
     }
 )
-"""In Spark, Hive and Databricks, `csv.name` is a folder of files."""
+"""File formats. In Spark, Hive and Databricks, `csv.name` is a folder of files."""
 _SUFFIXES: Final = frozenset(
     {
         *("avro", "csv", "db", "ddb", "duckdb", "fgb", "geojson", "gpkg", "gz", "json", "jsonl", "ndjson", "parquet"),
         *("shp", "tsv", "xlsx", "zst"),
     }
 )
-"""DuckDB joins the parts of a name with dots: `users.csv` is a file, if no table has that name."""
+"""File suffixes. DuckDB joins the parts of a name with dots: if no table is named `users.csv`, it reads the file."""
 _SPARK: Final = frozenset({"hive", "spark", "spark2", "databricks"})
 POSTGRES: Final = frozenset({"postgres", "redshift", "materialize", "risingwave"})
 _STRUCTS: Final = frozenset(
     {"athena", "bigquery", "clickhouse", "databricks", "dremio", "drill", "druid", "duckdb", "dune", "hive", "presto"}
     | {"spark", "spark2", "trino"}
 )
-"""A dot reads a field of a column there, and calls nothing."""
+"""Dialects in which a dot reads a field of a column and cannot call a function."""
 _SEQUENCES: Final = frozenset({"currval", "nextval"})
-"""Oracle and Snowflake: `name.nextval` changes a sequence."""
+"""Pseudo-columns in Oracle and Snowflake: `name.nextval` changes a sequence."""
 _OUTPUTS: Final = frozenset({"key", "value", "ordinality"})
 """Columns of PostgreSQL's own set-returning functions."""
 _VALUES: Final = frozenset(
@@ -59,29 +58,29 @@ _VALUES: Final = frozenset(
         *("current_user", "localtime", "localtimestamp", "session_user", "system_user", "user"),
     }
 )
-"""In PostgreSQL, calls without parentheses. They can stand behind FROM, where sqlglot takes them for tables."""
+"""PostgreSQL's calls without parentheses. They can follow FROM, and sqlglot parses them there as tables."""
 _HINTS: Final = frozenset({"NOLOCK", "NOWAIT", "READCOMMITTED", "READPAST", "READUNCOMMITTED"})
 _SAMPLES: Final = frozenset({"", "bernoulli", "block", "reservoir", "row", "system"})
 _MAX_NAME_BYTES: Final = 63
-"""PostgreSQL cuts longer ones, and finds another name than the one that was checked."""
+"""Maximum length of a name. PostgreSQL truncates longer ones, and would find another name than the checked one."""
 
 
 def ascii_lower(name: str) -> str:
-    """Return a name as databases fold it: `str.lower` would make a letter k of the sign of Kelvin."""
+    """Lower a name as databases do. `str.lower` would turn the Kelvin sign into the letter k."""
     return name.encode().lower().decode()
 
 
 class NotAllowedError(ValueError):
-    """A statement has something that is not on a list; the text says what, for the model."""
+    """A construct of a statement that no list allows. The text names it, for the model."""
 
 
 def check_text(node: exp.Expr, dialect: str) -> None:
-    """Check that what is written without quotes is words, and that what is quoted as a name has no line breaks.
+    """Check that unquoted text consists of words, and that quoted names have no control characters.
 
-    Nothing in it can then end what it stands in, and nothing can end a comment.
+    Such text cannot end the construct that contains it, and cannot end a comment.
 
     Raises:
-        NotAllowedError: It has other characters.
+        NotAllowedError: The text has other characters, or a table sample or an interval has an unknown form.
     """
     from sqlglot import exp
 
@@ -121,10 +120,10 @@ def _text(value: object) -> str:
 
 
 def check_table(table: exp.Table, dialect: str) -> None:
-    """Check that a table is one by its name: no text, no file, no URL, no other server.
+    """Check that a table is a plain name: not a string, a file, a URL or another server.
 
     Raises:
-        NotAllowedError: It is something else, or may be.
+        NotAllowedError: It is, or may be, something else.
     """
     from sqlglot import exp
 
@@ -148,10 +147,10 @@ def check_table(table: exp.Table, dialect: str) -> None:
 
 
 def check_hint(hint: exp.WithTableHint) -> None:
-    """Check that a hint of T-SQL makes a SELECT wait for nobody, and nobody wait for it.
+    """Check that a T-SQL hint takes no locks that make a SELECT or other statements wait.
 
     Raises:
-        NotAllowedError: It locks something, or is not known.
+        NotAllowedError: The hint is not on the list.
     """
     for part in hint.expressions:
         if part.name.upper() not in _HINTS:
@@ -159,10 +158,11 @@ def check_hint(hint: exp.WithTableHint) -> None:
 
 
 class Scope:
-    """The names of the FROM clauses of a statement, all scopes together.
+    """The names of all FROM clauses of a statement. All scopes are combined.
 
-    PostgreSQL reads `x.f` as `f(x)` if `x` has no column `f`. Of a table, that is a row, which no function with
-    an effect takes. Of a function's result it is a value, so its columns must be declared: `AS x(f)`.
+    PostgreSQL reads `x.f` as `f(x)` if `x` has no column `f`. If `x` is a table, the argument is a row, and no function
+    with an effect takes a row. If `x` is the result of a function, the argument is a value. Its columns must therefore
+    be declared: `AS x(f)`.
     """
 
     def __init__(self, query: exp.Expr, dialect: str) -> None:
@@ -178,7 +178,7 @@ class Scope:
         """Check the base of `base.column`.
 
         Raises:
-            NotAllowedError: No FROM clause has it, or it is a function's result without that column.
+            NotAllowedError: No FROM clause has the base, or it is a function's result without that column.
         """
         from sqlglot import exp
 
@@ -198,7 +198,7 @@ class Scope:
             raise NotAllowedError(f"{shown}: its first part is not a table of the FROM clause")
 
     def check_dot(self, dot: exp.Dot) -> None:
-        """Check a dot behind something else than a table: only fields, where fields are no calls.
+        """Check a dot behind anything but a table. It may only read fields, in dialects without calls by dot.
 
         Raises:
             NotAllowedError: It may be a call.
@@ -218,7 +218,7 @@ class Scope:
         alias = source.args.get("alias")
         name = alias.this if isinstance(alias, exp.TableAlias) else alias
         columns = [column.this if isinstance(column, exp.ColumnDef) else column for column in _columns(alias)]
-        if isinstance(source, exp.Unnest):  # sqlglot takes the last one, of WITH ORDINALITY, from the others
+        if isinstance(source, exp.Unnest):  # sqlglot stores the last one, of WITH ORDINALITY, apart from the others
             columns.append(source.args.get("offset"))
         is_function = isinstance(source, exp.Unnest) or (
             isinstance(source, exp.Table | exp.Lateral) and not isinstance(source.this, exp.Identifier | exp.Subquery)
@@ -236,7 +236,7 @@ class Scope:
             self._tables.update(tuple(parts[start:]) for start in range(len(parts)))
 
     def _normal(self, name: object) -> str:
-        """A name as the database compares it; empty for what is none."""
+        """Return a name in the database's comparison form. Anything but a name gives an empty text."""
         from sqlglot import exp
 
         if not isinstance(name, exp.Expr):
@@ -256,11 +256,10 @@ def _columns(alias: exp.Expr | None) -> list[exp.Expr]:
 
 
 def name_functions(query: exp.Expr) -> None:
-    """Give every function behind FROM that has no alias its own name as the alias.
+    """Give every function behind FROM without an alias its own name as the alias.
 
-    PostgreSQL has names of its own for the results of functions without an alias. `trim('x')` is called `btrim` there,
-    and `CAST(1 AS int)` is called `int4`. With an alias in the text that is sent, the name that was checked is the one
-    that PostgreSQL uses.
+    Otherwise PostgreSQL names the result itself: `trim('x')` becomes `btrim`, and `CAST(1 AS int)` becomes `int4`. With
+    an alias in the sent text, PostgreSQL uses the checked name.
     """
     from sqlglot import exp
 
@@ -276,10 +275,10 @@ def name_functions(query: exp.Expr) -> None:
 
 
 def check_source(node: exp.Expr) -> None:
-    """Check that only a table, a query, values or a plain call of a function stands behind FROM.
+    """Check that only a table, a query, values or a plain function call follows FROM.
 
     Raises:
-        NotAllowedError: It is another expression, such as `CAST(...)`, which PostgreSQL also takes for a function.
+        NotAllowedError: It is another expression, such as `CAST(...)`, which PostgreSQL also treats as a function.
     """
     from sqlglot import exp
 
@@ -298,7 +297,7 @@ def check_source(node: exp.Expr) -> None:
 
 
 def _function_name(source: exp.Expr) -> str | None:
-    """The name of the function that a source calls, or nothing if it calls none."""
+    """Return the name of the function that a source calls, or `None`."""
     from sqlglot import exp
 
     if isinstance(source, exp.Unnest):

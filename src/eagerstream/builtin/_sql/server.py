@@ -1,4 +1,4 @@
-"""Databases other than SQLite, by a DB-API connection or SQLAlchemy: what only reads is rolled back."""
+"""Databases other than SQLite, by a DB-API connection or SQLAlchemy. Read-only queries are rolled back."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _BEGIN_READING: Final = {
     "oracle": "SET TRANSACTION READ ONLY",
     "duckdb": "BEGIN TRANSACTION READ ONLY",
 }
-"""By sqlglot's name of the dialect: what makes the database itself refuse to write until the transaction ends."""
+"""Statements by sqlglot's dialect that start a read-only transaction: the database itself then refuses to write."""
 _BEGIN_WRITING: Final = {"duckdb": "BEGIN TRANSACTION"}
-"""What no driver sends by itself."""
+"""Statements that start a transaction, for drivers that do not send one themselves."""
 _MAX_TABLES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a statement gave.
+    """The result of a statement.
 
     Attributes:
-        columns: Their names; empty where it gives no rows.
-        affected: Rows that were changed; negative where nobody knows.
-        rows: Taken from the driver one by one.
+        columns: The columns' names. Empty if the statement returns no rows.
+        affected: Number of changed rows. Negative if it is unknown.
+        rows: An iterator that fetches the rows one by one.
     """
 
     columns: list[str]
@@ -47,14 +47,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection as one query needs it, whatever is behind it.
+    """A connection in a common form, for one query.
 
     Attributes:
-        begin: Runs a statement that has no result.
-        execute: Runs a statement without parameters; no character of it stands for one.
-        interrupt: Ends what runs, from another thread; does nothing where the driver cannot.
+        begin: Runs a statement without a result.
+        execute: Runs a statement without parameters. No character of it is a placeholder.
+        interrupt: Ends the running statement, from another thread. It does nothing if the driver cannot.
         commit, rollback: End the transaction.
-        commits_itself: What is written cannot be rolled back.
+        commits_itself: True if writes cannot be rolled back.
     """
 
     begin: Callable[[str], object]
@@ -66,16 +66,16 @@ class Session:
 
 
 Sessions = Callable[[Stop], AbstractContextManager[Session]]
-"""A session for one query, in the thread that runs it."""
+"""A source of sessions. Each is for one query, in the thread that runs it."""
 
 
 class Server:
-    """Runs queries in sessions of one dialect.
+    """A database of one dialect that runs queries in sessions.
 
     Args:
-        sessions: Where they come from.
-        dialect: Any name of it.
-        functions: Names of functions that a statement may call, besides those that are known to be safe.
+        sessions: The source of sessions.
+        dialect: Any name of the dialect.
+        functions: Functions that a statement may call in addition to those on the list.
 
     Raises:
         UsageError: sqlglot does not know the dialect.
@@ -85,15 +85,16 @@ class Server:
     def __init__(self, sessions: Sessions, dialect: str, functions: frozenset[str] = frozenset()) -> None:
         self._sessions = sessions
         self._dialect = sqlglot_dialect(dialect)
-        self._functions = functions | {name.lower() for name in functions}  # as a call without quotes is looked up
+        self._functions = functions | {name.lower() for name in functions}  # unquoted calls are compared in lower case
 
     def run_query(self, sql: str, bounds: RowBounds, stop: Stop, *, read_only: bool) -> Table:
         """Run one statement. With `read_only` it is rolled back, otherwise committed.
 
         Raises:
-            ToolError: It is not one statement, or not one that only reads.
-            Exception: Those of the driver.
-            Stopped: Nobody waits for it any more.
+            ToolError: The text is not one statement, or does more than read. The connection commits each statement
+                itself, or its owner has a transaction open.
+            Exception: Any exception of the driver.
+            Stopped: The caller no longer waits.
         """
         if read_only:
             sql = checked_read(sql, self._dialect, self._functions)
@@ -109,7 +110,7 @@ class Server:
                 table = _table(session.execute(sql), bounds, read_only=read_only)
                 stop.check()
             except BaseException:
-                with suppress(Exception):  # the connection may be lost, which is told already
+                with suppress(Exception):  # the connection may be lost; the first error is raised
                     session.rollback()
                 raise
             if read_only:
@@ -130,13 +131,13 @@ def _table(result: Rows, bounds: RowBounds, *, read_only: bool) -> Table:
 
 
 def dbapi_sessions(connection: Any) -> Sessions:
-    """Sessions on one connection of a driver, for one thread at a time."""
+    """Return sessions on one connection of a driver, for one thread at a time."""
     turn = Turn.on(connection)
 
     @contextmanager
     def session(stop: Stop) -> Iterator[Session]:
         with turn.taken(stop), closing(connection.cursor()) as cursor:
-            owner = cursor if hasattr(cursor, "rollback") else connection  # DuckDB's cursors are connections themselves
+            owner = cursor if hasattr(cursor, "rollback") else connection  # DuckDB's cursors are connections
             yield Session(
                 begin=cursor.execute,
                 execute=partial(_executed, cursor),
@@ -160,7 +161,7 @@ def _fetched(cursor: Any) -> Iterator[Sequence[Any]]:
 
 
 def _interrupt_driver(connection: Any) -> None:
-    """Ask a driver to end what it does: psycopg, psycopg2 and oracledb call it cancel, DuckDB interrupt."""
+    """Ask a driver to end its statement. psycopg, psycopg2 and oracledb call it cancel, DuckDB interrupt."""
     for name in ("cancel", "interrupt"):
         interrupt = getattr(connection, name, None)
         if callable(interrupt):
@@ -172,7 +173,7 @@ def _interrupt_driver(connection: Any) -> None:
 
 
 def engine_sessions(engine: Engine) -> Sessions:
-    """Sessions on connections of the pool, one for each query."""
+    """Return sessions that take a connection of the pool for each query."""
 
     @contextmanager
     def session(_: Stop) -> Iterator[Session]:
@@ -183,7 +184,7 @@ def engine_sessions(engine: Engine) -> Sessions:
 
 
 def connection_sessions(connection: Connection) -> Sessions:
-    """Sessions on one connection, for one thread at a time, while its owner has no transaction open on it."""
+    """Return sessions on one connection, for one thread at a time. If its owner has a transaction open, they fail."""
     turn = Turn.on(connection)
 
     @contextmanager
@@ -200,7 +201,7 @@ def _session_on(connection: Connection) -> Session:
     driver = connection.connection.driver_connection
 
     def execute(sql: str, *, streams: bool = True) -> Rows:
-        # Rows stay on the server until they are asked for, where the driver can; `%` and `:` mean themselves.
+        # If the driver can, rows stay on the server until they are fetched. `%` and `:` have no special meaning.
         options = {"stream_results": streams, "no_parameters": True}
         result = connection.exec_driver_sql(sql, execution_options=options)
         if not result.returns_rows:
@@ -218,10 +219,10 @@ def _session_on(connection: Connection) -> Session:
 
 
 def inspected_schema(bind: Engine | Connection) -> str:
-    """The tables with their columns, as SQLAlchemy's inspector finds them; at most 200 tables.
+    """Return the tables and their columns from SQLAlchemy's inspector, at most 200 tables.
 
     Raises:
-        UsageError: The database cannot be reached, or does not tell.
+        UsageError: The database cannot be reached, or the inspector fails.
     """
     from sqlalchemy import Connection, inspect
     from sqlalchemy.exc import SQLAlchemyError
@@ -232,7 +233,7 @@ def inspected_schema(bind: Engine | Connection) -> str:
         tables = [*inspector.get_table_names(), *inspector.get_view_names()]
         return ";\n".join(_described(table, inspector.get_columns(table)) for table in tables[:_MAX_TABLES])
     except SQLAlchemyError:
-        # Its words may hold the address and the user.
+        # SQLAlchemy's text may contain the address and the user.
         raise UsageError("the schema could not be read from the database: give it as schema=...") from None
     finally:
         if began and isinstance(bind, Connection):
@@ -251,13 +252,13 @@ _SETTINGS: Final = ("enable_external_access = false", "lock_configuration = true
 
 
 def confine(connection: Any) -> None:
-    """Turn off a database's access to files, the network, extensions and Python's variables, and lock that.
+    """Disable a database's access to files, the network, extensions and Python's variables, and lock the settings.
 
-    It holds for all connections to the database. Files that are attached can be used as before. If the owner has locked
-    the configuration before, it stays as it is: that is the way to keep the access.
+    This applies to all connections to the database. Attached files stay usable. If the owner has locked the
+    configuration before, it stays unchanged: owners can keep the access this way.
 
     Raises:
-        UsageError: The connection is closed, or not one to DuckDB.
+        UsageError: The connection is closed, or does not belong to DuckDB.
     """
     try:
         with closing(connection.cursor()) as cursor:
@@ -266,4 +267,4 @@ def confine(connection: Any) -> None:
                 for setting in _SETTINGS:
                     cursor.execute(f"SET {setting}")
     except Exception as error:
-        raise UsageError(f"DuckDB does not take the settings that confine it: {type(error).__name__}") from error
+        raise UsageError(f"DuckDB refused the settings that confine it: {type(error).__name__}") from error

@@ -1,4 +1,4 @@
-"""Which database `SQL` was given, and how its queries are run, whatever it is."""
+"""Sources of the `SQL` tool: each kind of database in one common form."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A database, as the tool needs it.
+    """A database in the tool's form.
 
     Attributes:
-        dialect: For the model.
-        is_shared: All queries run on one connection, one after the other.
-        read_schema: Returns what tables there are; empty if that cannot be told. It blocks, and raises `UsageError` if
-            the database cannot be read.
-        runner: Called for each query, on the thread of the event loop. Returns the function that runs it in another.
+        dialect: The dialect's name for the model.
+        is_shared: True if all queries run on one connection, one at a time.
+        read_schema: Returns the tables, or an empty text if they are unknown. It blocks, and raises `UsageError` if the
+            database cannot be read.
+        runner: Called for each query, on the thread of the event loop. It returns the function that runs the query in
+            another thread.
     """
 
     dialect: str
@@ -49,7 +50,7 @@ class Source:
     runner: Callable[[], Callable[..., Table]]
 
     async def run_query(self, sql: str, bounds: RowBounds, *, read_only: bool) -> Table:
-        """Run one statement; cancelling it stops the statement, if the driver can."""
+        """Run one statement. Cancelling this stops the statement, if the driver supports it."""
         run = self.runner()
         return await in_thread(lambda stop: run(sql, bounds, stop, read_only=read_only))
 
@@ -57,14 +58,17 @@ class Source:
 def source_of(
     database: object, dialect: str | None, *, read_only: bool, functions: frozenset[str] = frozenset()
 ) -> Source:
-    """Return the source that a database is.
+    """Return the source for a database.
 
     Args:
-        functions: Names of functions that a statement may call as well; not for SQLite, which knows no such list.
+        database: As for `SQL`.
+        dialect: The dialect's name. `None` derives it from the driver.
+        read_only: Only reads are allowed.
+        functions: Additional functions that a statement may call. SQLite ignores them.
 
     Raises:
-        UsageError: It is none, or cannot be used so.
-        MissingExtraError: It is not SQLite, and sqlglot is not installed.
+        UsageError: The database is missing, cannot be used this way, or is of an unknown kind or dialect.
+        MissingExtraError: The database is not SQLite, and sqlglot is not installed.
     """
     if isinstance(database, str | Path):
         path = database if isinstance(database, Path) else path_of_url(database)
@@ -86,7 +90,7 @@ def source_of(
 
 
 def _sqlite(opener: Callable[[], Opener], *, is_shared: bool) -> Source:
-    """SQLite; `opener` is called for each query, on the thread of the event loop."""
+    """Return a SQLite source. `opener` is called for each query, on the thread of the event loop."""
 
     def schema() -> str:
         try:
@@ -105,11 +109,11 @@ def _of_path(path: Path, *, read_only: bool) -> Source:
 
 
 def _memory() -> Source:
-    """A database of the tool's own, for as long as there is the tool."""
+    """Return a source in memory. Its database exists as long as the source."""
     connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     opener = shared_opener(connection)
     source = _sqlite(lambda: opener, is_shared=True)
-    weakref.finalize(source, connection.close)  # from Python 3.13 on, a connection that nobody closes is a warning
+    weakref.finalize(source, connection.close)  # since Python 3.13, an unclosed connection is a warning
     return source
 
 
@@ -124,7 +128,7 @@ def _of_sqlite(connection: sqlite3.Connection, *, read_only: bool) -> Source:
 
 
 def _is_bound_to_thread(connection: sqlite3.Connection) -> bool:
-    """It was made with `check_same_thread`, of which nothing but a thread can tell."""
+    """Return whether a connection has `check_same_thread` set. Only another thread can find out."""
     refused: list[bool] = []
 
     def look() -> None:
@@ -154,7 +158,7 @@ def _of_sqlalchemy(bind: object, *, read_only: bool, functions: frozenset[str]) 
     from sqlalchemy.exc import SQLAlchemyError
 
     if not isinstance(bind, Engine | Connection):
-        raise UsageError(f"of SQLAlchemy, SQL takes an Engine or a Connection, not {type(bind).__name__}")
+        raise UsageError(f"SQL takes an Engine or a Connection of SQLAlchemy, not {type(bind).__name__}")
     name = bind.dialect.name
     if name == "sqlite":
         try:
@@ -164,14 +168,14 @@ def _of_sqlalchemy(bind: object, *, read_only: bool, functions: frozenset[str]) 
         if found is not None:
             return found
     if name == "duckdb":
-        raise UsageError("give SQL DuckDB's own connection instead: its transactions are begun in another way")
+        raise UsageError("give SQL DuckDB's own connection instead: it starts transactions in another way")
     sessions = engine_sessions(bind) if isinstance(bind, Engine) else connection_sessions(bind)
     server = Server(sessions, name, functions)
     return Source(name, isinstance(bind, Connection), partial(inspected_schema, bind), lambda: server.run_query)
 
 
 def _of_sqlite_bind(bind: Engine | Connection, *, read_only: bool) -> Source | None:
-    """None where what is under it is not Python's own sqlite3."""
+    """Return a source, or `None` if the driver is not Python's own sqlite3."""
     from sqlalchemy import Connection
 
     if isinstance(bind, Connection):
@@ -198,7 +202,7 @@ def _copy_of_pooled(engine: Engine) -> Opener:
 
 
 def _pooled_opener(engine: Engine, turn: Turn | None) -> Opener:
-    """Takes a connection of the pool for each query; where the pool has but one, for one thread at a time."""
+    """Return an opener that takes a pooled connection for each query. If `turn` is given, one thread at a time."""
 
     @contextmanager
     def opened(stop: Stop) -> Iterator[sqlite3.Connection]:

@@ -1,4 +1,4 @@
-"""SQLite: connections that can only read, queries that can be stopped, and nothing of the host but the one database."""
+"""SQLite: read-only connections, queries that can be stopped, and no access to anything but the one database."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .stop import Stop, Turn
 from .table import RowBounds, Table, read_table
 
 Opener = Callable[[Stop], AbstractContextManager[sqlite3.Connection]]
-"""A connection for one query, in the thread that runs it."""
+"""A source of connections. Each is for one query, in the thread that runs it."""
 
 _MAX_COPY_BYTES: Final = 64 * 1024 * 1024
 _BUSY_S: Final = 5.0
 _STEPS: Final = 1_000
-"""Virtual machine instructions between two looks whether to stop: some 10 microseconds."""
+"""Virtual machine instructions between two checks for a stop request: about 10 microseconds."""
 _LIMITS: Final = {
-    # Together they bound a row, which is in memory as a whole and more than once, to 256 MiB; the default is 2 TB.
-    # Besides, one function on one value cannot be stopped: instr() takes 6 s for 1 MB, and 35 s for 2 MB.
+    # LENGTH and COLUMN together bound a row to 256 MiB (default: 2 TB). A row is in memory completely, more than once.
+    # A function call on one value cannot be stopped, either: instr() takes 6 s for 1 MB, and 35 s for 2 MB.
     sqlite3.SQLITE_LIMIT_LENGTH: 1024 * 1024,
     sqlite3.SQLITE_LIMIT_COLUMN: 256,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
@@ -37,7 +37,7 @@ _LIMITS: Final = {
 
 
 def path_opener(path: Path, *, read_only: bool) -> Opener:
-    """Opens the database in a file anew for each query."""
+    """Return an opener that opens a database file for each query."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
 
     @contextmanager
@@ -50,7 +50,7 @@ def path_opener(path: Path, *, read_only: bool) -> Opener:
 
 
 def shared_opener(connection: sqlite3.Connection) -> Opener:
-    """Hands out one connection, to one thread at a time."""
+    """Return an opener that provides one connection to one thread at a time."""
     turn = Turn.on(connection)
 
     @contextmanager
@@ -62,10 +62,10 @@ def shared_opener(connection: sqlite3.Connection) -> Opener:
 
 
 def copy_opener(connection: sqlite3.Connection) -> Opener:
-    """A copy, as the database is now, of one that only the thread that calls this can use.
+    """Copy the current content of a database that only the calling thread can use.
 
     Raises:
-        ToolError: This is another thread, or the database is larger than 64 MiB.
+        ToolError: The connection belongs to another thread, or the database is larger than 64 MiB.
     """
     try:
         pages = _number(connection, "PRAGMA page_count")
@@ -87,7 +87,7 @@ def copy_opener(connection: sqlite3.Connection) -> Opener:
 
 
 def file_of(connection: sqlite3.Connection) -> Path | None:
-    """The file of a connection's database; None for one in memory. Call it in the connection's own thread."""
+    """Return the file of a connection's database, or `None` for one in memory. Call it in the connection's thread."""
     with closing(connection.cursor()) as cursor:
         cursor.row_factory = None
         _, _, file = cursor.execute("PRAGMA database_list").fetchone()
@@ -95,7 +95,7 @@ def file_of(connection: sqlite3.Connection) -> Path | None:
 
 
 def path_of_url(database: str) -> Path | None:
-    """The file that a path or an `sqlite:///` URL names; None for a database in memory.
+    """Return the file of a path or an `sqlite:///` URL, or `None` for a database in memory.
 
     Raises:
         UsageError: It is the URL of another kind of database.
@@ -103,7 +103,7 @@ def path_of_url(database: str) -> Path | None:
     if database.startswith("sqlite://"):
         database = database.removeprefix("sqlite://").removeprefix("/").partition("?")[0]
     elif "://" in database or database.startswith("file:"):
-        raise UsageError("of URLs, SQL takes sqlite:///... only; for others give it a sqlalchemy.create_engine(url)")
+        raise UsageError("SQL takes only sqlite:///... URLs; for others give it sqlalchemy.create_engine(url)")
     return None if database in ("", ":memory:") else Path(database)
 
 
@@ -111,35 +111,35 @@ def path_of_url(database: str) -> Path | None:
 
 
 def run_query(opener: Opener, sql: str, bounds: RowBounds, stop: Stop, *, read_only: bool) -> Table:
-    """Run one statement. Without `read_only` it is committed, or has not happened.
+    """Run one statement. Without `read_only`, it is committed, or on any error rolled back.
 
     Raises:
-        sqlite3.Error: SQLite refuses it.
-        Stopped: Nobody waits for it any more.
+        sqlite3.Error: SQLite refuses the statement.
+        Stopped: The caller no longer waits.
     """
     with opener(stop) as connection, stop.by(connection.interrupt):
-        _load_schema(connection)  # before BEGIN: SQLite waits for other writers only where nothing was read yet
+        _load_schema(connection)  # before BEGIN: SQLite waits for other writers only before the first read
         if read_only:
             return _run_guarded(connection, sql, bounds, stop, read_only=True)
         own = not connection.in_transaction
         if own:
-            connection.execute("BEGIN")  # here, as the guard lets through no statement that begins or ends one
+            connection.execute("BEGIN")  # here, because the guard refuses statements that control transactions
         try:
             table = _run_guarded(connection, sql, bounds, stop, read_only=False)
             stop.check()
             if own:
-                connection.execute("COMMIT")  # what `commit` does is for the connection's settings to say
+                connection.execute("COMMIT")  # the effect of `commit` depends on the connection's settings
             else:
                 connection.commit()
         except BaseException:
-            if own and connection.in_transaction:  # SQLite itself ends it after some errors
+            if own and connection.in_transaction:  # some errors make SQLite end it
                 connection.execute("ROLLBACK")
             raise
         return table
 
 
 def read_schema(opener: Opener) -> str:
-    """The statements that made the tables, views and indexes."""
+    """Return the statements that made the tables, views and indexes."""
     query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
     with opener(Stop()) as connection, closing(connection.cursor()) as cursor:
         cursor.row_factory = None
@@ -159,7 +159,7 @@ def _run_guarded(connection: sqlite3.Connection, sql: str, bounds: RowBounds, st
 
 @contextmanager
 def _guarded(connection: sqlite3.Connection, stop: Stop, *, read_only: bool) -> Iterator[None]:
-    """While the block runs, the connection does what the tool may do, and no more."""
+    """Restrict the connection to permitted actions during the block."""
     query_only = _number(connection, "PRAGMA query_only")
     limits = {limit: connection.getlimit(limit) for limit in _LIMITS}
     try:
@@ -180,20 +180,20 @@ def _guarded(connection: sqlite3.Connection, stop: Stop, *, read_only: bool) -> 
 
 
 def _load_schema(connection: sqlite3.Connection) -> None:
-    """Have SQLite open what it opens only once.
+    """Make SQLite open its virtual tables, which it opens only once.
 
-    A wide table is no reason not to open a database, and R*Trees prepare statements that write when they are opened.
+    The limits would refuse a database with a wide table. R*Trees prepare statements that write while they are opened.
     """
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
     with closing(connection.cursor()) as cursor:
         cursor.row_factory = None
         for (name,) in cursor.execute(query).fetchmany(1_000):
-            with suppress(sqlite3.Error):  # of a module that is not there
+            with suppress(sqlite3.Error):  # its module is not installed
                 cursor.execute('PRAGMA table_info("{}")'.format(str(name).replace('"', '""')))
 
 
 def _number(connection: sqlite3.Connection, query: str) -> int:
-    """The one number that a query gives, whatever rows the connection makes."""
+    """Return the single number of a query. The connection's row factory is not used."""
     with closing(connection.cursor()) as cursor:
         cursor.row_factory = None
         (number,) = cursor.execute(query).fetchone()
@@ -206,7 +206,7 @@ def _text(data: bytes) -> str:
 
 # --- what a statement may do ------------------------------------------------------------------------------------------
 
-# Not among them: database_list, which names the file.
+# `database_list` is missing here, because it returns the file's path.
 _PRAGMAS_WITH_ARGUMENT: Final = frozenset(
     {"foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo"}
 )
@@ -214,19 +214,19 @@ _PRAGMAS: Final = _PRAGMAS_WITH_ARGUMENT | {
     *("application_id", "collation_list", "data_version", "encoding", "foreign_keys", "freelist_count"),
     *("function_list", "page_count", "page_size", "schema_version", "user_version"),
 }
-"""Those that only tell. With an argument, others of them set something."""
+"""Pragmas that only report values. With an argument, those missing above would set something."""
 _FORBIDDEN_FUNCTIONS: Final = frozenset(
     {"edit", "eval", "fts3_tokenizer", "load_extension", "readfile", "sqlite_compileoption_get", "writefile"}
 )
 _READS: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 _NOT_ONE_STATEMENT: Final = frozenset(
-    # ATTACH would reach any file of the host; VACUUM INTO asks for it, too.
+    # ATTACH would reach any file of the host. VACUUM INTO requires it, too.
     {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
 )
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: str | None, read_only: bool) -> int:
-    """SQLite asks for each action of a statement while it compiles it; what is not known is denied."""
+    """Allow or deny an action of a statement that SQLite compiles. For reads, unknown actions are denied."""
     allowed = action in _READS if read_only else action not in _NOT_ONE_STATEMENT
     match action:
         case sqlite3.SQLITE_FUNCTION:
@@ -235,7 +235,7 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
             name = (first or "").lower()
             allowed = name in (_PRAGMAS if second is None else _PRAGMAS_WITH_ARGUMENT)
         case sqlite3.SQLITE_UPDATE if first == "sqlite_master":
-            # What opens json_each and its like declares their columns so; a real update SQLite refuses by itself.
+            # json_each and similar tables declare their columns this way. SQLite itself refuses real updates.
             allowed = True
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 

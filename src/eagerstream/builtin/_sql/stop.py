@@ -1,4 +1,4 @@
-"""How a query that runs in a thread is ended from the event loop: too late, or nobody waits for it any more."""
+"""Stops of queries that run in a thread, from the event loop: after a timeout or a cancellation."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _INTERRUPT_S: Final = 2.0
-"""Drivers that ask the server to cancel wait for the network."""
+"""Time for drivers that send the cancellation to the server."""
 _LOOK_S: Final = 0.1
-"""How often a thread that waits for its turn looks whether anybody still waits for it."""
+"""Interval at which a thread that waits for its turn checks whether it should stop."""
 
 
 class Stopped(Exception):
-    """Nobody waits for the query any more."""
+    """The stop of a query whose caller no longer waits."""
 
 
 class Stop:
-    """Asks one query to end, from another thread."""
+    """A request to end one query, from another thread."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -34,25 +34,25 @@ class Stop:
         self._interrupt: Callable[[], object] | None = None
 
     def is_asked(self) -> bool:
-        """The query should end."""
+        """Return whether the query should end."""
         return self._asked.is_set()
 
     def check(self) -> None:
-        """Raise `Stopped` where the query should end."""
+        """Raise `Stopped` if the query should end."""
         if self._asked.is_set():
             raise Stopped
 
     def ask(self) -> None:
-        """End the query: its driver is told, where it can be."""
+        """End the query. If its driver can be interrupted, interrupt it."""
         self._asked.set()
-        with self._lock:  # so that it cannot hit the query of somebody else, on the same connection
+        with self._lock:  # otherwise it could hit the next query on the same connection
             if self._interrupt is not None:
-                with suppress(Exception):  # it may have ended by itself
+                with suppress(Exception):  # the query may have ended
                     self._interrupt()
 
     @contextmanager
     def by(self, interrupt: Callable[[], object] | None) -> Iterator[None]:
-        """While the block runs, `interrupt` is what ends the query; it is called in another thread."""
+        """Set the function that interrupts the query during the block. Another thread calls it."""
         with self._lock:
             self._interrupt = interrupt
         try:
@@ -64,26 +64,28 @@ class Stop:
 
 
 class Turn:
-    """Whose turn it is on a connection that calls share: one thread at a time, however long it was waited for."""
+    """The right to use a shared connection: one thread at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     @classmethod
     def on(cls, connection: object) -> Turn:
-        """The turn on this connection, the same for all tools that have it; whoever keeps it keeps the connection.
+        """Return the turn of a connection. All tools with that connection share it.
 
-        Two threads in one connection of SQLite can block each other, and the whole program with them: one has the
-        connection and needs the interpreter, to call a handler; the other has that, and waits for the connection.
+        Keep the connection as long as the turn: the turn is found by the connection's id.
+
+        Two threads on one SQLite connection can deadlock the program. One holds the connection and needs the
+        interpreter lock to call a handler. The other holds the interpreter lock and waits for the connection.
         """
         return _TURNS.setdefault(id(connection), cls())
 
     @contextmanager
     def taken(self, stop: Stop) -> Iterator[None]:
-        """The turn, for as long as the block runs.
+        """Hold the turn during the block.
 
         Raises:
-            Stopped: Nobody waited any longer.
+            Stopped: The query should end.
         """
         while not self._lock.acquire(timeout=_LOOK_S):
             stop.check()
@@ -98,9 +100,9 @@ _TURNS: Final[WeakValueDictionary[int, Turn]] = WeakValueDictionary()
 
 
 async def in_thread(work: Callable[[Stop], R]) -> R:
-    """What `work` returns, run in a thread of its own.
+    """Run `work` in a thread of its own, and return its result.
 
-    Cancelling it asks `work` to stop, and does not wait for that: a driver may not be able to.
+    Cancelling this asks `work` to stop, and does not wait for it: some drivers cannot stop.
     """
     stop = Stop()
     try:
@@ -112,6 +114,6 @@ async def in_thread(work: Callable[[Stop], R]) -> R:
 
 
 async def _run(function: Callable[[], T]) -> T:
-    # Not one of the threads that others wait for: one that was given up must not take their place.
+    # Not a thread of the shared pool: an abandoned one must not occupy a place there.
     limiter = anyio.CapacityLimiter(1)
     return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)

@@ -1,4 +1,4 @@
-"""What a query gave: columns, rows as plain JSON values within bounds, and how a model is told of them."""
+"""Query results: columns, rows as plain JSON values within bounds, and their text for the model."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...wire import JSON, encodable
 
 _MAX_BITS: Final = 1_000
 _SHOWN_BYTES: Final = 64
-"""Of binary data, what is written out; keys and hashes are no longer."""
+"""Maximum size of binary data to write out. Keys and hashes are not longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowBounds:
-    """How much of a result is read.
+    """Bounds of a result.
 
     Attributes:
-        max_rows: Rows.
-        max_cell_chars: Characters of one value.
-        max_result_chars: Characters of all rows together, as they are written for the model.
+        max_rows: Maximum number of rows.
+        max_cell_chars: Maximum number of characters of one value.
+        max_result_chars: Maximum number of characters of all rows in their text form.
     """
 
     max_rows: int
@@ -36,12 +36,12 @@ class Table:
     """The result of one statement.
 
     Attributes:
-        columns: Their names; empty for a statement that gives no rows.
-        rows: Values as JSON has them.
+        columns: The columns' names. Empty if the statement returns no rows.
+        rows: The rows as JSON values.
         lines: The rows as text, one JSON array each.
-        has_more: There are more rows than these.
-        cut_cells: Values that were cut.
-        affected: Rows that were changed; None where nobody knows, or nothing was.
+        has_more: True if the result has more rows.
+        cut_cells: Number of values that were cut.
+        affected: Number of changed rows. `None` if it is unknown, or the statement only read.
     """
 
     columns: list[str]
@@ -53,7 +53,7 @@ class Table:
 
 
 def read_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], bounds: RowBounds) -> Table:
-    """The rows of a cursor, taken one by one, and none after the bounds are reached."""
+    """Read rows from a cursor one by one, until a bound is reached."""
     table = Table([_cut(str(encodable(name)), bounds.max_cell_chars)[0] for name in columns])
     room = bounds.max_result_chars
     for row in rows:
@@ -74,7 +74,7 @@ def read_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], bounds: Ro
 
 
 def response_of_table(table: Table) -> ToolResponse:
-    """The answer of the tool: a line with the columns, a line for each row, and how many there are."""
+    """Return the tool's response: a line with the columns, a line for each row, and the number of rows."""
     data: dict[str, Any] = {
         "columns": table.columns,
         "rows": table.rows,
@@ -98,14 +98,14 @@ def response_of_table(table: Table) -> ToolResponse:
 
 
 def _cell(value: Any, max_chars: int) -> tuple[JSON, bool]:
-    """A value as JSON, and whether something of it is missing."""
+    """Return a value as JSON, and whether some of it is missing."""
     match value:
         case None | bool():
             return value, False
         case float():
             return (value if isfinite(value) else str(value)), False
         case int():
-            # Python writes no more than 4,300 digits.
+            # Python converts at most 4,300 digits.
             return (value, False) if value.bit_length() < _MAX_BITS else _cut(hex(value), max_chars)
         case bytes() | bytearray() | memoryview():
             data = bytes(value)
@@ -119,7 +119,7 @@ def _cell(value: Any, max_chars: int) -> tuple[JSON, bool]:
 
 
 def _other(value: Any, max_chars: int) -> tuple[JSON, bool]:
-    """Of a driver's own types: dates, decimals, UUIDs, arrays and documents."""
+    """Convert a driver's own types: dates, decimals, UUIDs, arrays and documents."""
     try:
         plain: JSON = to_json(value)
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""`SQL`: one query at a time for the model, against a database that it can only read unless it is told otherwise."""
+"""`SQL`: a tool that runs one statement per call on a database. It is read-only by default."""
 
 from __future__ import annotations
 
@@ -28,69 +28,71 @@ _GROUPS: Final = count(1)
 
 
 class DBAPIConnection(Protocol):
-    """What PEP 249 says of a connection, as far as it is needed."""
+    """The used part of a PEP 249 connection."""
 
     def cursor(self) -> Any:
-        """A new cursor."""
+        """Return a new cursor."""
 
     def commit(self) -> Any:
-        """Make lasting what was done since the last commit or rollback."""
+        """Commit the changes since the last commit or rollback."""
 
     def rollback(self) -> Any:
-        """Take it back."""
+        """Roll them back."""
 
 
 class SQL(Tool):
-    """Runs SQL statements of the model, one in each call.
+    """A tool that runs the model's SQL statements, one per call.
 
         run(client, tools=[SQL("shop.db")], ...)
 
-    Reading only, by default, and in depth. SQLite: the file is opened for reading, `query_only` is on, and each action
-    of a statement is checked against a list of those that read (no ATTACH, no pragma that sets, no access to files).
-    Other databases: sqlglot must understand the statement as one SELECT. It may consist only of constructs that are
-    known to read tables, and call only functions that are known to compute a value. Anything else is refused, and the
-    model is told its name. The statement that is sent is rewritten from what sqlglot understood. It runs in a read-only
-    transaction if the dialect has one, and is always rolled back. Views, operators and casts of your own run whatever
-    they were made to run: **give the tool a user who has no other rights than to read**. That bounds what can be read,
-    too.
+    By default it only reads.
 
-    DuckDB: the tool sets `enable_external_access = false` and `lock_configuration = true`. Both hold for all
-    connections to that database in the process, and cannot be undone while it is open. Attached databases can be used
-    as before. If views of yours read files, set `allowed_directories` or `allowed_paths` before you create the tool. If
-    you lock the configuration before, the tool changes nothing: so you keep external access, if you need it.
+    - SQLite: the file is opened read-only, and `query_only` is on. Each action of a statement is checked against a list
+      of reading actions (no ATTACH, no pragma that sets, no access to files).
+    - Other databases: sqlglot must parse the statement as one SELECT. It may consist only of constructs that are known
+      to read tables, and call only functions that are known to compute a value. Anything else is refused, and the model
+      gets its name. The statement that is sent is rewritten from sqlglot's tree. If the dialect supports it, the
+      statement runs in a read-only transaction. It is always rolled back. Your own views, operators and casts run any
+      code that they contain: **connect as a user with read rights only**. This also limits the data that can be read.
 
-    The data of a result is `{"columns": [str], "rows": [[JSON]], "row_count": int, "truncated": bool}`, and
-    `affected_rows` after a statement that wrote. Dates, decimals and the like are texts; short binary data is
-    `x'0a1b'`, as SQL writes it. A result of which something was left out is a `PARTIAL` that says what.
+    For DuckDB, the tool sets `enable_external_access = false` and `lock_configuration = true`. Both apply to all
+    connections to that database in the process, and cannot be undone while it is open. Attached databases stay usable.
+    If your views read files, set `allowed_directories` or `allowed_paths` before you create the tool. To keep external
+    access, lock the configuration before: then the tool changes nothing.
 
-    A query that takes too long is stopped, and one whose call is cancelled. SQLite, DuckDB, psycopg and oracledb end it
-    at once; other drivers finish it in their thread, and later calls on the same connection wait for that. Whether
-    a statement that wrote took effect is then not known. Some drivers (psycopg2, PyMySQL) fetch a whole result before
-    they hand out its first row; by way of SQLAlchemy they do not. Of SQLite, no value of more than 1 MiB is read: an
-    error, where a query touches one; `instr` and `LIKE` on such values take seconds in which nothing can stop them.
+    The data of a result is `{"columns": [str], "rows": [[JSON]], "row_count": int, "truncated": bool}`. If a statement
+    wrote, it also has `affected_rows`. Dates, decimals and similar values are texts. Short binary data is written as in
+    SQL, `x'0a1b'`. If a result is incomplete, the response is `PARTIAL` and gives the reason.
+
+    A query is stopped after its time limit, and if its call is cancelled. SQLite, DuckDB, psycopg and oracledb end it
+    at once. Other drivers finish it in their thread, and later calls on the same connection wait for that. For a
+    stopped statement that writes, it is unknown whether it took effect. Some drivers (psycopg2, PyMySQL) fetch a
+    complete result before they return its first row, unless they are used through SQLAlchemy. SQLite values of more
+    than 1 MiB cannot be read: a query that touches one fails. On values near that size, `instr` and `LIKE` take seconds
+    and cannot be stopped.
 
     Args:
-        database: A path, `":memory:"` or `sqlite:///` URL; an `Engine` or a `Connection` of SQLAlchemy; or a connection
-            of any DB-API driver. A connection is used by nobody else while the tool is: its transaction is
-            rolled back or committed, and of a `sqlite3.Connection` the authorizer and the progress handler
-            are replaced. A SQLite database in memory that is bound to its thread (`check_same_thread`) is read from
-            a copy, made for each query in that thread, up to 64 MiB.
-        read_only: False lets the model write: one statement, committed.
-        schema: What tables there are, for the description; read from the database where it is None and the database is
-            SQLite or comes by way of SQLAlchemy, which blocks until it is read.
-        dialect: Of a DB-API connection whose driver does not tell it, by sqlglot's name.
-        allowed_functions: Functions of your own that a statement may call as well, as `"area"` or `"app.area"`. Each of
-            them must have no effect that the model should not have. Not for SQLite, where you register functions.
-        max_rows: Rows of a result.
-        max_cell_chars: Characters of one value.
-        max_result_chars: Characters of all rows.
-        options: See `ToolOptions`. `timeout_s` is what one statement may take, with the time that it waits for the
-            connection; 30 seconds by default. A `description` stands in the place of the first sentences; dialect and
-            schema follow. Calls that share a connection, or write, run one at a time unless there is a `group`.
+        database: A path, `":memory:"` or an `sqlite:///` URL; an `Engine` or a `Connection` of SQLAlchemy; or a
+            connection of any DB-API driver. No other code may use a connection while the tool does. The tool rolls back
+            or commits its transaction, and replaces the authorizer and the progress handler of a `sqlite3.Connection`.
+            If a SQLite database in memory is bound to its thread (`check_same_thread`), each query reads a copy made in
+            that thread, up to 64 MiB.
+        read_only: False lets the model write. Each statement is committed.
+        schema: The tables, for the description. `None` reads it from SQLite, or through SQLAlchemy. The constructor
+            then blocks until it is read.
+        dialect: sqlglot's name of the dialect, for a DB-API connection whose driver's name does not show it.
+        allowed_functions: Your own functions that a statement may call, as `"area"` or `"app.area"`. Each of them must
+            have no effect that the model should not have. With SQLite, register functions on the connection instead.
+        max_rows: Maximum number of rows of a result.
+        max_cell_chars: Maximum number of characters of one value.
+        max_result_chars: Maximum number of characters of all rows.
+        options: See `ToolOptions`. `timeout_s`, 30 by default, limits one statement, including its wait for the
+            connection. A `description` replaces the first sentences of the default one. Dialect and schema follow it.
+            Calls that share a connection, or may write, run one at a time, unless you set a `group`.
 
     Raises:
-        UsageError: The database is not there or of no known kind, or an option is wrong.
-        MissingExtraError: It is not SQLite, and sqlglot is not installed.
+        UsageError: The database is missing, cannot be read, or is of an unknown kind, or an option is wrong.
+        MissingExtraError: The database is not SQLite, and sqlglot is not installed.
     """
 
     def __init__(
@@ -110,10 +112,10 @@ class SQL(Tool):
         for name, bound in bounds.items():
             check_count(name, bound)
         if isinstance(allowed_functions, str) or not all(isinstance(name, str) for name in allowed_functions):
-            raise UsageError(f"allowed_functions must be names of functions, not {allowed_functions!r:.80}")
+            raise UsageError(f"allowed_functions must be a collection of function names, not {allowed_functions!r:.80}")
         source = source_of(database, dialect, read_only=read_only, functions=frozenset(allowed_functions))
         if allowed_functions and source.dialect == "SQLite":
-            raise UsageError("allowed_functions is not for SQLite: it calls what was registered on the connection")
+            raise UsageError("allowed_functions does not work with SQLite: register functions on the connection")
         self._source = source
         self._read_only = read_only
         self._bounds = RowBounds(**bounds)
@@ -181,9 +183,9 @@ _MISTAKES: Final = frozenset({"DataError", "IntegrityError", "NotSupportedError"
 
 
 def code_of(error: Exception) -> str:
-    """Whether the statement was wrong, was not allowed, or the database failed: only the last is not the model's doing.
+    """Return the error code: for a wrong statement, a refused statement, or a failed database (not the model's fault).
 
-    SQLite says it by its result codes (https://sqlite.org/rescode.html), others by the exception's class (PEP 249).
+    SQLite has result codes (https://sqlite.org/rescode.html). Other drivers use the classes of PEP 249.
     """
     origin = getattr(error, "orig", None) or error
     result_code = getattr(origin, "sqlite_errorcode", None)
@@ -195,6 +197,6 @@ def code_of(error: Exception) -> str:
 
 
 def words_of(error: Exception) -> str:
-    """What the database says, for the model: a driver's own message, without what SQLAlchemy adds to it."""
+    """Return the database's error text for the model: the driver's own message, without SQLAlchemy's additions."""
     message = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
     return redact_excerpt(message, _MAX_ERROR_CHARS)
