@@ -469,6 +469,6 @@ async def test_opened_again(hanging: Site) -> None:
     page = chromium_page(f"{hanging.origin}/")
     for _ in range(2):
         async with page:
-            with pytest.raises(UsageError, match="open already"):
+            with pytest.raises(UsageError, match="already open"):
                 await page.__aenter__()
             assert await evaluate(page, "document.title") == "Hangs"

@@ -1,1 +1,1 @@
-"""The `computer` tool and its toolset: what the model does to a screen, and a page in Chromium as one."""
+"""The `computer` tool and toolset, and a Chromium page as the computer."""

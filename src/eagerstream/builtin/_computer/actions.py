@@ -1,4 +1,4 @@
-"""The actions of a computer: which fields their inputs have, what each may hold, and what the model is told."""
+"""Actions of a computer: the fields of their inputs, the allowed values, and the result texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_REPEAT: Final = 100
 _MAX_CLICKS: Final = 100
 _MAX_KEYS_CHARS: Final = 100
 _MAX_TEXT_CHARS: Final = 10_000
-"""At five milliseconds for each character, most of a minute."""
+"""Maximum length of a text to type. At 5 ms per character, this takes 50 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Action:
     """One action.
 
     Attributes:
-        said: What the model is told once it is done, made from the fields of its input; empty where there is an image
-            or a position to tell.
-        required: Fields of the input that have to be there, with the parameters of the handler's method that they are.
-        optional: The same, of fields that may be missing, or null.
+        said: The result text, with the input's fields as placeholders. It is empty if the result is an image or a
+            position.
+        required: Required fields of the input, and the parameters of the handler's method that they become.
+        optional: The same for fields that may be missing or null.
     """
 
     said: str = ""
@@ -38,7 +38,7 @@ class Action:
 
 _MAYBE_AT: Final = {"coordinate": "at", "text": "holding"}
 
-# The fields are those of the models `Computer...Input` of the anthropic package; the words are its toolset's.
+# The fields are those of the anthropic package's models `Computer...Input`. The words are those of its toolset.
 ACTIONS: Final[Mapping[str, Action]] = {
     "key": Action("Pressed {text}.", {"text": "keys"}, {"repeat": "repeat"}),
     "hold_key": Action("Held {text} for {duration:g}s.", {"text": "keys", "duration": "seconds"}),
@@ -63,16 +63,16 @@ ACTIONS: Final[Mapping[str, Action]] = {
 
 
 def checked(name: str, input: Mapping[str, Any], *, width: int, height: int) -> dict[str, Any]:
-    """The arguments for the handler's method.
+    """Return the arguments for the handler's method.
 
     Args:
-        name: One of `ACTIONS`.
-        input: What the model wrote, without the name of the action.
-        width: Of the display, in pixels.
-        height: The same.
+        name: A key of `ACTIONS`.
+        input: The model's input, without the name of the action.
+        width: The display's width in pixels.
+        height: The display's height in pixels.
 
     Raises:
-        ToolError: What is wrong with the input, all of it, in words for the model.
+        ToolError: The input is invalid. The text lists up to 10 faults for the model.
     """
     action = ACTIONS[name]
     arguments: dict[str, Any] = {}
@@ -97,15 +97,15 @@ _MAX_FAULTS: Final = 10
 
 
 class _Unfit(Exception):
-    """What a value must be, in words."""
+    """A value that does not fit. The text is the requirement that it misses."""
 
 
 _Display: TypeAlias = tuple[int, int]
-"""Width and height."""
+"""Width and height in pixels."""
 
 
 def _integer(value: Any, least: int, most: int) -> int:
-    """A whole number; 10.0 is one, as it is for JSON, and a boolean is none."""
+    """Return a whole number. As in JSON, 10.0 is one. A boolean is not."""
     number = _number(value, least, most, "a whole number")
     if number != math.floor(number):
         raise _Unfit(f"a whole number from {least} to {most}")
@@ -113,9 +113,7 @@ def _integer(value: Any, least: int, most: int) -> int:
 
 
 def _number(value: Any, least: int, most: int, what: str = "a number") -> float:
-    if (
-        not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most
-    ):  # NaN is in no range
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:  # refuses NaN, too
         raise _Unfit(f"{what} from {least} to {most}")
     return value
 
@@ -149,7 +147,7 @@ def _integers(value: Any, count: int) -> list[int]:
 
 
 _FAR: Final = 1_000_000
-"""Further than any display reaches; where on it a point may be is told with the display's own size."""
+"""A bound beyond any display. Points are then checked against the display's own size."""
 
 
 def _direction(value: Any, _: _Display) -> str:
@@ -183,4 +181,4 @@ _READERS: Final[Mapping[str, Callable[[Any, _Display], Any]]] = {
     "clicks": lambda value, _: _integer(value, 0, _MAX_CLICKS),
     "direction": _direction,
 }
-"""By parameters of the handler's methods."""
+"""Readers by parameter of the handler's methods."""

@@ -1,4 +1,4 @@
-"""A Chromium of its own: started in an empty folder, driven over DevTools, and ended with all that it left."""
+"""A dedicated Chromium: started in an empty folder, driven over DevTools, and removed with all that it wrote."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ _MAX_DIALOG_CHARS: Final = 200
 
 
 class Chromium:
-    """One browser, for one thread at a time; every method blocks.
+    """One browser, for one thread at a time. All methods block.
 
     Args:
-        program: Chromium, by name on the `PATH` or by path.
-        driver: `chromedriver` of the same version, likewise.
-        size: Width and height of the page, in pixels.
-        origins: What it may reach.
-        timeout_s: Seconds that one command may take.
+        program: Chromium, as a name on the `PATH` or a path.
+        driver: `chromedriver` of the same version, as a name or a path.
+        size: Width and height of the page in pixels.
+        origins: The origins that it may reach.
+        timeout_s: Time limit of one command in seconds.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Chromium:
         self._driver: WebDriver | None = None
         self._settings: ClientConfig | None = None
         self._tabs: Tabs | None = None
-        self._notes: list[str] = []  # of the step that runs
+        self._notes: list[str] = []  # of the current step
 
     def start(self, url: str) -> None:
-        """Start it, and open a page.
+        """Start the browser and open a page.
 
         Raises:
             MissingExtraError: Selenium is not installed.
@@ -95,16 +95,16 @@ class Chromium:
         except ModuleNotFoundError as error:
             raise MissingExtraError("computer", error.name or "selenium") from error
         commands = logging.getLogger("selenium.webdriver.remote.remote_connection")
-        if commands.level == logging.NOTSET:  # at DEBUG it logs what is typed, unless somebody chose that
+        if commands.level == logging.NOTSET:  # at DEBUG it logs typed text: only if the user chose that level
             commands.setLevel(logging.INFO)
         self._folder = tempfile.mkdtemp(prefix="eagerstream-chromium-")
         self._network = NowhereElse(self._origins)
-        # Whatever it writes is in the folder, also what it keeps beside its profile; and temporary files, unless the
-        # path of a socket among them would be too long for one.
+        # All its files are in the folder, including those beside the profile. Temporary files are, too, unless the
+        # path of a socket among them would be too long.
         env = {**os.environ, "HOME": self._folder}
         if len(self._folder) <= _MAX_TMPDIR_CHARS:
             env["TMPDIR"] = self._folder
-        self._service = Service(driver, env=env, popen_kw={"start_new_session": True})  # out of reach of a Ctrl-C
+        self._service = Service(driver, env=env, popen_kw={"start_new_session": True})  # not reached by Ctrl-C
         try:
             self._service.start()
             self._settings = settings = ClientConfig(
@@ -118,7 +118,7 @@ class Chromium:
             )
             self._driver = WebDriver(connection, options=self._options(program))
             self._driver.set_page_load_timeout(self._timeout_s)
-            # A command is given up a little later than the page for which chromedriver waits, so that it can say so.
+            # Slightly longer than chromedriver's own wait for the page, so that chromedriver can report the timeout.
             settings.timeout = int(self._timeout_s) + 2
             self._tabs = Tabs(self._driver, network=self._network, url=url, size=self._size)
             self._tabs.open()
@@ -126,8 +126,8 @@ class Chromium:
             raise UsageError(f"the browser did not open {url}: {_first_line(error)}") from error
 
     def stop(self) -> None:
-        """End it, however it is, and remove its folder; takes seconds at most."""
-        if self._driver is not None and self._busy.acquire(timeout=1.0):  # else a command hangs, and quitting would
+        """End the browser in any state, and remove its folder. This takes a few seconds at most."""
+        if self._driver is not None and self._busy.acquire(timeout=1.0):  # else a command hangs, and `quit` would, too
             try:
                 assert self._settings is not None
                 self._settings.timeout = int(_QUIT_S)
@@ -141,7 +141,7 @@ class Chromium:
             process.wait()
             with suppress(Exception):
                 self._service.stop()
-            if process.stdin is not None:  # which `stop` leaves open where it fails
+            if process.stdin is not None:  # `stop` leaves it open if it fails
                 process.stdin.close()
         if self._network is not None:
             self._network.close()
@@ -150,15 +150,15 @@ class Chromium:
             _remove(self._folder)
 
     def run(self, step: Callable[[Chromium], T]) -> tuple[T | None, str | None]:
-        """Run a step at the page in front; one step at a time.
+        """Run a step on the page in front. Only one step runs at a time.
 
         Returns:
-            What the step gave, None where it was cut short, or the page left meanwhile; and what the model is to know
-            of it, since no screenshot shows it: that a tab was closed, that a page was taken back from where it may not
-            be, or what a dialog said that the page opened, and that is dismissed.
+            The step's result and a note for the model. The result is `None` if the step was interrupted, or if the page
+            left the allowed origins. The note has events that no screenshot shows: a closed tab, a page that was taken
+            back, or the text of a dialog, which is dismissed. It is `None` if there are none.
 
         Raises:
-            ToolError: The browser has ended, does not answer, or refuses a command: in words for the model.
+            ToolError: The browser has ended, does not respond, or refuses a command. The text is for the model.
         """
         with self._busy, self._translated():
             driver, tabs = self._running(), self._tabs
@@ -176,13 +176,13 @@ class Chromium:
             return done, "\n".join(dict.fromkeys(self._notes)) or None
 
     def travel(self, way: Literal[-1, 1]) -> None:
-        """Go back (-1) or forward (1), to where the browser may be; within `run`."""
+        """Go back (-1) or forward (1) to the next allowed page. Call it inside `run`."""
         assert self._tabs is not None
         if not self._tabs.travel(way):
             self._notes.append(f"There is no page to go {'back' if way == -1 else 'forward'} to.")
 
     def command(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command of the DevTools protocol; within `run`."""
+        """Send a command of the DevTools protocol. Call it inside `run`."""
         return devtools(self._running(), method, **parameters)
 
     def _options(self, program: str) -> Options:
@@ -196,11 +196,11 @@ class Chromium:
             arguments.append("--no-sandbox")
         for argument in arguments:
             options.add_argument(argument)
-        # chromedriver would switch off what keeps pages from opening windows by themselves.
+        # By default, chromedriver disables Chromium's protection against unrequested windows.
         options.add_experimental_option("excludeSwitches", ["disable-popup-blocking"])
         preferences = {"download_restrictions": _DENY_DOWNLOADS, **self._network.preferences()}
         options.add_experimental_option("prefs", preferences)
-        # Commands wait for a page under way, until it can be used; images need not be there.
+        # Commands wait until a loading page is usable. They do not wait for its images.
         options.page_load_strategy = "eager"
         return options
 
@@ -211,7 +211,7 @@ class Chromium:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        """What cuts a step short, and is no error."""
+        """Note events that interrupt a step and are not errors."""
         from selenium.common.exceptions import NoSuchWindowException, UnexpectedAlertPresentException
 
         try:
@@ -236,7 +236,7 @@ class Chromium:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """What goes wrong, in words for the model; the driver's own have addresses of this machine in them."""
+        """Translate errors for the model. The driver's texts contain addresses of this machine."""
         from selenium.common.exceptions import InvalidSessionIdException, TimeoutException, WebDriverException
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
@@ -246,7 +246,7 @@ class Chromium:
             raise ToolError(
                 f"Error: the page did not answer within {self._timeout_s:g} seconds.", code=ToolErrorCode.TIMEOUT
             ) from error
-        except (HTTPError, OSError) as error:  # the driver is not there
+        except (HTTPError, OSError) as error:  # the driver has ended
             raise ToolError(_ENDED, code=ToolErrorCode.SERVICE_UNAVAILABLE) from error
         except WebDriverException as error:
             line = _first_line(error)
@@ -275,22 +275,22 @@ def _first_line(error: BaseException) -> str:
 
 
 _BROWSER: Final = "--user-data-dir="
-_CRASH_HANDLER: Final = "--database="  # it outlives a browser that is killed
+_CRASH_HANDLER: Final = "--database="  # survives a killed browser
 
 
 def _processes(folder: str, *options: str) -> list[int]:
-    """Those started with such an option in a folder, by what Linux tells of processes; elsewhere none are known."""
+    """Return the processes started with an option in a folder. They are found in `/proc`, so only on Linux."""
     marks = [f"{option}{folder}/".encode() for option in options]
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it may end meanwhile, or be somebody else's
+        with suppress(OSError):  # the process may end meanwhile, or belong to another user
             command = (process / "cmdline").read_bytes()
             found += [int(process.name)] if any(mark in command for mark in marks) else []
     return found
 
 
 def _kill(folder: str) -> None:
-    """End a browser that its driver has left behind, and wait until it no longer writes."""
+    """Kill a browser that its driver left running, and wait until it stops writing."""
     deadline = time.monotonic() + _QUIT_S
     while (left := _processes(folder, _BROWSER, _CRASH_HANDLER)) and time.monotonic() < deadline:
         for process in left:
@@ -300,7 +300,7 @@ def _kill(folder: str) -> None:
 
 
 def _remove(folder: str) -> None:
-    """Remove it, although a last process of the browser may still be writing."""
+    """Remove the folder. A last process of the browser may still be writing, so this retries."""
     for _ in range(20):
         shutil.rmtree(folder, ignore_errors=True)
         if not Path(folder).exists():

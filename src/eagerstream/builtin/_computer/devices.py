@@ -1,4 +1,4 @@
-"""A mouse and a keyboard in a page, by the events of the DevTools protocol that they make."""
+"""A mouse and a keyboard for a page. They send events of the DevTools protocol."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _WHEEL_PX: Final = 100
 
 
 class Mouse:
-    """Every method is a part of a step of the browser, and blocks; `modifiers` are those of `Key`.
+    """A mouse. Call its methods inside a step of the browser. They block. `modifiers` are bits as in `Key`.
 
     Attributes:
-        at: Where it was put last.
+        at: The last position.
     """
 
     def __init__(self) -> None:
@@ -29,29 +29,29 @@ class Mouse:
         self._is_down = False
 
     def move(self, browser: Chromium, at: Point, modifiers: int = 0) -> None:
-        """Put it somewhere; with the left button down, that is dragging."""
+        """Move the mouse. With the left button down, this drags."""
         self.at = at
         button = "left" if self._is_down else "none"
         self._send(browser, "mouseMoved", modifiers, button=button, buttons=int(self._is_down))
 
     def press(self, browser: Chromium, button: Button = "left", modifiers: int = 0, *, count: int = 1) -> None:
-        """Press a button, for the second or third time of a double or triple click."""
+        """Press a button. `count` is 2 or 3 for the last press of a double or triple click."""
         self._is_down = self._is_down or button == "left"
         self._send(browser, "mousePressed", modifiers, button=button, buttons=_BUTTONS[button], clickCount=count)
 
     def release(self, browser: Chromium, button: Button = "left", modifiers: int = 0, *, count: int = 1) -> None:
-        """Let a button go."""
+        """Release a button."""
         self._is_down = self._is_down and button != "left"
         self._send(browser, "mouseReleased", modifiers, button=button, buttons=0, clickCount=count)
 
     def click(self, browser: Chromium, button: Button, count: int, modifiers: int = 0) -> None:
-        """Click so many times."""
+        """Click `count` times."""
         for number in range(1, count + 1):
             with self._pressed(browser, button, modifiers, count=number):
                 pass
 
     def drag(self, browser: Chromium, start: Point, end: Point, modifiers: int = 0) -> None:
-        """From one point to another, with places between: a page may begin to drag only after a few."""
+        """Drag from one point to another, with steps between: some pages start a drag only after several moves."""
         self.move(browser, start, modifiers)
         with self._pressed(browser, "left", modifiers):
             for step in range(1, _DRAG_STEPS + 1):
@@ -59,13 +59,13 @@ class Mouse:
                 self.move(browser, (x, y), modifiers)
 
     def turn_wheel(self, browser: Chromium, x: int, y: int, clicks: int, modifiers: int = 0) -> None:
-        """Turn the wheel, to the right (`x` of 1) or down (`y` of 1); a click is 100 pixels."""
+        """Turn the wheel to the right (`x` of 1) or down (`y` of 1). A click is 100 pixels."""
         for _ in range(clicks):
             self._send(browser, "mouseWheel", modifiers, deltaX=x * _WHEEL_PX, deltaY=y * _WHEEL_PX)
 
     @contextmanager
     def _pressed(self, browser: Chromium, button: Button, modifiers: int, *, count: int = 1) -> Iterator[None]:
-        """A button pressed, and let go also where a dialog or a page that hangs comes between."""
+        """Hold a button during the block. It is released even if a dialog or a timeout interrupts the block."""
         try:
             self.press(browser, button, modifiers, count=count)
             yield
@@ -80,24 +80,24 @@ class Mouse:
 # --- the keyboard -----------------------------------------------------------------------------------------------------
 
 _KEYED_CHARS: Final = 500
-"""Longer texts are put in line by line, as an input method does: a character takes five milliseconds, a line thirty."""
+"""Maximum length of a text to type by keys: 5 ms per character. Longer texts are inserted by line: 30 ms each."""
 _CHARS_AT_ONCE: Final = 50
 
 
 def is_keyed(text: str) -> bool:
-    """It is short enough for key after key."""
+    """Return whether a text is short enough for single keys."""
     return len(text) <= _KEYED_CHARS
 
 
 def parts_of(text: str, *, keyed: bool) -> list[str]:
-    """What is typed at once: between parts, typing can be cancelled."""
+    """Split a text into parts to type at once. Typing can be cancelled between them."""
     if not keyed:
         return text.splitlines(keepends=True)
     return [text[at : at + _CHARS_AT_ONCE] for at in range(0, len(text), _CHARS_AT_ONCE)]
 
 
 def type_text(browser: Chromium, text: str, *, keyed: bool) -> None:
-    """Key by key as far as there are keys; with `keyed=False`, only those that are no characters."""
+    """Type characters by key if the keyboard has one. With `keyed=False`, use keys only for Enter and Tab."""
     waiting = ""
     for character in text:
         key = key_typing(character)
@@ -113,7 +113,7 @@ def type_text(browser: Chromium, text: str, *, keyed: bool) -> None:
 
 @contextmanager
 def held(browser: Chromium, keys: Sequence[Key]) -> Iterator[int]:
-    """Keys pressed, in order, and let go afterwards; gives the modifiers among them."""
+    """Hold keys during the block, pressed in order. Yield their modifiers."""
     try:
         yield press_keys(browser, keys)
     finally:
@@ -121,7 +121,7 @@ def held(browser: Chromium, keys: Sequence[Key]) -> Iterator[int]:
 
 
 def press_keys(browser: Chromium, keys: Sequence[Key]) -> int:
-    """Press keys, in order; gives the modifiers among them."""
+    """Press keys in order. Return their modifiers."""
     modifiers = 0
     for key in keys:
         modifiers |= key.modifier
@@ -130,7 +130,7 @@ def press_keys(browser: Chromium, keys: Sequence[Key]) -> int:
 
 
 def release_keys(browser: Chromium, keys: Sequence[Key]) -> None:
-    """Let them go, the last one first."""
+    """Release keys, the last one first."""
     modifiers = sum({key.modifier for key in keys})
     for key in reversed(keys):
         modifiers &= ~key.modifier

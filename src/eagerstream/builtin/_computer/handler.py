@@ -1,4 +1,4 @@
-"""`ComputerHandler`: the computer behind the `computer` tool, one method for each action."""
+"""`ComputerHandler`: the computer behind the `computer` tool, with one method for each action."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final, Literal, TypeAlias
 import anyio
 
 Point: TypeAlias = tuple[int, int]
-"""Pixels from the left edge and from the top edge of the display, as a screenshot shows it."""
+"""Pixels from the left and from the top edge of the display, as in a screenshot."""
 
 Region: TypeAlias = tuple[int, int, int, int]
-"""Left, top, right and bottom, in pixels; the right and the bottom edge are outside of it."""
+"""Left, top, right and bottom in pixels. The right and bottom edges are exclusive."""
 
 Direction: TypeAlias = Literal["up", "down", "left", "right"]
 
 DISPLAY_WIDTH: Final = 1024
 DISPLAY_HEIGHT: Final = 768
-"""XGA: the API scales it down for no model, and models point well at this size."""
+"""XGA. The API does not scale it down for any model, and models point well at this size."""
 
 
 class ComputerHandler(ABC):
@@ -31,22 +31,22 @@ class ComputerHandler(ABC):
                 await self._robot.tap(at)
                 return None
 
-    A subclass has `screenshot` and whatever else its computer can do, with the parameters that the methods have here;
-    what it leaves out is answered with an error.
-    What arrives here has been checked: points are on the display, texts are short and without control characters,
-    `seconds` are 0 to 300. Names of keys are the model's own, as `xdotool` writes them (`ctrl+a`, `Page_Down`): look
-    them up in a table, and never hand them to a shell.
+    A subclass implements `screenshot` and any other actions that its computer supports, with the same parameters. The
+    model gets an error for the others. Arguments have been checked: points are on the display, texts are short and
+    without control characters, and `seconds` are 0 to 300. Key names are the model's own, in the style of `xdotool`
+    (`ctrl+a`, `Page_Down`). Look them up in a table, and never pass them to a shell.
 
-    An action gives nothing, or a line that the model is to read, for example of a dialog that it caused. What it raises
-    fails the action, and the later ones of the turn are not run: a `ToolError` is told to the model in its own words,
-    anything else as `Class: message`. Cancelling an action may leave it half done, but no key and no button pressed.
+    An action returns `None`, or a line for the model, for example about a dialog that it caused. If it raises an
+    exception, the action fails, and the later actions of the turn do not run. The model gets the text of a `ToolError`
+    unchanged, and other exceptions as `Class: message`. A cancelled action may be incomplete, but must leave no key or
+    button pressed.
 
     Args:
-        width: Of the display, and of every screenshot, in pixels.
-        height: The same.
+        width: Width of the display and of each screenshot, in pixels.
+        height: Their height in pixels.
 
     Attributes:
-        display_number: The number of an X11 display, which the older versions of the tool tell the model.
+        display_number: Number of an X11 display. Older versions of the tool send it to the model.
     """
 
     display_number: int | None = None
@@ -57,14 +57,14 @@ class ComputerHandler(ABC):
 
     @abstractmethod
     async def screenshot(self) -> bytes:
-        """The whole display: a PNG, JPEG, GIF or WebP file of `width` by `height` pixels."""
+        """Return the complete display as a PNG, JPEG, GIF or WebP file of `width` by `height` pixels."""
 
     async def zoom(self, region: Region) -> bytes:
-        """A part of the display, enlarged: an image file as of `screenshot`."""
+        """Return a part of the display, enlarged, as an image file like that of `screenshot`."""
         raise NotImplementedError
 
     async def cursor_position(self) -> Point:
-        """Where the mouse is."""
+        """Return the position of the mouse."""
         raise NotImplementedError
 
     async def mouse_move(self, at: Point) -> str | None:
@@ -72,50 +72,50 @@ class ComputerHandler(ABC):
         raise NotImplementedError
 
     async def left_mouse_down(self) -> str | None:
-        """Press the left button where the mouse is, and keep it pressed."""
+        """Press the left button at the mouse's position, and keep it pressed."""
         raise NotImplementedError
 
     async def left_mouse_up(self) -> str | None:
-        """Let the left button go."""
+        """Release the left button."""
         raise NotImplementedError
 
     async def left_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
         """Click.
 
         Args:
-            at: Where; where the mouse is if it is None.
-            holding: Keys that are pressed all the while: `ctrl+shift`.
+            at: The position. `None` uses the mouse's position.
+            holding: Keys to hold during the click, for example `ctrl+shift`.
         """
         raise NotImplementedError
 
     async def right_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """Click with the right button; as `left_click`."""
+        """Click with the right button. Arguments are those of `left_click`."""
         raise NotImplementedError
 
     async def middle_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """Click with the middle button; as `left_click`."""
+        """Click with the middle button. Arguments are those of `left_click`."""
         raise NotImplementedError
 
     async def double_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """Click twice; as `left_click`."""
+        """Click twice. Arguments are those of `left_click`."""
         raise NotImplementedError
 
     async def triple_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """Click three times; as `left_click`."""
+        """Click three times. Arguments are those of `left_click`."""
         raise NotImplementedError
 
     async def left_click_drag(self, start: Point, end: Point, *, holding: str | None = None) -> str | None:
-        """Press the left button at one point and let it go at another; `holding` as for `left_click`."""
+        """Press the left button at one point and release it at another. `holding` is as for `left_click`."""
         raise NotImplementedError
 
     async def scroll(
         self, direction: Direction, clicks: int, at: Point | None = None, *, holding: str | None = None
     ) -> str | None:
-        """Turn the wheel by so many clicks, 0 to 100; the rest as for `left_click`."""
+        """Turn the wheel by 0 to 100 clicks. The other arguments are those of `left_click`."""
         raise NotImplementedError
 
     async def type(self, text: str) -> str | None:
-        """Type a text; line feeds are the Enter key, tabs the Tab key, and no other control characters are in it."""
+        """Type a text. A line feed is the Enter key, a tab the Tab key. It has no other control characters."""
         raise NotImplementedError
 
     async def key(self, keys: str, *, repeat: int = 1) -> str | None:
@@ -123,10 +123,10 @@ class ComputerHandler(ABC):
         raise NotImplementedError
 
     async def hold_key(self, keys: str, seconds: float) -> str | None:
-        """Press keys, as for `key`, and let them go after so many seconds."""
+        """Press keys, as for `key`, and release them after `seconds`."""
         raise NotImplementedError
 
     async def wait(self, seconds: float) -> str | None:
-        """Do nothing for so many seconds."""
+        """Wait for `seconds`."""
         await anyio.sleep(seconds)
         return None

@@ -1,4 +1,4 @@
-"""Keys by the names that xdotool has for them, as the DevTools protocol describes them."""
+"""Keys by their xdotool names, as the DevTools protocol describes them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Key:
     """A key of a US keyboard.
 
     Attributes:
-        key: What it is, as `KeyboardEvent.key`.
-        code: Where it is, as `KeyboardEvent.code`.
-        number: Its Windows virtual key code, which `KeyboardEvent.keyCode` is.
-        text: What it types; empty where it types nothing.
-        modifier: The bit that it sets while it is pressed; 0 of a key that is no modifier.
-        needs_shift: It is on the upper half of its key.
-        location: 1 of the left one of two keys, 2 of the right one, 3 on the number pad.
+        key: Its meaning, as in `KeyboardEvent.key`.
+        code: Its position, as in `KeyboardEvent.code`.
+        number: Its Windows virtual key code, as in `KeyboardEvent.keyCode`.
+        text: The text that it types, or empty.
+        modifier: The bit that it sets while pressed. 0 if it is not a modifier.
+        needs_shift: True if its character needs Shift.
+        location: 1 for the left one of two keys, 2 for the right one, 3 for the number pad, otherwise 0.
     """
 
     key: str
@@ -41,14 +41,14 @@ class Key:
     location: int = 0
 
     def pressed(self, modifiers: int) -> dict[str, Any]:
-        """The parameters of `Input.dispatchKeyEvent` for pressing it, with these modifiers held."""
-        # With Ctrl, Alt or Meta a key is a command, and types nothing.
+        """Return the parameters of `Input.dispatchKeyEvent` that press it while `modifiers` are held."""
+        # With Ctrl, Alt or Meta, a key is a command and types no text.
         text = "" if modifiers & (ALT | CTRL | META) else self.text
         event = self._event("keyDown" if text else "rawKeyDown", modifiers)
         return {**event, "text": text} if text else event
 
     def released(self, modifiers: int) -> dict[str, Any]:
-        """The same, for letting it go."""
+        """Return the parameters that release it."""
         return self._event("keyUp", modifiers)
 
     def _event(self, type: str, modifiers: int) -> dict[str, Any]:
@@ -64,12 +64,12 @@ class Key:
 
 
 def keys_named(combination: str) -> list[Key]:
-    """The keys of `ctrl+shift+a`, in the order in which they are pressed. The case of names does not matter.
+    """Return the keys of a combination like `ctrl+shift+a`, in pressing order. Names ignore case.
 
     Raises:
-        ToolError: A name is not known, in words for the model.
+        ToolError: A name is unknown, or there are more than 8. The text is for the model.
     """
-    # The last + may be the key itself: ctrl++.
+    # The last + may be the key itself, as in ctrl++.
     is_plus = combination.endswith("+") and (len(combination) == 1 or combination.endswith("++"))
     names = [*filter(None, combination.removesuffix("+").split("+")), "plus"] if is_plus else combination.split("+")
     if len(names) > _MAX_TOGETHER:
@@ -78,13 +78,13 @@ def keys_named(combination: str) -> list[Key]:
     held = sum({key.modifier for key in keys})
     if held & SHIFT:
         return [_CHARACTERS.get(_SHIFTED.get(key.text, ""), key) if key.location == 0 else key for key in keys]
-    if held:  # ctrl+S is ctrl+s, while S alone is the letter
+    if held:  # ctrl+S means ctrl+s, but S alone is the letter
         return [_CHARACTERS[key.text.lower()] if key.text.isalpha() else key for key in keys]
     return keys
 
 
 def key_typing(character: str) -> Key | None:
-    """The key that types a character, Enter and Tab included; None where a US keyboard has none."""
+    """Return the key that types a character, including Enter and Tab. Return `None` if a US keyboard has none."""
     return _CHARACTERS.get(character)
 
 

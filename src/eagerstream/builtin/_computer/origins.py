@@ -1,4 +1,4 @@
-"""How a browser is kept at a few origins: by its own proxy settings, which hold for all that it does."""
+"""Confinement of a browser to a few origins, by its own proxy settings. They apply to all its requests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...errors import UsageError
 _HOST: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
 _PORTS: Final = {"http": 80, "https": 443}
 _MAX_HOST_CHARS: Final = 253
-"""Of a name that could be looked up (RFC 1035)."""
+"""Maximum length of a DNS name (RFC 1035)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Scheme, host and port of a URL (RFC 6454); of `file:`, the scheme alone."""
+    """Scheme, host and port of a URL (RFC 6454). `file:` URLs have only the scheme."""
 
     scheme: str
     host: str = ""
@@ -27,25 +27,25 @@ class Origin:
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """The origin that a URL belongs to.
+        """Return the origin of a URL.
 
         Raises:
-            UsageError: It is none of `http`, `https` or `file`, or its host is not written in ASCII.
+            UsageError: The URL is malformed, is not `http`, `https` or `file`, or its host is not ASCII.
         """
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
         except ValueError as error:
-            raise UsageError(f"{url!r:.200} is no URL") from error
+            raise UsageError(f"{url!r:.200} is not a URL") from error
         if parts.scheme == "file":
             return cls("file")
         is_host = _HOST.fullmatch(host) is not None and ("[" in parts.netloc) == (":" in host)
         if parts.scheme not in _PORTS or not is_host or not url.isprintable():
-            raise UsageError(f"a page is at http://, https:// or file:///, with its host in ASCII, not at {url!r:.200}")
+            raise UsageError(f"a page needs http://, https:// or file:/// and an ASCII host, not {url!r:.200}")
         return cls(parts.scheme, host, port or _PORTS[parts.scheme])
 
     def rules(self) -> list[str]:
-        """The rules of `--proxy-bypass-list` by which it is reached without the proxy; its WebSockets, too."""
+        """Return the rules of `--proxy-bypass-list` that allow the origin and its WebSockets."""
         if self.scheme == "file":
             return []
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -54,7 +54,7 @@ class Origin:
 
 
 def named(url: str) -> str:
-    """The origin of any URL for a sentence: short, with nothing in it that a page could have put there to be read."""
+    """Return a URL's origin for a sentence. It is short and contains no text that a page could write for the model."""
     try:
         origin = Origin.of(url)
     except UsageError:
@@ -67,16 +67,16 @@ def named(url: str) -> str:
 
 
 class NowhereElse:
-    """The options of a Chromium that reaches some origins, and nothing else.
+    """The options of a Chromium that can reach only some origins.
 
-    Whatever is not for one of them goes to a proxy that does not answer: pages, frames, images, redirects, WebSockets,
-    workers, new windows, and what the browser does of its own. The filters of DevTools (`Network.setBlockedURLs`) would
-    hold for one page each, and come too late for the first request of a new window.
+    All other requests go to a proxy that does not respond: pages, frames, images, redirects, WebSockets, workers, new
+    windows, and the browser's own requests. The filters of DevTools (`Network.setBlockedURLs`) were rejected. Each
+    applies to one page only, and comes too late for the first request of a new window.
 
-    The proxy's port is taken by a socket that does not listen, so that no other program can be the proxy.
+    A socket that does not listen occupies the proxy's port, so no other program can become the proxy.
 
     Args:
-        origins: What is reached.
+        origins: The origins to allow.
     """
 
     def __init__(self, origins: Iterable[Origin]) -> None:
@@ -85,27 +85,27 @@ class NowhereElse:
         self._taken.bind(("127.0.0.1", 0))
 
     def arguments(self) -> list[str]:
-        """For the command line."""
+        """Return the options for the command line."""
         rules = [rule for origin in self._origins for rule in origin.rules()]
         hosts = sorted({origin.host for origin in self._origins if origin.host})
         unresolved = ["MAP * ~NOTFOUND", *(f"EXCLUDE {host}" for host in hosts)]
         return [
             f"--proxy-server=http://127.0.0.1:{self._taken.getsockname()[1]}",
-            # Without `<-loopback>`, every port of this machine would be reached.
+            # Without `<-loopback>`, the browser would reach every port of this machine.
             f"--proxy-bypass-list={';'.join(['<-loopback>', *rules])}",
-            # Names can be looked up without a request to follow, and tell whoever answers for them.
+            # A name lookup alone already sends data to the name's server, even without a request.
             f"--host-resolver-rules={', '.join(unresolved)}",
             "--disable-quic",
-            "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable",  # to an origin that was not asked for
+            "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable",  # they request another origin
         ]
 
     def preferences(self) -> dict[str, object]:
-        """For the profile."""
-        return {"webrtc.ip_handling_policy": "disable_non_proxied_udp"}  # as an option, it is not heeded
+        """Return the preferences for the profile."""
+        return {"webrtc.ip_handling_policy": "disable_non_proxied_udp"}  # Chromium ignores the command-line option
 
     def reaches(self, url: str) -> bool:
-        """A page with this address can be there: it is of one of the origins, or made by one of their pages."""
-        if url == "" or url.startswith("about:"):  # a new tab, at first
+        """Return whether a page may have this address: it is of an allowed origin, or such a page made it."""
+        if url == "" or url.startswith("about:"):  # a new tab starts there
             return True
         try:
             return Origin.of(url.removeprefix("blob:")) in self._origins
@@ -113,5 +113,5 @@ class NowhereElse:
             return False
 
     def close(self) -> None:
-        """Let the port go, once the browser has ended."""
+        """Free the port. Call it after the browser has ended."""
         self._taken.close()

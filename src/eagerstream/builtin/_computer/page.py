@@ -1,4 +1,4 @@
-"""`ChromiumPage`: a page in a headless Chromium as the computer that Claude uses."""
+"""`ChromiumPage`: a page in a headless Chromium as the computer for Claude."""
 
 from __future__ import annotations
 
@@ -24,51 +24,53 @@ from .origins import Origin
 T = TypeVar("T")
 
 _MAX_SIDE_PX: Final = 2000
-"""The API's bound where a request has many images."""
+"""The API's maximum side length in requests with many images."""
 _MAX_PNG_BYTES: Final = 3_500_000
 _CLEANUP_S: Final = 5.0
 _MAX_LOOKS: Final = 2
 _WAYS: Final[Mapping[tuple[str, ...], Literal[-1, 1]]] = {("Alt", "ArrowLeft"): -1, ("Alt", "ArrowRight"): 1}
-"""Keys that a headless browser hands to the page alone."""
+"""Keys that a headless browser passes only to the page."""
 
 
 class ChromiumPage(ComputerHandler):
-    """A page in a headless Chromium of its own: what it shows is the display.
+    """A page in a dedicated headless Chromium. The page is the display.
 
         async with ChromiumPage("https://shop.example/") as page:
             computer = Computer(page)
 
-    Mouse and keyboard act as real ones do, through the DevTools protocol. A link that opens a tab leads there; dialogs
-    (`alert`, `confirm`) are dismissed, and the model reads what they said; `alt+Left` and `alt+Right` go back and
-    forward. Selenium, Chromium and chromedriver are needed: `pip install 'eagerstream[computer]'`, `apt install
+    Mouse and keyboard act like real ones, through the DevTools protocol. If a link opens a tab, that tab becomes the
+    display. Dialogs (`alert`, `confirm`) are dismissed, and the model gets their text. `alt+Left` and `alt+Right` go
+    back and forward. It needs Selenium, Chromium and chromedriver: `pip install 'eagerstream[computer]'`, `apt install
     chromium chromium-driver`.
 
-    The browser starts with an empty profile, which is removed with everything else that it wrote. It reaches the origin
-    of `url` and `allowed_origins`, and nothing else: no other port of this machine, no other host, by no redirect, no
-    WebSocket, no new window, no look-up of a name, no WebRTC. A page that tries to leave is taken back to where it was,
-    a tab that was opened for it is closed, and the model reads which origin it was: with this action, or after a
-    screenshot with the next one that is answered in words. Nothing is downloaded, and no file is chosen for an upload.
-    What this does not keep out: an allowed origin that passes on what it is sent; flaws of Chromium; and, where `url`
-    is a `file:`, links to every other file that this user may read. As root, Chromium runs without its sandbox.
+    The browser starts with an empty profile. The profile and all other files of the browser are removed at the end. It
+    can reach only the origin of `url` and `allowed_origins`. It reaches no other port of this machine and no other
+    host: not by a redirect, a WebSocket, a new window, a name lookup or WebRTC. If a page tries to leave, it is taken
+    back. If a new tab tries to, it is closed. The model gets the name of the origin with the action, or, after a
+    screenshot, with the next action that returns text. Downloads and file uploads are blocked.
 
-    Not shown in screenshots: the mouse, and the lists of `<select>` elements, which keys open and choose from. A key
-    that is held does not repeat.
+    This does not protect against an allowed origin that forwards data, and against flaws of Chromium. If `url` is a
+    `file:`, links can open any other file that the user can read. As root, Chromium runs without its sandbox.
+
+    Screenshots do not show the mouse and the lists of `<select>` elements. Keys open these lists and choose from them.
+    A held key does not repeat.
+
+    If an action is cancelled, it returns at once. Clicks and keys that have started are completed in the background,
+    and the next action waits for them.
 
     Args:
-        url: The page to start with: `http`, `https` or `file`.
-        width: Of the page, in pixels; at most 2,000.
-        height: The same.
-        allowed_origins: `https://cdn.example`, beside the origin of `url`.
-        chromium: The browser, by name on the `PATH` or by path.
-        chromedriver: Its driver, of the same version.
-        timeout_s: Seconds that a page may take to load, or to take in one click or key.
+        url: The first page: `http`, `https` or `file`.
+        width: Width of the page in pixels, at most 2,000.
+        height: Height of the page in pixels, at most 2,000.
+        allowed_origins: Origins to allow besides that of `url`, for example `https://cdn.example`.
+        chromium: The browser, as a name on the `PATH` or a path.
+        chromedriver: Its driver of the same version, as a name or a path.
+        timeout_s: Time limit in seconds for loading a page, or for one click or key. At least 1.
 
     Raises:
-        UsageError: A setting is out of range; on entering, also where the browser or the page cannot be opened.
+        UsageError: A setting or a URL is invalid. On entering: the page is already open, or the browser or the page
+            cannot be opened.
         MissingExtraError: On entering: Selenium is not installed.
-
-    An action that is cancelled returns at once; clicks and keys that have begun are ended behind its back, and the next
-    action waits for that.
     """
 
     def __init__(
@@ -99,10 +101,10 @@ class ChromiumPage(ComputerHandler):
 
     async def __aenter__(self) -> Self:
         if self._browser is not None:
-            raise UsageError("this page is open already")
+            raise UsageError("this page is already open")
         self._browser = self._new()
         try:
-            # Not to be abandoned: there would be nobody left to end the browser.
+            # Not abandoned on cancellation: otherwise no code would end the browser.
             await anyio.to_thread.run_sync(self._browser.start, self._url, limiter=anyio.CapacityLimiter(1))
             await anyio.lowlevel.checkpoint()
         except BaseException:
@@ -124,16 +126,16 @@ class ChromiumPage(ComputerHandler):
     # --- looking ------------------------------------------------------------------------------------------------------
 
     async def screenshot(self) -> bytes:
-        """See `ComputerHandler.screenshot`. A PNG; a JPEG where that would be too large for the API."""
+        """Return a PNG, as `ComputerHandler.screenshot` documents. If it is too large for the API, return a JPEG."""
         return await self._look(_picture)
 
     async def zoom(self, region: Region) -> bytes:
-        """See `ComputerHandler.zoom`. Drawn anew, as large as fits into the display's size."""
+        """Render a part of the page as large as the display, as `ComputerHandler.zoom` documents."""
         left, top, right, bottom = region
         scale = min(self.width / (right - left), self.height / (bottom - top))
 
         def look(browser: Chromium) -> bytes:
-            # The clip is a part of the document, which may be scrolled.
+            # The clip is relative to the document, which may be scrolled.
             page = browser.command("Page.getLayoutMetrics")["cssVisualViewport"]
             at = {"x": page["pageX"] + left, "y": page["pageY"] + top}
             return _picture(browser, {**at, "width": right - left, "height": bottom - top, "scale": scale})
@@ -141,45 +143,45 @@ class ChromiumPage(ComputerHandler):
         return await self._look(look)
 
     async def cursor_position(self) -> Point:
-        """See `ComputerHandler.cursor_position`: where the mouse was put last; at first, in the corner at the top."""
+        """Return the last position of the mouse. It starts in the top left corner."""
         return self._mouse.at
 
     # --- the mouse ----------------------------------------------------------------------------------------------------
 
     async def mouse_move(self, at: Point) -> str | None:
-        """See `ComputerHandler.mouse_move`."""
+        """Move the mouse, as `ComputerHandler.mouse_move` documents."""
         return await self._act(lambda browser: self._mouse.move(browser, at))
 
     async def left_mouse_down(self) -> str | None:
-        """See `ComputerHandler.left_mouse_down`."""
+        """Press the left button, as `ComputerHandler.left_mouse_down` documents."""
         return await self._act(self._mouse.press)
 
     async def left_mouse_up(self) -> str | None:
-        """See `ComputerHandler.left_mouse_up`."""
+        """Release the left button, as `ComputerHandler.left_mouse_up` documents."""
         return await self._act(self._mouse.release)
 
     async def left_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """See `ComputerHandler.left_click`."""
+        """Click, as `ComputerHandler.left_click` documents."""
         return await self._click("left", 1, at, holding)
 
     async def right_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """See `ComputerHandler.right_click`."""
+        """Click with the right button, as `ComputerHandler.right_click` documents."""
         return await self._click("right", 1, at, holding)
 
     async def middle_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """See `ComputerHandler.middle_click`."""
+        """Click with the middle button, as `ComputerHandler.middle_click` documents."""
         return await self._click("middle", 1, at, holding)
 
     async def double_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """See `ComputerHandler.double_click`."""
+        """Click twice, as `ComputerHandler.double_click` documents."""
         return await self._click("left", 2, at, holding)
 
     async def triple_click(self, at: Point | None = None, *, holding: str | None = None) -> str | None:
-        """See `ComputerHandler.triple_click`."""
+        """Click three times, as `ComputerHandler.triple_click` documents."""
         return await self._click("left", 3, at, holding)
 
     async def left_click_drag(self, start: Point, end: Point, *, holding: str | None = None) -> str | None:
-        """See `ComputerHandler.left_click_drag`."""
+        """Drag, as `ComputerHandler.left_click_drag` documents."""
         return await self._act_holding(
             holding, lambda browser, modifiers: self._mouse.drag(browser, start, end, modifiers)
         )
@@ -187,7 +189,7 @@ class ChromiumPage(ComputerHandler):
     async def scroll(
         self, direction: Direction, clicks: int, at: Point | None = None, *, holding: str | None = None
     ) -> str | None:
-        """See `ComputerHandler.scroll`; a click is 100 pixels."""
+        """Turn the wheel, as `ComputerHandler.scroll` documents. A click is 100 pixels."""
         x, y = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}[direction]
 
         def turn(browser: Chromium, modifiers: int) -> None:
@@ -206,13 +208,13 @@ class ChromiumPage(ComputerHandler):
     # --- the keyboard -------------------------------------------------------------------------------------------------
 
     async def type(self, text: str) -> str | None:
-        """See `ComputerHandler.type`. What a US keyboard does not have is put in as an input method does."""
+        """Type, as `ComputerHandler.type` documents. Characters without a US key are inserted as by an input method."""
         keyed = is_keyed(text)
         notes = [await self._act(partial(type_text, text=part, keyed=keyed)) for part in parts_of(text, keyed=keyed)]
         return next(filter(None, notes), None)
 
     async def key(self, keys: str, *, repeat: int = 1) -> str | None:
-        """See `ComputerHandler.key`. `alt+Left` and `alt+Right` go back and forward, also where a page takes them."""
+        """Press keys, as `ComputerHandler.key` documents. `alt+Left` and `alt+Right` also go back and forward."""
         pressed = keys_named(keys)
         way = _WAYS.get(tuple(key.key for key in pressed))
 
@@ -226,7 +228,7 @@ class ChromiumPage(ComputerHandler):
         return await self._act(press)
 
     async def hold_key(self, keys: str, seconds: float) -> str | None:
-        """See `ComputerHandler.hold_key`."""
+        """Hold keys, as `ComputerHandler.hold_key` documents. If this is cancelled, it releases them."""
         pressed = keys_named(keys)
         try:
             note = await self._act(lambda browser: press_keys(browser, pressed))
@@ -240,7 +242,7 @@ class ChromiumPage(ComputerHandler):
     # --- one action at a time -----------------------------------------------------------------------------------------
 
     async def _act_holding(self, holding: str | None, step: Callable[[Chromium, int], None]) -> str | None:
-        """An action with keys held."""
+        """Run an action while keys are held."""
         keys = keys_named(holding) if holding else []
 
         def act(browser: Chromium) -> None:
@@ -255,7 +257,7 @@ class ChromiumPage(ComputerHandler):
         return "\n".join(filter(None, (untold, note))) or None
 
     async def _look(self, look: Callable[[Chromium], bytes]) -> bytes:
-        """A picture, which has no room for a note: the last one is told with the next action."""
+        """Take a picture. A picture has no room for a note, so the next action returns the last note."""
         for _ in range(_MAX_LOOKS):
             seen, note = await self._run(look)
             self._untold = note or self._untold
@@ -265,7 +267,7 @@ class ChromiumPage(ComputerHandler):
         raise ToolError(f"Error: the page does not keep still. {untold}", code=ToolErrorCode.EXECUTION_ERROR)
 
     async def _run(self, step: Callable[[Chromium], T]) -> tuple[T | None, str | None]:
-        """In a thread, which ends what it has begun even where nobody waits for it any more."""
+        """Run a step in a thread. If the caller is cancelled, the thread still finishes the step."""
         async with self._turn:
             if self._browser is None:
                 raise ToolError("Error: the browser is not running.", code=ToolErrorCode.SERVICE_UNAVAILABLE)
@@ -276,7 +278,7 @@ class ChromiumPage(ComputerHandler):
 
 def _picture(browser: Chromium, clip: dict[str, float] | None = None) -> bytes:
     more = {} if clip is None else {"clip": clip}
-    browser.command("Page.bringToFront")  # a tab that was opened just now hides this one, which then shows no frame
+    browser.command("Page.bringToFront")  # a newly opened tab hides this one, which then renders no frame
     png = base64.b64decode(browser.command("Page.captureScreenshot", format="png", **more)["data"])
     if len(png) <= _MAX_PNG_BYTES:
         return png

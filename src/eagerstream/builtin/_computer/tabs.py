@@ -1,4 +1,4 @@
-"""The tabs of a Chromium: which of them is in front, and that each stays where the browser may be."""
+"""Tabs of a Chromium. One is in front, and each stays on the allowed origins."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class _Entry:
 
 
 class Tabs:
-    """The tabs of one browser; every method blocks, and raises what Selenium raises.
+    """The tabs of one browser. All methods block, and raise Selenium's exceptions.
 
     Args:
-        driver: Its driver.
-        network: What it reaches.
-        url: The page that it starts with.
-        size: Width and height of every page, in pixels.
+        driver: The browser's driver.
+        network: The allowed origins.
+        url: The first page.
+        size: Width and height of every page in pixels.
     """
 
     def __init__(self, driver: WebDriver, *, network: NowhereElse, url: str, size: tuple[int, int]) -> None:
@@ -43,19 +43,19 @@ class Tabs:
         self._network = network
         self._url = url
         self._size = size
-        self._tabs: dict[str, _Entry | None] = {}  # the oldest first, each with the last page where it may be
+        self._tabs: dict[str, _Entry | None] = {}  # oldest first, each with its last allowed page
 
     def open(self) -> None:
-        """Open the page to start with; there is nothing before it to go back to."""
+        """Open the first page. Its history is empty."""
         self.follow()
         self._driver.get(self._url)
         self._command("Page.resetNavigationHistory")
 
     def follow(self) -> None:
-        """Go to the newest tab: what a link opened is in front, and once it is closed, what was before.
+        """Switch to the newest tab. If a tab was closed, the one before it comes to the front.
 
         Raises:
-            ToolError: There is none left.
+            ToolError: No tab is left.
         """
         handles = self._driver.window_handles
         opened = [handle for handle in handles if handle not in self._tabs]
@@ -66,21 +66,24 @@ class Tabs:
         if not self._tabs:
             raise ToolError("Error: the page was closed.", code=ToolErrorCode.SERVICE_UNAVAILABLE)
         self._driver.switch_to.window(self._front)
-        self._command("Page.bringToFront")  # a hidden tab shows no frames, and answers to no mouse
+        self._command("Page.bringToFront")  # a hidden tab renders no frames, and ignores the mouse
         if opened:
             width, height = self._size
             self._command(
                 "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
             )
-            self._command("Page.setInterceptFileChooserDialog", enabled=True)  # no file of this machine is offered
+            self._command("Page.setInterceptFileChooserDialog", enabled=True)  # blocks uploads of this machine's files
 
     def stay(self) -> list[str]:
-        """Follow, and take back what left the origins that are reached: a page goes back, a new tab is closed.
+        """Call `follow`, then take back pages outside the allowed origins: an old tab goes back, a new one is closed.
 
-        Nothing was sent there; but what the browser shows instead is a page of its own, with no way back for the model.
+        No request has left the machine. But the browser's own error page would offer the model no way back.
 
         Returns:
-            What the model is to know of it; nothing, where all is as it should be.
+            Notes for the model. The list is empty if no page left.
+
+        Raises:
+            ToolError: No tab is left.
         """
         notes: list[str] = []
         while True:
@@ -99,7 +102,7 @@ class Tabs:
             self._driver.close()
 
     def travel(self, way: Literal[-1, 1]) -> bool:
-        """Go back (-1) or forward (1) to the next page in the history of the tab; False where there is none."""
+        """Go back (-1) or forward (1) to the next allowed page in the tab's history. Return False if there is none."""
         entries, current = self._history()
         ahead = entries[current + 1 :] if way == 1 else entries[:current][::-1]
         entry = next((entry for entry in ahead if self._network.reaches(entry.url)), None)
@@ -108,9 +111,9 @@ class Tabs:
         return entry is not None
 
     def _take_back(self, last: _Entry | None, before: Sequence[_Entry]) -> None:
-        """To the page that left; by its address where it has no entry any more: a script can replace it."""
+        """Return to the last page: by its history entry, or by its address if a script has replaced the entry."""
         if last is not None and last.id in {entry.id for entry in before}:
-            # Since it was looked at last, the tab may have been at other pages where it may be.
+            # Since the last check, the tab may have visited other allowed pages.
             entry = next(entry for entry in reversed(before) if self._network.reaches(entry.url))
             self._command("Page.navigateToHistoryEntry", entryId=entry.id)
         else:

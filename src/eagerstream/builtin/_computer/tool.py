@@ -1,4 +1,4 @@
-"""`Computer`: the `computer` tool in its three versions, for any computer that has a handler."""
+"""`Computer`: the `computer` tool in three versions, for any `ComputerHandler`."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ _GROUP: Final = Group(
     "computer", stop_on_error=True, skipped="Not executed: an earlier computer action in this turn failed."
 )
 _MAX_IMAGE_BYTES: Final = 5 * 1024 * 1024 * 3 // 4
-"""5 MB as base64: the smallest bound on one image among the platforms of the API."""
+"""5 MB as base64: the smallest image limit among the API's platforms."""
 _MAX_NOTE_CHARS: Final = 4096
 
 
 class Computer(Tool):
-    """Claude looks at a display and uses its mouse and keyboard.
+    """A tool that lets Claude look at a display and use its mouse and keyboard.
 
         async with ChromiumPage("https://shop.example/") as page:
             async with eagerstream.run(client, tools=[Computer(page)], ...) as run:
                 ...
 
-    The actions of a turn run in order, and after one that failed none of the others. An action that the model wrote
-    runs as soon as its input is whole; with `start="message"` none runs before the reply has ended, and with `approve=`
-    none unseen. What a screen shows can steer what the model does next: give it no computer with more rights than the
-    task needs.
+    The actions of a turn run in order. After one fails, the others do not run. By default, an action runs as soon as
+    its input is complete. With `start="message"`, none runs before the response has ended. With `approve=`, each needs
+    an approval. A screen's content can influence the model's next actions: give it no computer with more rights than
+    the task needs.
 
     Args:
-        handler: The computer. What its class does not implement is not offered to the model, where the version can say
-            so, and answered with an error.
+        handler: The computer. Actions that its class does not implement return an error. If the version supports it,
+            the model does not see them.
         version: `"computer_toolset_20260801"` has a tool for each action, and needs no beta header. The others are one
-            tool named `computer` with an `action`, and bring the beta that they need. Only the later one has `zoom`.
-        configs: Of the toolset: `{"zoom": {"enabled": False}}`, by action.
-        options: See `ToolOptions`; of those that go into the definition, `cache_control` alone.
+            tool named `computer` with an `action`, and add the beta that they need. Of these, only the later one has
+            `zoom`.
+        configs: Configuration of the toolset by action, for example `{"zoom": {"enabled": False}}`.
+        options: See `ToolOptions`. Of the options that belong in the definition, only `cache_control` is allowed.
 
     Raises:
-        UsageError: The handler is none, or has methods that cannot be called as those of `ComputerHandler`; there is no
-            such version or action, `configs` of a version that has none, or wrong options.
+        UsageError: The handler is not a `ComputerHandler`, or one of its methods has the wrong parameters or is not
+            async. The version or an action in `configs` is unknown, the version takes no `configs`, or an option is
+            wrong.
 
     Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
     """
@@ -84,7 +86,7 @@ class Computer(Tool):
         return tuple(betas_for([self.to_dict()]))
 
     def _toolset(self, configs: Mapping[str, Mapping[str, bool]]) -> dict[str, Any]:
-        """All members are on unless it is said otherwise."""
+        """Return the toolset's definition. Members are enabled by default."""
         merged: dict[str, Any] = {name: dict(config) for name, config in configs.items()}
         for name in ACTIONS:
             if name not in self._served:
@@ -116,7 +118,7 @@ class Computer(Tool):
         if name not in self._served:
             raise ToolError(f"Error: the action {name} is not available here.", code=ToolErrorCode.NOT_FOUND)
         arguments = checked(name, fields, width=self._handler.width, height=self._handler.height)
-        # A method of the handler, and nothing else: the name is one of the table's.
+        # Only a method of the handler can be called: the name is a key of `ACTIONS`.
         done: object = await getattr(self._handler, name)(**arguments)
         if isinstance(done, bytes):
             return _image(done)
@@ -129,11 +131,11 @@ class Computer(Tool):
 
 def _implements(handler: ComputerHandler, action: str) -> bool:
     is_own = getattr(type(handler), action) is not getattr(ComputerHandler, action)
-    return is_own or action == "wait"  # which any computer can
+    return is_own or action == "wait"  # any computer can wait
 
 
 def _handler_faults(handler: object) -> list[str]:
-    """What would fail only once the model asks for it."""
+    """Return faults of a handler that otherwise would appear only when the model calls an action."""
     if not isinstance(handler, ComputerHandler):
         return [f"handler must be a ComputerHandler, not {handler!r:.80}"]
     faults: list[str] = []
@@ -149,7 +151,7 @@ def _handler_faults(handler: object) -> list[str]:
 
 
 def _takes(method: Callable[..., object], fields: Mapping[str, str]) -> bool:
-    """It can be called as `Computer` does: by the names of the parameters."""
+    """Return whether a method accepts these parameters by name, as `Computer` passes them."""
     try:
         inspect.signature(method).bind(None, **dict.fromkeys(fields.values()))
     except TypeError:
@@ -158,7 +160,7 @@ def _takes(method: Callable[..., object], fields: Mapping[str, str]) -> bool:
 
 
 def _parameters(method: Callable[..., object]) -> str:
-    """As they are written, without their types."""
+    """Return a method's parameters as written, without their types."""
     signature = inspect.signature(method)
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
