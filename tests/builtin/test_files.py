@@ -73,7 +73,7 @@ def test_roots_are_apart(tmp_path: Path) -> None:
 
 def test_what_cannot_be(tmp_path: Path) -> None:
     """A folder that is not there is told of at once."""
-    with pytest.raises(UsageError, match="no folder that can be opened"):
+    with pytest.raises(UsageError, match="not a folder that can be opened"):
         Files(tmp_path / "missing")
 
 

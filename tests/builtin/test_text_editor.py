@@ -83,7 +83,7 @@ def test_wrong_settings(tmp_path: Path, options: dict[str, Any]) -> None:
 def test_there_is_no_such_folder(tmp_path: Path, name: str) -> None:
     """An editor makes no folder to work in: it may be a name that was misspelt."""
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="no folder that can be opened"):
+    with pytest.raises(UsageError, match="not a folder that can be opened"):
         TextEditor(tmp_path / name)
 
 

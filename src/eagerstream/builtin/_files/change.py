@@ -1,4 +1,4 @@
-"""`Change`: new content for a file, written beside it, which takes its place where nobody else came first."""
+"""`Change`: new content for a file, from a temporary file that replaces the old one if no other program was first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .versions import Expected, Version, Written
 
 
 class Change(Draft):
-    """New content for a file. All of it blocks, and may be called from several threads.
+    """New content for a file. All methods block, and may be called from several threads.
 
-    It ends with `commit`, or with `discard`, after which nothing of it is left.
+    `commit` or `discard` ends it. `discard` removes it.
 
     Args:
         files: The folder.
-        parts: The file; where there is none, it is made, and the folders on the way with it.
+        parts: The file. If it is missing, it is made, with missing folders on the way.
     """
 
     def __init__(self, files: SharedFiles, parts: Parts) -> None:
@@ -32,23 +32,24 @@ class Change(Draft):
         self._replaced: Version | None = None
 
     def begin(self) -> Version | None:
-        """Begin to write. Gives what stands in the file's place; None for nothing.
+        """Start to write. Return the current version of the file, or `None` if it is missing.
 
         Raises:
-            OSError, ToolError: Nothing can be written there.
+            OSError, ToolError: The file cannot be written there.
         """
         with self._step():
             found = self._version_at(self._parts)
-            # A folder that is yet to be made is made at the end: nothing of a change that is given up may stay.
+            # Missing folders are made at the end: a discarded change must leave nothing behind.
             if not self._parts or self._version_at(self._parts[:-1]) is not None:
                 self._open()
             return found
 
     def write(self, content: bytes) -> None:
-        """Append.
+        """Append content.
 
         Raises:
-            OSError, ToolError: There is no room for it.
+            OSError, ToolError: The disk is full, the file would be larger than `MAX_FILE_BYTES`, or the change has
+                ended.
         """
         with self._step():
             if self._file is not None:
@@ -61,11 +62,11 @@ class Change(Draft):
             self._held.append(content)
 
     def commit(self, expected: Expected) -> Written:
-        """The content is whole, and takes the place of what is expected there.
+        """Replace the expected version of the file with the complete content.
 
         Raises:
-            Refused: Something else is there.
-            OSError, ToolError: It cannot. `discard` it, in either case.
+            Refused: The file has another version.
+            OSError, ToolError: The file cannot be replaced. After any error, call `discard`.
         """
         with self._step(), TAKING_PLACE:
             self._expected = expected
@@ -79,7 +80,7 @@ class Change(Draft):
                 found = self._file.commit()
             except BaseException:
                 if backup is not None:
-                    with suppress(OSError):  # what went wrong before is told
+                    with suppress(OSError):  # the first error is reported
                         self._files.jail.remove(backup)
                 raise
             return Written(
@@ -102,7 +103,7 @@ class Change(Draft):
             return None
 
     def _back_up(self) -> Parts:
-        """Copy what is about to be replaced to `.backups` beside it."""
+        """Copy the current content to `.backups` in the file's folder."""
         content, _ = self._files.jail.read(self._parts)
         place, backup = self._new_backup()
         try:
@@ -121,5 +122,5 @@ class Change(Draft):
             place = (*folder, ".backups", f"{name}.{now:%Y%m%d_%H%M%S}{ending}")
             try:
                 return place, self._files.jail.create(place)
-            except FileExistsError:  # another one of the same second
+            except FileExistsError:  # another backup of the same second
                 number += 1

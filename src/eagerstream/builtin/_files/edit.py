@@ -1,4 +1,4 @@
-"""`Edit` and `MultiEdit`: tools that replace pieces of a text file, all of them or none."""
+"""`Edit` and `MultiEdit`: tools that replace pieces of a text file. They make all their edits or none."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Replacement(TypedDict):
 
 
 class Edit(FileTool):
-    """Replace one piece of a file.
+    """A tool that replaces one piece of a file.
 
-    What is replaced must be there exactly once. Byte order mark, CRLF line ends and a missing last one survive. Where
-    the file changed since it was read, or since the version that the model names, nothing is written (`CONFLICT`). It
-    need not have been read: who knows a piece of it, which is there once, knows what he replaces.
+    The piece must occur exactly once. A byte order mark, CRLF line ends and a missing last line end survive. If the
+    file changed since it was read, or since the version that the model names, nothing is written (`CONFLICT`). The
+    model need not read the file first: if it knows a piece that occurs once, it knows the text that it replaces.
 
-    A call that is cancelled ends first what it has begun.
+    If a call is cancelled, it first finishes its edit.
     """
 
     _name = "Edit"
@@ -61,9 +61,9 @@ class Edit(FileTool):
 
 
 class MultiEdit(FileTool):
-    """Replace several pieces of a file, one after the other: each edit sees what those before it left.
+    """A tool that replaces several pieces of a file in order. Each edit sees the result of those before it.
 
-    Either all of them are made or none. Everything else is as for `Edit`.
+    Either all edits are made or none. The rest is as for `Edit`.
     """
 
     _name = "MultiEdit"
@@ -111,7 +111,7 @@ def _edit_in_thread(
     *,
     is_single: bool,
 ) -> tuple[Written, int]:
-    """Gives what was written, and how many bytes the file has more."""
+    """Edit a file. Return the written version, and the change of its size in bytes."""
     content, found = files.jail.read(parts)
     version = Version.of(found)
     files.require_unchanged(parts, Expected(version, known, told_ms), version)

@@ -1,4 +1,4 @@
-"""`Read`: a tool that shows a model the lines of a text file, or what is in a folder."""
+"""`Read`: a tool that shows a model the lines of a text file, or the entries of a folder."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MAX_OFFSET: Final = 1_000_000_000
 
 
 class Read(FileTool):
-    """Read files and list folders.
+    """A tool that reads files and lists folders.
 
-    A result holds at most 51,200 bytes of a file. One from which the end was cut is `PARTIAL`, and says how to go on;
-    fewer lines that were asked for are a success. What was read is remembered: `Write` and `Edit` then refuse to change
-    a file that somebody else has changed since.
+    A result has at most 51,200 bytes of a file. If the end was cut, the result is `PARTIAL` and says how to continue.
+    If the model asked for fewer lines, it is a success. The tool remembers the version that it read. `Write` and `Edit`
+    then refuse to change a file that another program has changed since.
 
-    Cancelling a call abandons it: nothing is remembered.
+    Cancelling a call abandons it: no version is remembered.
     """
 
     _name = "Read"
@@ -56,7 +56,7 @@ class Read(FileTool):
             version, response = await anyio.to_thread.run_sync(self._look, parts, offset, limit, abandon_on_cancel=True)
         except (Refused, OSError) as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
-                files.known.forget(parts)  # who knows that it is gone may make it anew
+                files.known.forget(parts)  # if the model knows that it is missing, it may make it again
             return files.answer_to(error, parts)
         if version is not None:
             files.known.was_read(parts, version)
@@ -111,7 +111,7 @@ class Read(FileTool):
         return self._answer(text, data, page, offset, limit)
 
     def _answer(self, text: str, data: dict[str, Any], page: Page, offset: int, limit: int) -> ToolResponse:
-        # A block of its own: no content of a file can pass for what the tool says.
+        # The file's content gets a block of its own: it cannot pass for the tool's words.
         content = [text_block(page.content)]
         reasons = []
         if page.is_cut:
@@ -136,7 +136,7 @@ def _data_of(entry: Entry) -> dict[str, Any]:
 
 
 def _name_of(entry: Entry) -> str:
-    """On one line, whatever the file is called."""
+    """Return an entry's name on one line."""
     name = entry.parts[-1]
     return name if name.isprintable() else ascii(name)
 
@@ -145,10 +145,10 @@ class Page(NamedTuple):
     """Some lines of a text.
 
     Attributes:
-        content: Of at most `MAX_PAGE_BYTES`.
-        lines: How many.
-        has_more: Others follow.
-        is_cut: The end of its one line is left out.
+        content: The text, at most `MAX_PAGE_BYTES`.
+        lines: Number of lines.
+        has_more: True if more lines follow.
+        is_cut: True if the page is one line without its end.
     """
 
     content: str
@@ -158,7 +158,7 @@ class Page(NamedTuple):
 
 
 def page_of(lines: Iterable[str], offset: int, limit: int) -> Page:
-    """At most `limit` lines, after the first `offset`."""
+    """Return at most `limit` lines after the first `offset`."""
     shown: list[str] = []
     room = MAX_PAGE_BYTES
     is_cut = False

@@ -1,4 +1,4 @@
-"""`SharedFiles`: what the file tools of one folder have in common, the texts of their results included."""
+"""`SharedFiles`: the common state of the file tools on one folder, and their result texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .versions import Expected, KnownFiles, Version, Written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The texts, with placeholders in braces. A subclass of `Files` may have others."""
+    """Result texts, with placeholders in braces. A subclass of `Files` may replace them."""
 
     read: str = (
         "Read {lines} of {total} lines of '{path}', from line {offset} on (the first is 0);"
@@ -54,28 +54,28 @@ class Words:
 
 
 class Refused(Exception):
-    """The answer to a call that cannot be done: `args` has the response."""
+    """A refused call. `args` has the response."""
 
     @property
     def response(self) -> ToolResponse:
-        """What the model is told."""
+        """The response for the model."""
         response: ToolResponse = self.args[0]
         return response
 
 
 class SharedFiles:
-    """A folder, what was read in it, and how changes to it are refused.
+    """A folder, the known versions of its files, and the refusal of changes to other versions.
 
     Args:
         root: The folder.
-        require_read: A file that exists is replaced only where it was read before.
-        backups: Keep what a change replaces.
+        require_read: An existing file may be replaced only after it was read.
+        backups: Keep the content that a change replaces.
 
     Raises:
-        UsageError: There is no such folder.
+        UsageError: The folder is missing or cannot be opened, or the platform does not support `Jail`.
 
     Attributes:
-        words: The texts of the results. A subclass may have others.
+        words: The result texts. A subclass may replace them.
     """
 
     words: ClassVar[Words] = Words()
@@ -90,22 +90,22 @@ class SharedFiles:
     def refused(
         self, code: str, text: str, parts: Parts, context: Mapping[str, Any] | None = None, **fields: object
     ) -> Refused:
-        """An error about a file. `text` is one of the words, with a placeholder for each of `fields` and the path."""
+        """Make an error about a file. `text` is one of the words, with placeholders for the path and `fields`."""
         path = self.jail.shown(parts)
         text = text.format(path=path, **fields)
         return Refused(ToolResponse.error(code, text, context={"path": path, **(context or {})}))
 
     def was_written(self, parts: Parts, written: Written) -> dict[str, Any]:
-        """Remember what a change did, and return the data that a response has of it."""
+        """Remember a change, and return its data for a response."""
         version = written.version
         self.known.was_written(parts, version, replaced=written.replaced)
         return {"size_bytes": version.size, "file_mtime_ms": version.mtime_ms, "backup_path": written.backup}
 
     def document(self, parts: Parts, content: bytes) -> Document:
-        """Return what a file holds. If not all of its lines end with CRLF, its carriage returns are in the text.
+        """Parse a file's content. If only some lines end with CRLF, the carriage returns stay in the text.
 
         Raises:
-            Refused: It is no text in UTF-8.
+            Refused: The content is not UTF-8 text, or contains NUL.
         """
         try:
             document = Document.of(content, shown=self.jail.shown(parts))
@@ -115,10 +115,10 @@ class SharedFiles:
         return document.verbatim() if any(document.carriages) and has_others else document
 
     def require_unchanged(self, parts: Parts, expected: Expected, now: Version | None) -> None:
-        """The file is what a change expects.
+        """Check that the file has the version that a change expects.
 
         Raises:
-            Refused: It is not.
+            Refused: It has another version, or is missing.
         """
         if expected.is_met_by(now):
             return
@@ -132,7 +132,7 @@ class SharedFiles:
         raise self.refused(ToolErrorCode.CONFLICT, said, parts, context, current=current, known=known)
 
     def answer_to(self, error: Refused | OSError, parts: Parts) -> ToolResponse:
-        """What the model is told of a failure: never a path of the host."""
+        """Return the response to a failure. It never contains a path of the host."""
         if isinstance(error, Refused):
             return error.response
         words = self.words
@@ -149,11 +149,11 @@ class SharedFiles:
 
 
 class FileTool(Tool, ABC):
-    """One of the tools on a folder.
+    """Base class of the tools on a folder.
 
     Args:
         files: The folder, shared with the other tools: `Files(root)`.
-        options: Any option of a tool: another `name`, or `approve`, say.
+        options: See `ToolOptions`, for example another `name`, or `approve`.
     """
 
     _name: ClassVar[str]

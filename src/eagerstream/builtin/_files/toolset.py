@@ -1,4 +1,4 @@
-"""`Files`: tools to read, write and edit the text files of a folder, which notice what others change meanwhile."""
+"""`Files`: tools to read, write and edit the text files of a folder. They detect changes by other programs."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ class Files(SharedFiles):
         run(client, tools=[files.read, Write(files, approve=ask)], ...)   # or with options of their own
 
     No path leads out of the folder: not by `..`, not by an absolute path, not by a symbolic link. The calls of a run
-    are done one at a time in call order, so that an edit sees the edits in front of it, and a read the writes.
+    execute one at a time, in call order. An edit sees the edits before it, and a read sees the writes.
 
-    It remembers which version of each file the model knows. Where somebody else has changed one since, a call that
-    would change it is refused (`CONFLICT`), and nothing is written; what the tools themselves wrote is known. So one
-    `Files` belongs to one conversation: agents that share a folder have one each, and notice each other's changes.
+    `Files` remembers the version of each file that the model knows. If another program has changed a file since, a call
+    that would change it is refused (`CONFLICT`) and writes nothing. Changes by the tools themselves are known. One
+    `Files` belongs to one conversation. Agents that share a folder have one each, and detect each other's changes.
 
     Args:
-        root: The folder. It must exist. What it is now stays the folder, also where it is moved.
-        require_read: `Write` replaces a file that exists only where it was read before, or where the model names the
-            version that it replaces: what the model has never seen it cannot mean to delete.
-        backups: Keep what a change replaces as `.backups/{name}.{YYYYmmdd_HHMMSS}.bak` beside the file, for good.
+        root: The folder. It must exist. If it is moved later, the tools follow it.
+        require_read: `Write` replaces an existing file only if it was read before, or if the model names the version to
+            replace. The model cannot mean to delete text that it has never seen.
+        backups: Keep replaced content as `.backups/{name}.{YYYYmmdd_HHMMSS}.bak` in the file's folder. Backups are
+            never deleted.
 
     Raises:
-        UsageError: There is no such folder, or this platform cannot keep paths inside a folder (Windows).
+        UsageError: The folder is missing or cannot be opened, or the platform cannot confine paths to a folder
+            (Windows).
 
     Attributes:
         read, write, edit, multi_edit: The tools.
@@ -52,7 +54,7 @@ class Files(SharedFiles):
 
     @property
     def tools(self) -> list[Tool]:
-        """All of them."""
+        """All four tools."""
         return [self.read, self.write, self.edit, self.multi_edit]
 
     # --- what the model knows -----------------------------------------------------------------------------------------
@@ -60,19 +62,19 @@ class Files(SharedFiles):
     def cache_read_metadata(self, path: str, metadata: Mapping[str, int]) -> None:
         """Remember that the model knows a version of a file: `{"file_mtime_ms": int, "file_size_bytes": int}`.
 
-        For a conversation that goes on in another process; what `Read` reads is remembered by itself.
+        Call this if a conversation continues in another process. The tools themselves remember each read and write.
 
         Raises:
-            ToolError: The path leads out of the folder.
-            KeyError: One of the two is missing.
+            ToolError: The path is invalid or leads out of the folder.
+            KeyError: A key of `metadata` is missing.
         """
         self.known.was_told(self.jail.parts(path), metadata)
 
     def get_read_metadata(self, path: str) -> dict[str, int] | None:
-        """The version of a file that the model knows, as for `cache_read_metadata`; None where it knows none.
+        """Return the version of a file that the model knows, as for `cache_read_metadata`, or `None`.
 
         Raises:
-            ToolError: The path leads out of the folder.
+            ToolError: The path is invalid or leads out of the folder.
         """
         known = self.known.get(self.jail.parts(path))
         return (
@@ -80,10 +82,10 @@ class Files(SharedFiles):
         )
 
     def clear_read_cache(self, path: str | None = None) -> None:
-        """Forget which version of a file, or of all files, the model knows.
+        """Forget the known version of a file, or of all files.
 
         Raises:
-            ToolError: The path leads out of the folder.
+            ToolError: The path is invalid or leads out of the folder.
         """
         if path is None:
             self.known.forget_all()

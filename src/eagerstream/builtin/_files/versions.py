@@ -1,4 +1,4 @@
-"""Which version of a file is known, and which one a change expects: the optimistic lock of the file tools."""
+"""Known and expected versions of files: the optimistic lock of the file tools."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MAX_OWN: Final = 100
 
 
 class Version(NamedTuple):
-    """What a file is like at a time.
+    """The state of a file at one time.
 
     Attributes:
-        size: Bytes.
-        mtime_ns: When its content was changed, as it says of itself.
-        ctime_ns: When the system last saw it changed, or put there: it tells also if somebody put the mtime back. None
-            if somebody else told us of the version: it is then known to the millisecond.
+        size: Size in bytes.
+        mtime_ns: The file's modification time. Programs can set it.
+        ctime_ns: The system's time of the last change. It also reveals that a program reset the mtime. `None` for a
+            version from `cache_read_metadata`, which is precise to the millisecond only.
     """
 
     size: int
@@ -29,28 +29,28 @@ class Version(NamedTuple):
 
     @classmethod
     def of(cls, found: os.stat_result) -> Self:
-        """The version that a file has now."""
+        """Return a file's current version."""
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     @property
     def mtime_ms(self) -> int:
-        """As models are told it."""
+        """The modification time in the unit that models see."""
         return self.mtime_ns // 1_000_000
 
     def is_still(self, now: Version | None) -> bool:
-        """The file is what it was."""
+        """Return whether the file still has this version. `None` is a missing file."""
         if now is None:
             return False
         return now == self if self.ctime_ns is not None else (now.mtime_ms, now.size) == (self.mtime_ms, self.size)
 
 
 class Written(NamedTuple):
-    """What a change did.
+    """The result of a change.
 
     Attributes:
-        version: The file's, now.
-        replaced: What was there before; None where nothing was.
-        backup: Where that is kept, as the model calls it; None where it is not.
+        version: The file's new version.
+        replaced: The replaced version. `None` if the file was missing.
+        backup: The model's path of the backup. `None` if there is none.
     """
 
     version: Version
@@ -60,12 +60,12 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is remembered of a file.
+    """The remembered state of a file.
 
     Attributes:
-        version: The one that was read, or that we wrote.
-        own_ms: The mtimes that it had before our own changes: whoever still names one knows what came between, for it
-            was made by calls of the same conversation.
+        version: The version that was last read or written by the tools.
+        own_ms: The mtimes before each of our own changes. If the model names one of them, it knows the later content:
+            its own calls wrote it.
     """
 
     version: Version
@@ -74,12 +74,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is to stand in the place of a file when a change takes it.
+    """The version of a file that a change may replace.
 
     Attributes:
-        found: What stood there when the change began; None for nothing.
-        known: What was remembered of it then.
-        told_ms: The mtime that the model named; it counts more.
+        found: The version when the change started. `None` if the file was missing.
+        known: The remembered state at that time.
+        told_ms: The mtime that the model named. It takes precedence.
     """
 
     found: Version | None
@@ -87,12 +87,12 @@ class Expected:
     told_ms: int | None = None
 
     def is_met_by(self, now: Version | None) -> bool:
-        """Nobody else has changed the file."""
+        """Return whether the file has no changes by other programs."""
         if self.told_ms is not None:
             if now is None:
                 return False
             known = self.known
-            if known is not None and self.told_ms == known.version.mtime_ms:  # of which more is known than its mtime
+            if known is not None and self.told_ms == known.version.mtime_ms:  # more than the mtime is known
                 return known.version.is_still(now)
             is_our_own = known is not None and known.version.is_still(now) and self.told_ms in known.own_ms
             return (now.mtime_ms == self.told_ms and now == self.found) or is_our_own
@@ -100,7 +100,7 @@ class Expected:
 
     @property
     def mtime_ms(self) -> int | None:
-        """Of the version that is expected; None where it is that nothing is there."""
+        """The mtime of the expected version. `None` if the file should be missing."""
         if self.told_ms is not None:
             return self.told_ms
         version = self.found if self.known is None else self.known.version
@@ -108,35 +108,35 @@ class Expected:
 
 
 class KnownFiles:
-    """What is remembered, by place; of 10,000 files, then the first are forgotten."""
+    """The remembered state of at most 10,000 files, by place. The oldest entries are dropped first."""
 
     def __init__(self) -> None:
         self._known: dict[Parts, Known] = {}
 
     def get(self, parts: Parts) -> Known | None:
-        """What is remembered of a file."""
+        """Return the remembered state of a file."""
         return self._known.get(parts)
 
     def was_read(self, parts: Parts, version: Version) -> None:
-        """The model has seen this version."""
+        """Remember that the model has seen this version."""
         self._remember(parts, Known(version, self._own_ms(parts, version)))
 
     def was_written(self, parts: Parts, version: Version, *, replaced: Version | None) -> None:
-        """We made this version of that one."""
+        """Remember that we replaced one version with another."""
         own_ms = () if replaced is None else (*self._own_ms(parts, replaced), replaced.mtime_ms)[-_MAX_OWN:]
         self._remember(parts, Known(version, own_ms))
 
     def was_told(self, parts: Parts, metadata: Mapping[str, int]) -> None:
-        """Somebody else knows of it; `{"file_mtime_ms": int, "file_size_bytes": int}`."""
+        """Remember a version from outside: `{"file_mtime_ms": int, "file_size_bytes": int}`."""
         mtime_ns = metadata["file_mtime_ms"] * 1_000_000
         self._remember(parts, Known(Version(metadata["file_size_bytes"], mtime_ns, None)))
 
     def forget(self, parts: Parts) -> None:
-        """Nothing is known of a file any more."""
+        """Forget a file."""
         self._known.pop(parts, None)
 
     def forget_all(self) -> None:
-        """Nothing is known of any file."""
+        """Forget all files."""
         self._known.clear()
 
     def _own_ms(self, parts: Parts, now: Version) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""`Write`: a tool that writes a file while the model is still writing its content."""
+"""`Write`: a tool that starts to write a file before the model has finished its content."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _NOT_TOLD: Final[Later[int | None]] = Later.of(None)
 
 
 class Write(FileTool):
-    """Write whole files.
+    """A tool that writes complete files.
 
-    The content goes to a temporary file as it comes, and takes its place in one step once the input is whole and valid:
-    nothing of an input that is cut stays, and whoever reads the file sees the old content or the new one.
+    The content goes to a temporary file as it arrives. When the input is complete and valid, that file replaces the old
+    one in one step. If the input is cut, nothing of it stays. Readers of the file see the old content or the new one.
 
-    Where a file changed since it was read, or since the version that the model names, nothing is written (`CONFLICT`).
-    The content is written as it is: UTF-8, with the line ends that the model wrote.
+    If a file changed since it was read, or since the version that the model names, nothing is written (`CONFLICT`). The
+    content is written unchanged: UTF-8, with the model's line ends.
 
-    A call that is cancelled before the exchange leaves nothing behind.
+    If a call is cancelled before the exchange, it leaves nothing behind.
     """
 
     _name = "Write"
@@ -75,7 +75,7 @@ class Write(FileTool):
         return ToolResponse.success(text, data)
 
     async def _require_whole(self, call: ToolCall) -> None:
-        """The content has ended; what follows it may still show that the call must not count."""
+        """Wait for the end of the input: fields behind the content can still make the call invalid."""
         await call.input.ended()
         fault = await anyio.to_thread.run_sync(self.fault_of, call.input)
         if call.input.outcome is not Outcome.VALID or call.rejected is not None or fault is not None:
@@ -83,7 +83,7 @@ class Write(FileTool):
 
 
 async def _fill(change: Change, content: TextStream) -> None:
-    """Write the content as it comes, not at every fragment: a step into a thread costs more than most of these."""
+    """Write the content as it arrives, in blocks: a step into a thread costs more than most fragments."""
     pieces: list[str] = []
     chars = 0
     async for piece in content:

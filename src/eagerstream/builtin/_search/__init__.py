@@ -1,1 +1,1 @@
-"""Web search as a tool of the client: Brave, Wikipedia, or one's own, with results that can be cited."""
+"""Web search as a client-side tool, with citable results: Brave, Wikipedia, or your own service."""

@@ -1,4 +1,4 @@
-"""`BraveSearch`: the web, by way of the Brave Search API."""
+"""`BraveSearch`: web search with the Brave Search API."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 _URL: Final = "https://api.search.brave.com/res/v1/web/search"
 _KINDS: Final = ("web", "news", "faq")
 _MIN_NEWS_CHARS: Final = 5
-"""News say less than that where there is nothing but a headline."""
+"""Minimum length of a news item's text. Items with only a headline have less."""
 _DESCRIPTION: Final = "Search the web. Gives titles, addresses and short excerpts of pages, not the pages themselves."
 
 
 class BraveSearch(SearchTool):
-    """Searches the web with Brave: pages, news, and questions with answers, in the order that Brave gives them.
+    """A tool that searches the web with Brave: pages, news, and questions with answers, in Brave's order.
 
         run(client, tools=[BraveSearch()], ...)  # with the key in BRAVE_API_KEY
 
-    Pages themselves are not fetched. See https://api-dashboard.search.brave.com for the API and its keys.
+    It does not fetch the pages. See https://api-dashboard.search.brave.com for the API and its keys.
 
     Args:
-        api_key: Of the API; from the environment's `BRAVE_API_KEY` where it is None. It is shown nowhere.
-        client: Sends the requests, and stays open; each request has one of its own where it is None.
-        options: See `ToolOptions`. `timeout_s`, 30 by default, is for a search with at most two more attempts after
+        api_key: The key of the API. `None` reads `BRAVE_API_KEY` from the environment. It is never shown.
+        client: Sends the requests, and stays open. With `None`, each request uses a client of its own.
+        options: See `ToolOptions`. `timeout_s`, 30 by default, limits a search. It includes up to two retries after
             HTTP 429, 5xx and lost connections.
 
     Raises:
-        UsageError: There is no key, or it cannot be one; an option is wrong.
+        UsageError: The key is missing or malformed, or an option is wrong.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class BraveSearch(SearchTool):
         if not key:
             raise UsageError("BraveSearch needs a key: api_key=..., or BRAVE_API_KEY in the environment")
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise UsageError("the key of BraveSearch holds a character that no key has")
+            raise UsageError("the key of BraveSearch contains a character that is not allowed in keys")
         self._headers = {"x-subscription-token": key}
         self._client = client
         self._limit_s = take_time_limit_s(options)
@@ -58,7 +58,7 @@ class BraveSearch(SearchTool):
         super().__init__(**options)
 
     async def search(self, query: str, count: int) -> SearchPage:
-        """See `SearchTool.search`."""
+        """Search, as `SearchTool.search` documents."""
         found = await get_json(
             _URL,
             params={"q": query, "count": count},
@@ -72,7 +72,7 @@ class BraveSearch(SearchTool):
 
 
 def _results(found: Mapping[str, Any]) -> Iterator[SearchResult]:
-    """The results of all kinds, in the order of `mixed.main`: `[{"type": "web", "index": 0, "all": False}, ...]`."""
+    """Yield results of all kinds, in the order of `mixed.main`: `[{"type": "web", "index": 0, "all": False}, ...]`."""
     lists = {kind: [_result(kind, item) for item in items_of(found.get(kind), "results")] for kind in _KINDS}
     order = items_of(found.get("mixed"), "main") or [{"type": kind, "all": True} for kind in _KINDS]
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""JSON from a search service: bounded in time and size, tried again a few times, and told in words without secrets."""
+"""JSON requests to a search service, bounded in time and size, with retries. Error texts contain no secrets."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     import httpx
 
 MAX_ITEMS: Final = 100
-"""Of a list in an answer; services give 20 results of a kind, and Brave 5 more excerpts of a page."""
+"""Maximum number of items to read from a list. Services return 20 results of a kind, and Brave 5 more excerpts."""
 
 _ATTEMPTS: Final = 3
 _FIRST_PAUSE_S: Final = 0.5
 _MAX_BYTES: Final = 1024 * 1024
-"""Of an answer, as it comes and unpacked; twenty results are some 50 kB.
+"""Maximum size of a response, compressed and uncompressed. Twenty results have about 50 kB.
 
-It is read on the event loop: 4 MB take 0.2 s.
+It is parsed on the event loop: 4 MB take 0.2 s.
 """
 
 
@@ -41,19 +41,20 @@ async def get_json(
     client: httpx.AsyncClient | None,
     timeout_s: float,
 ) -> dict[str, Any]:
-    """The JSON object at a URL. No redirect is followed. Cancelling it closes the connection.
+    """Return the JSON object at a URL. Redirects are not followed. Cancelling this closes the connection.
 
-    Nothing is logged here; httpx itself logs the whole URL, with the query, at the level INFO.
+    This function logs nothing. httpx itself logs the complete URL, including the query, at level INFO.
 
     Args:
-        url: Of the service.
+        url: The service's address.
         params: The query of the URL.
-        headers: They may hold a key, of which no error tells.
-        client: Stays open; None makes one for this request.
-        timeout_s: Seconds for all attempts together.
+        headers: Request headers. They may contain a key, which no error text shows.
+        client: Sends the request, and stays open. `None` makes a client for this request.
+        timeout_s: Time limit in seconds for all attempts together.
 
     Raises:
-        ToolError: There is none; its text is for the model.
+        ToolError: The service cannot be reached, does not respond in time, refuses the request, or returns too much
+            data or no JSON object. The text is for the model.
     """
     headers = {"accept": "application/json", "accept-encoding": ACCEPT_ENCODING, **headers}
     failed: ToolError | None = None
@@ -72,11 +73,11 @@ async def get_json(
 
 
 class _Again(Exception):
-    """Another attempt may help.
+    """A failure that a retry may solve.
 
     Attributes:
-        failed: What is told where there is none.
-        after_s: Seconds that the service asks to wait; None where it asks for nothing.
+        failed: The error to raise without a retry.
+        after_s: The service's requested delay in seconds. `None` if it requests none.
     """
 
     def __init__(self, failed: ToolError, after_s: float | None = None) -> None:
@@ -90,7 +91,7 @@ async def _attempt(
 ) -> dict[str, Any]:
     import httpx
 
-    # What httpx raises is not chained: it holds the request, and with it the key.
+    # httpx's exceptions are not chained: they hold the request, which has the key.
     try:
         request = client.build_request("GET", url, params=dict(params), headers=dict(headers))
         response = await client.send(request, stream=True, follow_redirects=False)
@@ -122,8 +123,8 @@ def _check_status(response: httpx.Response) -> None:
 
 
 async def _body(response: httpx.Response) -> bytes:
-    """The body, unpacked here: httpx would unpack a whole chunk, whatever comes of it."""
-    is_read = response.is_stream_consumed  # by a hook of the client, which has unpacked it
+    """Read and unpack the body. httpx would unpack complete chunks without a bound."""
+    is_read = response.is_stream_consumed  # a hook of the client has read and unpacked it
     chunks = response.aiter_bytes() if is_read else response.aiter_raw()
     body = bytearray()
     try:
@@ -161,7 +162,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
         seconds = float(value)
     except ValueError:
         try:
-            # By the service's own clock: ours may be another.
+            # Relative to the service's clock: ours may differ.
             seconds = (parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
         except (ValueError, TypeError, OverflowError):
             return None
@@ -175,7 +176,7 @@ async def _client(given: httpx.AsyncClient | None, timeout_s: float) -> AsyncIte
         return
     import httpx
 
-    # For one request: a client that stays open belongs to one event loop, and somebody would have to close it.
+    # One client per request: an open client belongs to one event loop, and needs an owner that closes it.
     certificates = await anyio.to_thread.run_sync(_certificates)
     async with httpx.AsyncClient(verify=certificates, timeout=timeout_s) as client:
         yield client
@@ -183,13 +184,13 @@ async def _client(given: httpx.AsyncClient | None, timeout_s: float) -> AsyncIte
 
 @cache
 def _certificates() -> SSLContext:
-    """Loading them takes a tenth of a second."""
+    """Load the certificates once. Loading takes 0.1 s."""
     import httpx
 
     return httpx.create_ssl_context()
 
 
 def items_of(holder: object, name: str) -> list[Mapping[str, Any]]:
-    """Return the objects in a list of an answer, at most `MAX_ITEMS`. Empty if there is no such list."""
+    """Return the objects in a list of a response, at most `MAX_ITEMS`. A missing list counts as empty."""
     items = holder.get(name) if isinstance(holder, Mapping) else None
     return [item for item in items[:MAX_ITEMS] if isinstance(item, Mapping)] if isinstance(items, list) else []

@@ -1,4 +1,4 @@
-"""`SearchTool`: what all tools that search have in common; subclass it for a search of your own."""
+"""`SearchTool`: base class of all search tools. Subclass it for your own search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...wire import Block, encodable
 from .._truncation import truncate_results
 
 MAX_COUNT: Final = 20
-"""Results that a model can ask for at once; the services that are built in give no more."""
+"""Maximum number of results that a model can request. The built-in services return no more."""
 
 _MAX_SOURCE_CHARS: Final = 2_000
 _MAX_TITLE_CHARS: Final = 300
@@ -27,12 +27,12 @@ _TAG: Final = re.compile(r"<[^<>]*+>")
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One thing that was found.
+    """One search result.
 
     Attributes:
-        source: Where it is: a URL, or a name that a person would know it by.
-        title: What it is called.
-        content: What it says, as plain text; the title stands for it where there is none.
+        source: Its place: a URL, or a name that people recognize.
+        title: Its title.
+        content: Its text, without markup. If it is empty, the title replaces it.
     """
 
     source: str
@@ -42,12 +42,12 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """The first things that were found.
+    """The first results of a search.
 
     Attributes:
-        results: Best first.
-        total: How many there are in all; None where the service does not count them.
-        has_more: There are more than these.
+        results: The results, best first.
+        total: Number of all results. `None` if the service does not count them.
+        has_more: True if there are more results than these.
     """
 
     results: Sequence[SearchResult]
@@ -56,7 +56,7 @@ class SearchPage:
 
 
 class SearchTool(Tool, ABC):
-    """A tool that searches, and whose results the model can cite.
+    """A tool that searches. The model can cite its results.
 
         class Manual(SearchTool):
             async def search(self, query: str, count: int) -> list[SearchResult]:
@@ -64,10 +64,9 @@ class SearchTool(Tool, ABC):
 
         run(client, tools=[Manual(name="search_manual", description="Search the manual.")], ...)
 
-    Each result is a `search_result` block with citations on; a call from code that the API runs, which takes no such
-    blocks, is answered with the same as text. The data of a response is
-    `{"results": [{"source", "title", "content"}], "total": int | None, "truncated": bool}`. It is a `PARTIAL` where
-    there is more than was asked for.
+    Each result is a `search_result` block with citations on. Code that the API runs takes no such blocks: its calls get
+    the results as text. The data of a response is `{"results": [{"source", "title", "content"}], "total": int | None,
+    "truncated": bool}`. If there are more results than requested, the response is `PARTIAL`.
 
     Args:
         options: See `ToolOptions`.
@@ -81,10 +80,10 @@ class SearchTool(Tool, ABC):
 
     @abstractmethod
     async def search(self, query: str, count: int) -> Sequence[SearchResult] | SearchPage:
-        """What is found for a query: at most `count` results are shown, of any number.
+        """Return the results for a query. If there are more than `count`, only the first `count` are shown.
 
         Raises:
-            ToolError: There is no answer; its text is for the model.
+            ToolError: The search failed. The text is for the model.
         """
 
     async def _answer(
@@ -106,14 +105,14 @@ class SearchTool(Tool, ABC):
 
 
 def plain_text(markup: object) -> str:
-    """A text of a service without its HTML; empty where it is none."""
+    """Return a service's text without HTML. Anything but a string gives an empty text."""
     if not isinstance(markup, str):
         return ""
     return " ".join(html.unescape(_TAG.sub("", markup[: 4 * _MAX_CONTENT_CHARS])).split())
 
 
 def is_web_address(url: object) -> bool:
-    """A URL that a person could open: nothing else is worth citing, and some do harm when clicked."""
+    """Return whether a URL is `http` or `https`. Other URLs are not worth citing, and some do harm when clicked."""
     try:
         return isinstance(url, str) and urlsplit(url).scheme in ("http", "https")
     except ValueError:
@@ -127,12 +126,12 @@ def _bounded(result: SearchResult) -> SearchResult:
 
 
 def takes_blocks(call: ToolCall | None) -> bool:
-    """Return whether the answer may have `search_result` blocks. Code that the API runs takes none."""
+    """Return whether the response may have `search_result` blocks. Code that the API runs takes none."""
     return call is None or not call.is_programmatic
 
 
 def search_block(source: str, title: str, content: str) -> Block:
-    """Return a `search_result` block with citations on. No text of it may be empty."""
+    """Return a `search_result` block with citations on. No text may be empty."""
     return {
         "type": "search_result",
         "source": source,

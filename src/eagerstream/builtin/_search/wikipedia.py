@@ -1,4 +1,4 @@
-"""`WikipediaSearch`: articles of Wikipedia, by way of its search."""
+"""`WikipediaSearch`: search for articles of Wikipedia."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     import httpx
 
 _EDITION: Final = re.compile(r"[a-z]{2,}(?:-[a-z]+)*")
-_EXTRACT_CHARS: Final = 1_200  # the most that the API gives
+_EXTRACT_CHARS: Final = 1_200  # the API's maximum
 _USER_AGENT: Final = "eagerstream (Python SDK, search tool)"
 _DESCRIPTION: Final = "Search Wikipedia. Gives the titles, addresses and first paragraphs of articles."
 
 
 class WikipediaSearch(SearchTool):
-    """Searches Wikipedia: articles with their introductions.
+    """A tool that searches Wikipedia. It returns articles with their introductions.
 
         run(client, tools=[WikipediaSearch()], ...)
 
     Args:
         edition: The language of the articles, as in the address of that Wikipedia: `"en"`, `"zh"`, `"simple"`.
-        client: Sends the requests, and stays open; each request has one of its own where it is None. Give it a
-            `user-agent` that says who you are, as Wikimedia asks of those who send many requests.
-        options: See `ToolOptions`. `timeout_s`, 30 by default, is for a search with at most two more attempts after
+        client: Sends the requests, and stays open. With `None`, each request uses a client of its own. Give your client
+            a `user-agent` that says who you are: Wikimedia asks this of clients that send many requests.
+        options: See `ToolOptions`. `timeout_s`, 30 by default, limits a search. It includes up to two retries after
             HTTP 429, 5xx and lost connections.
 
     Raises:
-        UsageError: There can be no such edition; an option is wrong.
+        UsageError: The edition is not a language code, or an option is wrong.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class WikipediaSearch(SearchTool):
         **options: Unpack[ToolOptions],
     ) -> None:
         if not _EDITION.fullmatch(str(edition)):
-            raise UsageError(f"an edition of Wikipedia is named by a language, not {edition!r:.80}")
+            raise UsageError(f"an edition of Wikipedia must be a language code, not {edition!r:.80}")
         self._url = f"https://{edition}.wikipedia.org/w/api.php"
         self._client = client
         self._limit_s = take_time_limit_s(options)
@@ -53,7 +53,7 @@ class WikipediaSearch(SearchTool):
         super().__init__(**options)
 
     async def search(self, query: str, count: int) -> SearchPage:
-        """See `SearchTool.search`."""
+        """Search, as `SearchTool.search` documents."""
         own_agent = self._client is not None and "python-httpx" not in self._client.headers.get("user-agent", "")
         found = await get_json(
             self._url,
@@ -64,7 +64,7 @@ class WikipediaSearch(SearchTool):
         )
         answer: object = found.get("query")
         if not isinstance(answer, Mapping):
-            return SearchPage([], total=0)  # nothing was found
+            return SearchPage([], total=0)  # no results
         info = answer.get("searchinfo")
         hits = info.get("totalhits") if isinstance(info, Mapping) else None
         results = list(_results(answer))
@@ -73,7 +73,7 @@ class WikipediaSearch(SearchTool):
 
 
 def _params(query: str, count: int) -> dict[str, str | int]:
-    """One request: the articles as a generator, and the search as a list, which alone tells how many there are."""
+    """Return the parameters of one request: articles as a generator, and the search as a list, which has the total."""
     return {
         "action": "query",
         "format": "json",

@@ -1,1 +1,1 @@
-"""Text editors: Anthropic's own, and one whose new files grow on disk while the model writes them."""
+"""Text editors: Anthropic's own, and `EagerTextEditor`, which writes new files to disk as the model writes them."""

@@ -1,4 +1,4 @@
-"""`EditorCommands`: what the commands of a text editor do, whichever tool they come from."""
+"""`EditorCommands`: the commands of the text editor tools."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ REPLACED: Final = "Successfully replaced text at exactly one location."
 
 
 class EditorCommands:
-    """The commands `view`, `create`, `str_replace`, `insert`, and `undo_edit` on request. All of it blocks.
+    """The commands `view`, `create`, `str_replace`, `insert`, and optionally `undo_edit`. All methods block.
 
     Args:
-        jail: Where the files are.
-        max_characters: More of a file is not shown at once; None for no bound.
-        with_undo: There is a command `undo_edit`.
+        jail: The folder of the files.
+        max_characters: Maximum number of characters of a file to show at once. `None` sets no bound.
+        with_undo: Offer the command `undo_edit`.
 
     Raises:
         UsageError: `max_characters` is not a positive number.
@@ -52,10 +52,10 @@ class EditorCommands:
             self._commands["undo_edit"] = self._undo_edit
 
     def run(self, input: Mapping[str, Any]) -> ToolResponse:
-        """Do what an input says; it may be any object.
+        """Execute the command of an input, which may be any object.
 
         Raises:
-            ToolError: It cannot be done, in words for the model.
+            ToolError: The input is invalid, or the command failed. The text is for the model.
         """
         command = command_of(input, self._commands)
         return command(self._jail.parts(text_field(input, "path")), input)
@@ -136,12 +136,12 @@ class EditorCommands:
 
 
 def created(shown: str, *, replaced: bool) -> str:
-    """What is said of a file that was created."""
+    """Return the text about a created or replaced file."""
     return f"File {'replaced' if replaced else 'created'} successfully at: {shown}"
 
 
 def wrong_line(line: int, document: Document) -> ToolError:
-    """What is said of a line after which nothing can be inserted."""
+    """Return the error about a line number outside the file."""
     return ToolError(
         f"Error: Invalid `insert_line` parameter: {line}. "
         f"It should be within the range of lines of the file: [0, {document.line_count}]",
@@ -154,12 +154,12 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class Remembered(NamedTuple):
-    """An edit that can be taken back.
+    """An edit that can be undone.
 
     Attributes:
         parts: The file.
-        before: What was in it; None where there was none.
-        digest: Of what the edit left in it.
+        before: The content before the edit. `None` if the file was missing.
+        digest: The hash of the content after the edit.
     """
 
     parts: Parts
@@ -167,28 +167,28 @@ class Remembered(NamedTuple):
     digest: bytes
 
     def left(self, content: bytes | None) -> bool:
-        """The file still holds what the edit left in it."""
+        """Return whether the content is still that of the edit."""
         return content is not None and _digest(content) == self.digest
 
 
 class UndoHistory:
-    """The latest edits, at most 100 and 64 MiB of what was there before them; the oldest are forgotten first."""
+    """The latest edits: at most 100, with at most 64 MiB of replaced content. The oldest are dropped first."""
 
     def __init__(self) -> None:
         self._edits: list[Remembered] = []
 
     def remember(self, parts: Parts, before: bytes | None, after: bytes) -> None:
-        """Note that a file was changed from `before`, None if there was none, to `after`."""
+        """Remember that a file was changed from `before` (`None` if it was missing) to `after`."""
         self._edits.append(Remembered(parts, before, _digest(after)))
         while len(self._edits) > _MAX_EDITS or sum(len(edit.before or b"") for edit in self._edits) > _MAX_BYTES:
             del self._edits[0]
 
     def last(self, parts: Parts) -> Remembered | None:
-        """The last edit of a file; None where none is remembered."""
+        """Return the last remembered edit of a file, or `None`."""
         return next((edit for edit in reversed(self._edits) if edit.parts == parts), None)
 
     def forget(self, edit: Remembered) -> None:
-        """It has been taken back. Equal ones before it stay."""
+        """Drop an undone edit. Equal edits before it stay."""
         self._edits = [each for each in self._edits if each is not edit]
 
 

@@ -1,4 +1,4 @@
-"""`EagerTextEditor`: a text editor of our own, whose new files grow on disk while the model writes them."""
+"""`EagerTextEditor`: a text editor that writes new files to disk as the model writes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .._tool_options import group_of, with_defaults
 from .commands import EditorCommands, created
 
 _REPORT_S: Final = 0.1
-"""Progress is told at most so often."""
+"""Minimum time between progress reports."""
 
 _NO_TEXT: Final = TextStream.of("")
 _NO_STR: Final[Later[str | None]] = Later.of(None)
@@ -32,29 +32,28 @@ _NO_RANGE: Final[Later[list[int] | None]] = Later.of(None)
 
 
 class EagerTextEditor(Tool):
-    """Lets the model view, create and edit the text files of a folder; new files grow while they are written.
+    """A tool that lets the model view, create and edit the text files of a folder. New files grow as they are written.
 
         run(client, tools=[EagerTextEditor("project", root_name="/repo")], ...)
 
-    The commands of `TextEditor`, by a schema of our own: only the inputs of such tools stream eagerly. A new file
-    stands in its place from the first character, and grows there, for everybody to see; a file that is there is
-    replaced at once when the input is whole and valid. Until then nothing is settled: where the input is cut or
-    invalid, or the call is rejected or cancelled, nothing stays of what was written, folders included. The other
-    commands begin when their input is whole. Progress is `{"path": str, "lines": int, "characters": int}`: how much of
-    a file has been written.
+    It has the commands of `TextEditor` with a schema of our own, because the API streams only such inputs eagerly. A
+    new file exists under its name from the first character, and everybody can watch it grow. An existing file is
+    replaced in one step when the input is complete and valid. If the input is cut or invalid, or the call is rejected
+    or cancelled, the new file and its new folders are removed. The other commands start when their input is complete.
+    Progress reports are `{"path": str, "lines": int, "characters": int}`: the written part of a file.
 
     Args:
-        root: The folder; it must exist.
-        max_characters: More of a file is not shown at once; None for no bound.
-        root_name: What the model calls the folder, for example `"/repo"`; without, paths are relative, or begin with
+        root: The folder. It must exist.
+        max_characters: Maximum number of characters of a file to show at once. `None` sets no bound.
+        root_name: The model's name for the folder, for example `"/repo"`. Without it, paths are relative, or start with
             the folder's own path.
-        keep_partial: A new file whose input was cut or turned invalid stays as far as it came, and the model is told
-            how far that is; also where the call is cancelled. A file that was to be replaced stays as it was, and where
-            all of the cut input came at once, nothing had begun and there is no file.
-        options: See `ToolOptions`; the name is `text_editor` by default.
+        keep_partial: If the input of a new file is cut or becomes invalid, or the call is cancelled, keep the written
+            part. The model gets its length. An existing file stays unchanged. If the complete cut input arrived at
+            once, the call never started, and there is no file.
+        options: See `ToolOptions`. The default name is `text_editor`.
 
     Raises:
-        UsageError: There is no such folder, or an option does not fit.
+        UsageError: The folder is missing or cannot be opened, or an option is wrong.
     """
 
     def __init__(
@@ -140,7 +139,7 @@ class EagerTextEditor(Tool):
         return ToolResponse.success(created(writing.shown, replaced=writing.replaces))
 
     def _end_cut(self, writing: _Writing, call: ToolCall | None) -> ToolResponse:
-        """The text will never be whole: keep what there is of it where that is wanted, and say what was done.
+        """End a file whose input will not be complete: keep the written part if `keep_partial` is set.
 
         Raises:
             ToolError: Nothing was kept.
@@ -155,11 +154,11 @@ class EagerTextEditor(Tool):
         return ToolResponse.partial("", reason=f"{writing.shown} was kept as far as it came: {kept}.")
 
     async def _require_whole(self, call: ToolCall | None) -> None:
-        """Wait until the whole input has come: what changes files must not rest on one that is cut, or wrong.
+        """Wait for the complete input. Changes to files must not depend on an input that is cut or invalid.
 
         Raises:
-            InputInterrupted: It is not usable.
-            ToolError: It does not fit the schema.
+            InputInterrupted: The input is cut or invalid, or the call was rejected.
+            ToolError: The input does not fit the schema.
         """
         if call is None:
             return
@@ -172,7 +171,7 @@ class EagerTextEditor(Tool):
 
 
 class _Writing(Draft):
-    """A file on its way to the disk, and how far it is."""
+    """A file on its way to the disk, and its progress."""
 
     def __init__(self, jail: Jail, parts: Parts, call: ToolCall | None) -> None:
         super().__init__()
@@ -188,11 +187,11 @@ class _Writing(Draft):
 
     @property
     def lines(self) -> int:
-        """Lines so far, one that is being written included."""
+        """Number of lines so far, including an unfinished one."""
         return self._line_ends + (not self._ends_line)
 
     def begin(self) -> None:
-        """Open it: in its place where that is free, beside it where not."""
+        """Open the file: under its own name, or as a replacement if the name is taken."""
         with self._step():
             try:
                 self._file = self._jail.create(self._parts)
@@ -201,7 +200,7 @@ class _Writing(Draft):
                 self.replaces = True
 
     async def write(self, piece: str) -> None:
-        """Append; it is on the disk when this returns."""
+        """Append text, and return after it was written."""
         await run_sync(self._append, piece)
         self.characters += len(piece)
         self._line_ends += piece.count("\n")
@@ -210,20 +209,20 @@ class _Writing(Draft):
             self.report()
 
     def report(self) -> None:
-        """Tell how far it is."""
+        """Report the progress."""
         self._reported_s = anyio.current_time()
         if self._call is not None:
             self._call.report({"path": self.shown, "lines": self.lines, "characters": self.characters})
 
     def commit(self) -> None:
-        """It stays."""
+        """Keep the file."""
         with self._step():
             self._opened.commit()
             self._is_over = True
 
     def discard(self) -> None:
-        """See `Draft.discard`."""
-        with suppress(OSError):  # why it came to this is told, and is worth more
+        """Discard the file, as `Draft.discard` documents."""
+        with suppress(OSError):  # the error that led here is reported instead
             super().discard()
 
     def _append(self, piece: str) -> None:
@@ -232,7 +231,7 @@ class _Writing(Draft):
 
     @property
     def _opened(self) -> GrowingFile:
-        if self._file is None:  # cancelled before it began
+        if self._file is None:  # cancelled before it was opened
             raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
         return self._file
 
@@ -244,7 +243,7 @@ class _Writing(Draft):
 
 
 def _is_given(text: TextStream, call: ToolCall | None) -> bool:
-    """The model wrote a text, if an empty one; an input that ended without one does not mean an empty file."""
+    """Return whether the model wrote a text, possibly empty. A missing `file_text` does not mean an empty file."""
     if call is None or call.input.value is None:
         return text is not _NO_TEXT
     return "file_text" in call.input.value

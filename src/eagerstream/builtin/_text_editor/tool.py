@@ -16,7 +16,7 @@ from .commands import EditorCommands
 TextEditorVersion = Literal[
     "text_editor_20250728", "text_editor_20250429", "text_editor_20250124", "text_editor_20241022"
 ]
-"""The `type` of the definition; the last one is taken by the beta API only."""
+"""The `type` of the definition. Only the beta API accepts the last one."""
 
 
 class _Version(NamedTuple):
@@ -34,28 +34,30 @@ _VERSIONS: Final = {
 
 
 class TextEditor(Tool):
-    """Lets the model view, create and edit the text files of a folder, and of no other.
+    """A tool that lets the model view, create and edit the text files of one folder.
 
         run(client, tools=[TextEditor("project", root_name="/repo")], ...)
 
-    Line ends, a byte order mark and a missing final line end survive edits; files that are no text in UTF-8, or larger
-    than 16 MiB, are refused in words. A file is replaced whole or not at all, by a new one: its permissions stay, its
-    hard links and extended attributes do not. Symbolic links are not followed. Calls run one at a time, in call order,
-    together with those of all tools on the same folder; the work is done in threads. A call that is cancelled finishes
-    the change that it is in the middle of.
+    Line ends, a byte order mark and a missing final line end survive edits. Files that are not UTF-8 text, or larger
+    than 16 MiB, are refused. A new file replaces the old one in one step. It keeps the old one's permissions, but not
+    its hard links and extended attributes. Symbolic links are not followed. Calls run one at a time, in call order,
+    together with those of all tools on the same folder. The work runs in threads. If a call is cancelled during a
+    change, it finishes the change.
 
     Args:
-        root: The folder; it must exist.
-        version: The `type` of the definition; `undo_edit` is there up to `text_editor_20250124`, and takes back what
-            this object did.
-        max_characters: More of a file is not shown at once; part of the definition. Only with `text_editor_20250728`.
-        root_name: What the model calls the folder, for example `"/repo"`; without, paths are relative, or begin with
+        root: The folder. It must exist.
+        version: The `type` of the definition. Versions up to `text_editor_20250124` have `undo_edit`, which undoes
+            edits of this object.
+        max_characters: Maximum number of characters of a file to show at once. It is part of the definition, and needs
+            `text_editor_20250728`.
+        root_name: The model's name for the folder, for example `"/repo"`. Without it, paths are relative, or start with
             the folder's own path.
-        options: See `ToolOptions`; what belongs into the definition is put there. `name` and `description` are the
-            API's.
+        options: See `ToolOptions`. Those that belong in the definition are put there. The API sets `name` and
+            `description`.
 
     Raises:
-        UsageError: There is no such folder or version, or an option that does not go with it.
+        UsageError: The folder is missing or cannot be opened, the version is unknown, `max_characters` is not a
+            positive number or needs another version, or an option is wrong.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class TextEditor(Tool):
         definition: dict[str, Any] = {"type": version, "name": found.name}
         if max_characters is not None:
             if not found.with_max_characters:
-                raise UsageError(f"max_characters goes with text_editor_20250728 only, not with {version}")
+                raise UsageError(f"max_characters needs text_editor_20250728, not {version}")
             definition["max_characters"] = max_characters
         jail = Jail(root, name=root_name)
         self._commands = EditorCommands(jail, max_characters=max_characters, with_undo=found.with_undo)
