@@ -158,7 +158,7 @@ def test_tools_on_one_folder_take_turns(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", ["", "a\0b"])
 def test_no_folder(folder: str) -> None:
     """A name that was left empty by mistake does not mean the folder that the program stands in."""
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         Jail(folder)
 
 

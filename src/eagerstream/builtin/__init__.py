@@ -1,12 +1,12 @@
-"""Tools that come with the library, ready to be given to `run(tools=[...])`; the rest of it knows nothing of them.
+"""Tools for `run(tools=[...])`. No other part of the library depends on them.
 
-- Tools whose schema the API brings: `Bash`, `TextEditor`, `Memory`, `Computer` (with `ChromiumPage`, or a
-  `ComputerHandler` of one's own), `BrowserToolset`.
-- Tools with schemas of their own, whose inputs stream eagerly: `EagerTextEditor`, `Files`, `SQL` (extra `sql` for other
-  databases than SQLite), `BraveSearch`, `WikipediaSearch`, `Calculator`.
+- Tools with the API's schemas: `Bash`, `TextEditor`, `Memory`, `Computer` (with `ChromiumPage`, or a `ComputerHandler`
+  of your own), `BrowserToolset`.
+- Tools with our own schemas, whose inputs stream eagerly: `EagerTextEditor`, `Files`, `SQL` (databases other than
+  SQLite need the extra `sql`), `BraveSearch`, `WikipediaSearch`, `Calculator`.
 - Definitions of tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`, and more.
 
-Names are loaded when they are first used.
+Each name is loaded on first use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         web_fetch as web_fetch,
         web_search as web_search,
     )
-else:  # or type checkers would take any name for one that is there
+else:  # otherwise type checkers would accept any name
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {

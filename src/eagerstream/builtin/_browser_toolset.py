@@ -1,4 +1,4 @@
-"""`BrowserToolset`: the definition of the `browser` toolset, and the way from a call to one's own function."""
+"""`BrowserToolset`: the definition of the `browser` toolset, and the dispatch of its calls to the user's functions."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ BROWSER_MEMBERS: Final = (
 
 
 class BrowserToolset(Tool):
-    """The toolset `browser_toolset_20260801`, run by functions of one's own.
+    """The toolset `browser_toolset_20260801`, run by your own functions.
 
         BrowserToolset({"navigate": navigate, "screenshot": screenshot})
 
-    There is no browser in it: each function gets the input of its member as the model wrote it, unchecked, and gives
-    what any tool may return; images and `browser_state` blocks are taken as they are. The calls of a turn run in order,
-    and after one that failed none of the others.
+    It contains no browser. Each function gets its member's input as the model wrote it, unchecked. It may return
+    anything that a tool may return. Images and `browser_state` blocks pass through unchanged. The calls of a turn run
+    in order. After a call fails, the calls behind it do not run.
 
     Args:
-        members: Async functions, by member. Members without one are not offered to the model.
-        configs: `{"navigate": {"defer_loading": True}}`, by member.
-        options: See `ToolOptions`; of those that go into the definition, `cache_control` alone.
+        members: Async functions, by member. The model does not see members without a function.
+        configs: Configuration by member, for example `{"navigate": {"defer_loading": True}}`.
+        options: See `ToolOptions`. Of the options that belong in the definition, only `cache_control` is allowed.
 
     Raises:
-        UsageError: There is no such member, one is switched on that has no function, a function is not async, or an
+        UsageError: A member is unknown, `configs` enables a member without a function, a function is not async, or an
             option is wrong.
     """
 
@@ -50,12 +50,12 @@ class BrowserToolset(Tool):
         if unknown := sorted({*members, *(configs or ())} - set(BROWSER_MEMBERS)):
             raise UsageError(f"the browser toolset has no {', '.join(unknown)}")
         if plain := sorted(name for name, function in members.items() if not inspect.iscoroutinefunction(function)):
-            raise UsageError(f"members of the browser toolset are async functions: {', '.join(plain)}")
+            raise UsageError(f"members of the browser toolset must be async functions: {', '.join(plain)}")
         if missing := sorted(
             name for name, config in (configs or {}).items() if config.get("enabled") and name not in members
         ):
-            raise UsageError(f"the browser toolset has no function for {', '.join(missing)}, which configs switch on")
-        # Said of each member: a few are off unless they are switched on.
+            raise UsageError(f"the browser toolset has no function for {', '.join(missing)}, which configs enable")
+        # Configure every member explicitly: the API disables a few by default.
         merged = {name: {"enabled": name in members, **(configs or {}).get(name, {})} for name in BROWSER_MEMBERS}
         self._members = {name: function for name, function in members.items() if merged[name]["enabled"] is True}
         definition = {"type": "browser_toolset_20260801", "configs": merged}

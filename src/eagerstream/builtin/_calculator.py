@@ -1,4 +1,4 @@
-"""`Calculator`: arithmetic for the model, over a syntax tree of allowed parts; nothing is ever evaluated as Python."""
+"""`Calculator`: arithmetic for the model. It walks a syntax tree of allowed nodes and evaluates nothing as Python."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ._tool_options import with_defaults
 Number = int | float
 
 MAX_CHARS: Final = 1_000
-"""Of an expression."""
+"""Maximum length of an expression."""
 _MAX_DEPTH: Final = 200
 _MAX_BITS: Final = 13_000
-"""Of an integer: some 3,900 digits; Python itself writes no more than 4,300."""
+"""Maximum size of an integer: about 3,900 digits. Python itself prints at most 4,300."""
 _MAX_ROUND_DIGITS: Final = 300
 
 
@@ -39,19 +39,19 @@ _WORDS: Final[Mapping[str, str]] = {
     "unknown": "{detail} is no known function or constant",
     "unsupported": "it holds something that is not arithmetic",
 }
-"""The texts of the results, with placeholders in braces."""
+"""Result texts, with placeholders in braces."""
 
 
 class Calculator(Tool):
-    """Computes an arithmetic expression.
+    """A tool that computes an arithmetic expression.
 
-    Numbers, `+ - * / // % **` (also written `^`), parentheses, `abs round max min sum sqrt sin cos tan log exp`, and
-    the constants `pi` and `e`. Integers are exact. Whatever the expression, it takes less than a few milliseconds:
-    length, depth and the size of numbers are bounded.
+    It accepts numbers, `+ - * / // % **` (also written `^`), parentheses, `abs round max min sum sqrt sin cos tan log
+    exp`, and the constants `pi` and `e`. Integers are exact. Length, depth and the size of numbers are bounded, so any
+    expression takes only a few milliseconds.
 
-    Its data is `{"expression": str, "result": int | float, "result_str": str, "result_type": "int" | "float"}`. Of an
-    error, the code is `INVALID_FORMAT` for an expression that cannot be read, and `INVALID_PARAM` for one that is empty
-    or has no result.
+    The response's data is `{"expression": str, "result": int | float, "result_str": str, "result_type": "int" |
+    "float"}`. The error code is `INVALID_FORMAT` if the expression does not parse, and `INVALID_PARAM` if it is empty,
+    too long, too deep, or has no result.
 
     Args:
         options: See `ToolOptions`.
@@ -60,7 +60,7 @@ class Calculator(Tool):
         UsageError: An option is wrong.
 
     Attributes:
-        words: The texts of the results. A subclass may have others.
+        words: The result texts. A subclass may replace them.
     """
 
     words: ClassVar[Mapping[str, str]] = _WORDS
@@ -99,7 +99,7 @@ _DESCRIPTION: Final = (
 
 
 class _Refused(Exception):
-    """There is no result; `why` is a key of the words."""
+    """An expression without a result. `why` is a key of the words."""
 
     def __init__(self, why: str, detail: object = "") -> None:
         super().__init__(why)
@@ -111,7 +111,7 @@ class _Refused(Exception):
 
 
 class _Unreadable(_Refused):
-    """It is not an expression at all."""
+    """A text that is not an expression."""
 
 
 # --- what is allowed --------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class _Unreadable(_Refused):
 
 def _power(base: Number, exponent: Number) -> Any:
     is_exact = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
-    # Before it is computed: 9 ** 9 ** 9 would take hours, and gigabytes.
+    # Checked before computing: 9 ** 9 ** 9 would take hours and gigabytes.
     if is_exact and (abs(int(base)).bit_length() - 1) * exponent > _MAX_BITS:
         raise _Refused("too_large")
     return base**exponent
@@ -158,7 +158,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "exp": math.exp,
 }
 _OF_MANY: Final = frozenset({"max", "min", "sum"})
-"""These also take a list."""
+"""Functions that also take a list."""
 _CONSTANTS: Final[Mapping[str, float]] = {"pi": math.pi, "e": math.e}
 
 # --- the walk ---------------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _parsed(expression: str) -> ast.expr:
     if len(expression) > MAX_CHARS:
         raise _Refused("too_long", f"{MAX_CHARS:,}")
     try:
-        # As text, since `^` binds less tightly than `*` in Python. There are no strings for it to stand in.
+        # Replaced in the text, because Python's `^` binds less tightly than `*`. Strings are refused later.
         return ast.parse(expression.strip().replace("^", "**"), mode="eval").body
     except (RecursionError, MemoryError):
         raise _Refused("too_deep") from None
@@ -177,7 +177,7 @@ def _parsed(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr, depth: int) -> Number:
-    """The value of a node; each value on the way is bounded, so that no operation can take long."""
+    """Return the value of a node. Each intermediate value is bounded, which bounds the time of each operation."""
     if depth > _MAX_DEPTH:
         raise _Refused("too_deep")
     match node:
@@ -216,7 +216,7 @@ def _applied(name: str, function: Callable[..., Any], *operands: Number) -> Numb
         raise _Refused("too_large") from None
     except ValueError:  # sqrt(-1)
         raise _Refused("domain", name) from None
-    except TypeError:  # too many of them, or too few
+    except TypeError:  # too many arguments, or too few
         raise _Refused("arguments", name) from None
 
 
@@ -225,6 +225,6 @@ def _bounded(result: Any) -> Number:
         if result.bit_length() > _MAX_BITS:
             raise _Refused("too_large")
         return result
-    if not isinstance(result, float) or not math.isfinite(result):  # complex, infinite, not a number
+    if not isinstance(result, float) or not math.isfinite(result):  # complex, infinite or NaN
         raise _Refused("not_real")
     return result

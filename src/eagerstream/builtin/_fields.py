@@ -1,4 +1,4 @@
-"""The fields of an input whose schema is the API's: checked one by one, with faults in words for the model."""
+"""Checks of single input fields for tools whose schema is the API's. The error texts are for the model."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _WORDS: Final = {
 
 
 def text_field(input: Mapping[str, Any], *names: str, default: str | None = None) -> str:
-    """A text; under the first of `names` that is there. A null is no value.
+    """Return the text in the first of `names` that the input has. A null counts as missing.
 
     Raises:
-        ToolError: There is none, and no default, or it is no text.
+        ToolError: The field is missing and there is no default, or it is not a text.
     """
     return str(_field(input, str, names, default))
 
 
 def integer_field(input: Mapping[str, Any], name: str) -> int:
-    """An integer.
+    """Return an integer field.
 
     Raises:
-        ToolError: There is none, or it is no integer.
+        ToolError: The field is missing or not an integer.
     """
     return int(_field(input, int, (name,), None))
 
@@ -53,10 +53,10 @@ def _field(input: Mapping[str, Any], kind: type, names: tuple[str, ...], default
 
 
 def command_of(input: Mapping[str, Any], commands: Mapping[str, T]) -> T:
-    """Return what stands under the command that an input names.
+    """Return the entry of `commands` for the command that the input names.
 
     Raises:
-        ToolError: The input names no command, or one that the tool does not have.
+        ToolError: The input has no `command`, it is not a text, or the tool does not have that command.
     """
     name = text_field(input, "command")
     if name not in commands:

@@ -1,4 +1,4 @@
-"""`GrowingFile`: a file that is written piece by piece inside an open folder, and ends whole or not at all."""
+"""`GrowingFile`: a file written piece by piece inside an open folder. It ends complete or is removed."""
 
 from __future__ import annotations
 
@@ -15,33 +15,37 @@ from ..errors import ToolError
 from ..tools import ToolErrorCode
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
-"""A file that is read or written whole; more is refused."""
+"""Maximum size of a file to read or write. Larger files are refused."""
 
 TAKING_PLACE: Final = threading.RLock()
-"""In this process one change at a time looks at what is there, and replaces it. Of all, since folders nest. Between two
-processes the moment from look to exchange stays: no system call does both."""
+"""Lock for checking and replacing a file: one change at a time in this process.
+
+One lock covers all folders, because folders nest. Between two processes, a race between check and exchange remains: no
+system call does both.
+"""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 Check = Callable[[os.stat_result | None], object]
-"""Told what is in a file's place just before it is taken, None where nothing is; raises where that must not be."""
+"""A check just before a file is replaced. It gets the file's status, or `None` if there is no file, and may raise."""
 
 
 class GrowingFile:
-    """A file that is being written; made by `Jail.create` and `Jail.replace`. All of it blocks.
+    """A file that is being written. `Jail.create` and `Jail.replace` make it. All methods block.
 
-    It ends with `commit`, or with `discard`, after which nothing of it is left; once it ended, neither does anything.
+    `commit` or `discard` ends it. `discard` removes it. After the end, `discard` does nothing.
 
     Args:
-        folder: A handle of the folder that it is in; the file keeps one of its own.
-        name: Its name there.
-        shown: What it is called towards the model.
-        on_discard: Called once nothing is left of a file that was discarded.
-        check: With it, the file is written beside its place, under a name that nobody knows, and takes its place when
-            it is committed; without, it stands in its place from the beginning, where nothing may be yet.
+        folder: A handle of the file's folder. The file duplicates it.
+        name: The file's name in that folder.
+        shown: The file's name in texts for the model.
+        on_discard: Called after the file is discarded.
+        check: With it, the content goes to a hidden file with a random name in the same folder, and `commit` moves it
+            into place. Without it, the file is created under its own name at once, and must not exist yet.
 
     Raises:
-        FileExistsError: Something is in its place.
+        FileExistsError: There is no `check`, and the file exists.
+        OSError: The file cannot be created.
     """
 
     def __init__(
@@ -54,7 +58,7 @@ class GrowingFile:
         self._grows_as = name if check is None else f".{secrets.token_hex(12)}.part"
         self._size = 0
         before = None if check is None else found_at(name, folder)
-        # Whoever may not read the old content may not read the new one, also while it is written.
+        # Users who may not read the old content must not read the new content either, not even while it is written.
         mode = 0o666 if before is None else stat.S_IMODE(before.st_mode) & 0o777
         self._folder = os.dup(folder)
         self._handle: int | None = None
@@ -65,11 +69,11 @@ class GrowingFile:
                 os.close(self._folder)
 
     def write(self, content: bytes) -> None:
-        """Append.
+        """Append content.
 
         Raises:
             ToolError: The file would be larger than `MAX_FILE_BYTES`.
-            OSError: It cannot be written: the disk is full, say.
+            OSError: The system cannot write, for example because the disk is full.
         """
         assert self._handle is not None, "the file has ended"
         self._size += len(content)
@@ -80,17 +84,18 @@ class GrowingFile:
             left = left[os.write(self._handle, left) :]
 
     def commit(self) -> os.stat_result:
-        """The file is whole, and takes its place. Gives what it is like there.
+        """Put the complete file into its place. Return its status there.
 
-        What was there leaves its permissions to it, and its owner where the system allows that. It is another file:
+        A replaced file passes on its permissions, and its owner if the system allows that. The result is a new file:
         hard links of the old one keep the old content.
 
         Raises:
-            OSError, ToolError: It cannot, or it was taken away while it was written; `discard` it.
+            ToolError: The file was removed or replaced while it was written, or the check raised it.
+            OSError: The system refused the exchange. After either error, call `discard`.
         """
         assert self._handle is not None, "the file has ended"
         if self._check is not None:
-            os.fsync(self._handle)  # takes long, and must not come between the look and the exchange
+            os.fsync(self._handle)  # slow, and must not come between check and exchange
             with TAKING_PLACE:
                 before = found_at(self._name, self._folder)
                 self._check(before)
@@ -108,7 +113,7 @@ class GrowingFile:
         return written
 
     def discard(self) -> None:
-        """Nothing of it is to stay."""
+        """Remove the unfinished file."""
         if self._handle is None:
             return
         try:
@@ -119,7 +124,7 @@ class GrowingFile:
             self._on_discard()
 
     def _is_there(self) -> bool:
-        """Nobody removed it, or put another in its place."""
+        """Return whether the file still exists, and is the one that was opened."""
         assert self._handle is not None
         found = found_at(self._grows_as, self._folder)
         return found is not None and os.path.samestat(found, os.fstat(self._handle))
@@ -132,9 +137,10 @@ class GrowingFile:
 
 
 class Draft:
-    """A file that is written in steps, each in a thread. No step begins once it is over.
+    """A file that is written in steps, each in a thread. After the end, no further step starts.
 
-    A task that asyncio itself cancels leaves its thread behind, and discards what is still being done.
+    If asyncio itself cancels the task (not anyio), the thread of its step continues. `discard` then waits for that step
+    and removes the file.
     """
 
     def __init__(self) -> None:
@@ -143,7 +149,7 @@ class Draft:
         self._is_over = False
 
     def discard(self) -> None:
-        """Nothing of it is to stay, unless it was committed."""
+        """Remove the file, unless it was committed."""
         with self._lock:
             self._is_over = True
             if self._file is not None:
@@ -158,7 +164,7 @@ class Draft:
 
 
 def found_at(name: str, folder: int) -> os.stat_result | None:
-    """What stands in an open folder under a name, a symbolic link as itself; None where nothing does."""
+    """Return the status of a name in an open folder, or `None` if it is missing. Symbolic links are not followed."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

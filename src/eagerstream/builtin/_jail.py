@@ -1,10 +1,10 @@
-"""`Jail`: a folder that no path leads out of, for tools whose paths a model chooses.
+"""`Jail`: a folder that no path can leave, for tools whose paths a model chooses.
 
-Every access starts from a handle of the folder and opens the folders on the way one by one, each relative to the handle
-of the one before, and follows no symbolic link. So what was checked is what is used, whoever moves things about
-meanwhile: no path is ever looked up a second time.
+Every access starts from a handle of the jail's folder. It opens each folder on the way relative to the handle before
+it, and follows no symbolic link. No path is looked up twice. If another process moves files between check and use, the
+jail still uses the files that it checked.
 
-All of it blocks, and belongs into a thread.
+All methods block: call them in a thread.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBL
 
 
 class Entry(NamedTuple):
-    """Something in a folder.
+    """An entry of a folder.
 
     Attributes:
-        parts: Where it is.
-        size: Bytes.
-        is_folder: It is a folder; a symbolic link never is.
-        is_link: It is a symbolic link, which nothing here follows.
+        parts: Its place.
+        size: Size in bytes.
+        is_folder: True for a folder. A symbolic link is never a folder.
+        is_link: True for a symbolic link. Links are not followed.
     """
 
     parts: Parts
@@ -48,26 +48,28 @@ class Entry(NamedTuple):
 
 
 class Jail:
-    """A folder that no path leads out of.
+    """A folder that no path can leave.
 
     Args:
-        folder: It must exist, unless `create` is set. What it is now stays the jail, also where it is moved.
-        name: What the model calls the folder, for example `"/memories"`; paths are relative to it or begin with
-            it. With None they are relative, or begin with the folder's own path.
-        create: Make the folder where there is none.
+        folder: The folder. It must exist, unless `create` is set. The jail holds a handle: if the folder is moved, the
+            jail moves with it.
+        name: The model's name for the folder, for example `"/memories"`. Paths are relative to the folder or start with
+            this name. With `None`, they are relative or start with the folder's own path.
+        create: Make the folder if it is missing.
 
     Raises:
-        UsageError: There is no such folder, or this platform cannot open files relative to a handle (Windows cannot).
+        UsageError: The folder is missing or cannot be opened, `name` does not start with a slash or ends with one, or
+            the platform cannot open files relative to a handle (Windows).
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, name: str | None = None, create: bool = False) -> None:
         if os.open not in os.supports_dir_fd or os.mkdir not in os.supports_dir_fd:
-            raise UsageError("files cannot be kept inside a folder here: this platform opens none relative to a handle")
+            raise UsageError("this platform cannot open files relative to a handle, which a jail needs")
         if name is not None and (not name.startswith("/") or name.endswith("/")):
-            raise UsageError(f"the name of a folder begins with a slash and does not end with one, not {name!r}")
+            raise UsageError(f"the name of a folder must start with a slash and not end with one, not {name!r}")
         self._name = name
         if not os.fspath(folder) or "\0" in os.fspath(folder):
-            raise UsageError(f"{folder!r} is no folder")
+            raise UsageError(f"{folder!r} is not a folder")
         path = Path(folder)
         try:
             if create:
@@ -75,9 +77,9 @@ class Jail:
             real = path.resolve(strict=True)
             self._handle = os.open(real, _FOLDER)
         except OSError as error:
-            raise UsageError(f"{path} is no folder that can be opened: {error.strerror or error}") from error
+            raise UsageError(f"{path} is not a folder that can be opened: {error.strerror or error}") from error
         self._roots = (str(real), str(path.absolute())) if name is None else (name,)
-        # Nobody closes it by hand: the number could by then be that of another folder.
+        # Only the finalizer closes it: after an explicit close, the number could belong to another folder.
         weakref.finalize(self, os.close, self._handle)
 
     def __repr__(self) -> str:
@@ -86,33 +88,33 @@ class Jail:
     # --- paths --------------------------------------------------------------------------------------------------------
 
     def parts(self, path: object) -> Parts:
-        """The place that a path of the model's names, inside the jail.
+        """Return the place that a model's path names.
 
         Raises:
-            ToolError: It is no path, or leads out; see `parts_of`.
+            ToolError: The path is invalid or leads out of the jail; see `parts_of`.
         """
         return parts_of(path, self._roots)
 
     def shown(self, parts: Parts) -> str:
-        """What a place is called towards the model."""
+        """Return a place as a path in texts for the model."""
         if self._name is not None:
             return "/".join((self._name, *parts))
         return "/".join(parts) or "."
 
     @property
     def identity(self) -> str:
-        """The same for all jails of one folder, and different for those of others."""
+        """An id of the folder. All jails of one folder share it, and no others."""
         found = os.fstat(self._handle)
         return f"{found.st_dev}:{found.st_ino}"
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def stat(self, parts: Parts) -> os.stat_result:
-        """What is there.
+        """Return the status of a file or folder.
 
         Raises:
-            FileNotFoundError, NotADirectoryError: Nothing is.
-            ToolError: It is a symbolic link, or one is on the way.
+            FileNotFoundError, NotADirectoryError, PermissionError: As the system raises them.
+            ToolError: The file, or a folder on the way, is a symbolic link.
         """
         if not parts:
             return os.fstat(self._handle)
@@ -123,16 +125,17 @@ class Jail:
         return found
 
     def read(self, parts: Parts, *, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, os.stat_result]:
-        """A whole file, and what it is like: size, times.
+        """Return the complete content of a file, and its status.
 
         Raises:
-            FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError: As the system says.
-            ToolError: It is larger, or a link, a pipe, a device.
+            FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError: As the system raises them.
+            ToolError: The file is larger than `max_bytes`, or is a symbolic link, a pipe or a device.
         """
         if not parts:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.shown(parts))
         with self._folder(parts[:-1]) as folder:
-            self._require_file(parts, os.stat(parts[-1], dir_fd=folder, follow_symlinks=False))  # opening may do things
+            # Also checked before opening, because opening a device can have effects.
+            self._require_file(parts, os.stat(parts[-1], dir_fd=folder, follow_symlinks=False))
             handle = self._open(parts, _READ, folder)
         try:
             found = os.fstat(handle)
@@ -148,13 +151,18 @@ class Jail:
     def walk(
         self, parts: Parts, *, depth: int = MAX_DEPTH, max_entries: int, skip: Callable[[str], bool] = lambda _: False
     ) -> Iterator[Entry]:
-        """What is in a folder, by name, the contents of a folder behind it; links are told and not followed.
+        """Yield the entries of a folder by name. The contents of a folder follow its own entry. Links are not followed.
 
         Args:
             parts: The folder.
-            depth: 1 for what is in it, 2 for what is in its folders, too.
-            max_entries: The walk ends after so many.
-            skip: Names that are left out, with all that is in them.
+            depth: Number of levels to list. 1 lists only the folder's own entries.
+            max_entries: Maximum number of entries to yield.
+            skip: Returns True for a name to omit, with its contents.
+
+        Raises:
+            FileNotFoundError, NotADirectoryError, PermissionError: As the system raises them for the folder itself.
+                Folders inside it that cannot be opened are not listed.
+            ToolError: The folder, or one on the way, is a symbolic link.
         """
         left = max_entries
         with self._folder(parts) as folder:
@@ -173,7 +181,7 @@ class Jail:
             try:
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
-                continue  # was there a moment ago
+                continue  # removed since the listing
             place = (*parts, name)
             is_folder = stat.S_ISDIR(found.st_mode)
             yield Entry(place, found.st_size, is_folder, stat.S_ISLNK(found.st_mode))
@@ -181,7 +189,7 @@ class Jail:
                 try:
                     inner = self._open(place, _FOLDER, folder)
                 except (OSError, ToolError):
-                    continue  # became something else, or may not be looked into
+                    continue  # replaced since the listing, or not readable
                 try:
                     yield from self._entries(inner, place, depth - 1, max_entries, skip)
                 finally:
@@ -190,25 +198,28 @@ class Jail:
     # --- changing -----------------------------------------------------------------------------------------------------
 
     def create(self, parts: Parts) -> GrowingFile:
-        """A new file, there at once, to be written piece by piece; folders on the way are made.
+        """Create a file under its name, to write piece by piece. Missing folders on the way are made.
 
         Raises:
-            FileExistsError: Something is there.
+            FileExistsError: The place is taken.
+            NotADirectoryError, PermissionError: As the system raises them.
+            ToolError: The place is the jail's own folder, or a folder on the way is a symbolic link.
         """
         self._require_name(parts)
         with self._made_folder(parts[:-1]) as (folder, unmake):
             return GrowingFile(folder, parts[-1], shown=self.shown(parts), on_discard=unmake)
 
     def replace(self, parts: Parts, *, check: Check | None = None) -> GrowingFile:
-        """What will be in the place of a file, or where there is none, once it is committed: all of it or nothing.
+        """Start to replace or make a file. `commit` of the result puts the complete content in its place.
 
         Args:
-            parts: The file; folders on the way are made. Its permissions stay.
-            check: Told what the file is like just before it is replaced (None where there is none); may raise.
+            parts: The file. Missing folders on the way are made. Its permissions stay.
+            check: Called with the file's status just before the exchange (`None` if it is missing). It may raise.
 
         Raises:
-            IsADirectoryError, PermissionError: As the system says.
-            ToolError: A link, a pipe, a device is there.
+            IsADirectoryError, NotADirectoryError, PermissionError: As the system raises them, or the file is read-only.
+            ToolError: The place is the jail's own folder, or has a symbolic link, a pipe or a device; or a folder on
+                the way is a symbolic link.
         """
         self._require_name(parts)
         with self._made_folder(parts[:-1]) as (folder, unmake):
@@ -222,7 +233,7 @@ class Jail:
             return GrowingFile(folder, parts[-1], shown=self.shown(parts), on_discard=unmake, check=still)
 
     def write(self, parts: Parts, content: bytes, *, check: Check | None = None) -> os.stat_result:
-        """Replace a file, or make it: `replace` with a content that is there already. Gives what it is like then."""
+        """Replace or make a file with this content. Return its status. Raises as `replace` and `GrowingFile` do."""
         file = self.replace(parts, check=check)
         try:
             file.write(content)
@@ -231,11 +242,11 @@ class Jail:
             file.discard()
 
     def remove(self, parts: Parts) -> None:
-        """Remove a file, a folder with everything in it, or a symbolic link, never what it points to.
+        """Remove a file, a folder with all its contents, or a symbolic link (not its target).
 
         Raises:
-            FileNotFoundError: Nothing is there.
-            ToolError: It is the jail's own folder.
+            FileNotFoundError, NotADirectoryError, PermissionError: As the system raises them.
+            ToolError: The place is the jail's own folder, or a folder on the way is a symbolic link.
         """
         self._require_name(parts)
         with self._folder(parts[:-1]) as folder:
@@ -246,13 +257,14 @@ class Jail:
                 os.unlink(parts[-1], dir_fd=folder)
 
     def rename(self, old: Parts, new: Parts) -> None:
-        """Move a file or a folder; folders on the way to its new place are made.
+        """Move a file or a folder. Missing folders on the way to the new place are made.
 
         Raises:
-            FileExistsError: Something is at the new place.
-            FileNotFoundError: Nothing is at the old one.
-            ToolError: One of them is the jail's own folder, the new one is inside the old one, or it would be deeper
-                than `MAX_DEPTH`.
+            FileExistsError: The new place is taken.
+            FileNotFoundError: The old place is empty.
+            NotADirectoryError, PermissionError: As the system raises them.
+            ToolError: One place is the jail's own folder, or the new one is inside the old one. The old place, or a
+                folder on the way, is a symbolic link. The contents of a folder would be deeper than `MAX_DEPTH`.
         """
         self._require_name(old)
         self._require_name(new)
@@ -271,7 +283,7 @@ class Jail:
 
     @contextmanager
     def _folder(self, parts: Sequence[str], *, made: list[Parts] | None = None) -> Iterator[int]:
-        """A handle of a folder, reached step by step; with `made`, it is made where it is not there, and told there."""
+        """Open a folder step by step. With `made`, make missing folders and append their places to it."""
         handle = os.dup(self._handle)
         try:
             for number, part in enumerate(parts):
@@ -289,9 +301,9 @@ class Jail:
 
     @contextmanager
     def _made_folder(self, parts: Parts) -> Iterator[tuple[int, Callable[[], None]]]:
-        """A handle of a folder, made where it is not there, and a function that takes back the making.
+        """Open a folder, making missing ones. Yield its handle, and a function that removes the made folders again.
 
-        It is taken back where the block raises, too; what is no longer empty by then stays.
+        They are also removed if the block raises. Folders that are no longer empty stay.
         """
         made: list[Parts] = []
         unmake = partial(self._unmake, made)
@@ -309,10 +321,10 @@ class Jail:
                 with self._folder(place[:-1]) as folder:
                     os.rmdir(place[-1], dir_fd=folder)
         except (OSError, ToolError):
-            pass  # something is in it, or it is no longer there
+            pass  # it is not empty, or no longer there
 
     def _open(self, parts: Parts, flags: int, folder: int) -> int:
-        """A handle of what stands in an open folder; never of what a link points to."""
+        """Open a name in an open folder. A link is refused with a `ToolError`."""
         try:
             return os.open(parts[-1], flags, dir_fd=folder)
         except OSError as error:
@@ -329,7 +341,7 @@ class Jail:
             )
 
     def _require_file(self, parts: Parts, found: os.stat_result | None) -> None:
-        """What is there is a regular file, if anything is."""
+        """Raise unless the place is empty or has a regular file."""
         if found is None or stat.S_ISREG(found.st_mode):
             return
         if stat.S_ISLNK(found.st_mode):
@@ -342,7 +354,7 @@ class Jail:
         self._require_file(parts, found)
         if found is None:
             return
-        # The folder would let it be replaced all the same, and root is let do anything.
+        # Renaming needs only write access to the folder, and root may do anything: check the file itself.
         if not found.st_mode & 0o222 or not os.access(parts[-1], os.W_OK, dir_fd=folder):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.shown(parts))
 

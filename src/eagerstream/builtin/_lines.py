@@ -1,4 +1,4 @@
-"""How files and folders are shown to a model: numbered lines, parts of a file, listings."""
+"""Files and folders as a model sees them: numbered lines, ranges of a file, listings."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from ._paths import Parts
 from ._text_files import Document
 
 MAX_LINES: Final = 999_999
-"""A file with more is not shown: its numbers would not fit their column."""
+"""Maximum number of lines of a file to show. The number column has 6 digits."""
 
 _NUMBER_WIDTH: Final = len(str(MAX_LINES))
 _MAX_LISTED: Final = 1_000
 _LISTED_DEPTH: Final = 2
 _SNIPPET_LINES: Final = 2
-"""Lines shown before and after one that has changed."""
+"""Lines to show before and after a changed line."""
 
 
 def numbered(lines: Iterable[str], *, first: int = 1) -> str:
-    """Lines behind their numbers, as `cat -n` shows them."""
+    """Return lines with numbers in front, as `cat -n` shows them."""
     return "\n".join(f"{number:{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
 
 
 def snippet(lines: Sequence[str], line: int) -> str:
-    """A line, counted from 0, with those around it."""
+    """Return a line, counted from 0, and its neighbours."""
     begin = max(0, line - _SNIPPET_LINES)
     return numbered(lines[begin : line + _SNIPPET_LINES + 1], first=begin + 1)
 
 
 def _line_range(view_range: object, line_count: int) -> tuple[int, int]:
-    """The first and the last line that a `view_range` asks for, counted from 1; all where it is None.
+    """Return the first and last line of a `view_range`, counted from 1. `None` selects all lines.
 
     Raises:
-        ToolError: It is no range, or one outside the file.
+        ToolError: The range is invalid or outside the file.
     """
     if view_range is None:
         return 1, line_count
@@ -68,7 +68,7 @@ def _invalid_range(reason: str) -> ToolError:
 
 
 def shortened(text: str, *, first: int, max_characters: int | None) -> ToolResponse:
-    """Numbered lines that begin with number `first`, or as many of them as there is room for, which is then said."""
+    """Cut numbered lines to `max_characters`. If lines are missing, the response is `PARTIAL` and reports the range."""
     if max_characters is None or len(text) <= max_characters:
         return ToolResponse.success(text)
     kept = text[:max_characters]
@@ -84,10 +84,10 @@ def shortened(text: str, *, first: int, max_characters: int | None) -> ToolRespo
 
 
 def listing(jail: Jail, parts: Parts) -> ToolResponse:
-    """What is in a folder and in its folders, with sizes; hidden things and `node_modules` are left out.
+    """List a folder, two levels deep, with sizes. Hidden entries and `node_modules` are omitted.
 
     Raises:
-        OSError, ToolError: It cannot be looked into.
+        OSError, ToolError: As `Jail.stat` and `Jail.walk`.
     """
     header = (
         f"Here're the files and directories up to {_LISTED_DEPTH} levels deep in {jail.shown(parts)}, "
@@ -106,10 +106,10 @@ def listing(jail: Jail, parts: Parts) -> ToolResponse:
 
 
 def shown_lines(document: Document, view_range: object, *, shown: str) -> tuple[str, int]:
-    """The lines that a `view_range` asks for, numbered, and the number of the first.
+    """Return the numbered lines of a `view_range`, and the number of the first.
 
     Raises:
-        ToolError: It is no range, or one outside the file, or the file has more lines than can be shown.
+        ToolError: The range is invalid or outside the file, or the file has more than 999,999 lines.
     """
     if document.line_count > MAX_LINES:
         raise ToolError(f"File {shown} exceeds maximum line limit of {MAX_LINES:,} lines.")
@@ -127,7 +127,7 @@ def _listed(jail: Jail, entry: Entry) -> str:
 
 
 def printable_name(name: str) -> str:
-    """A name on one line, and without bytes that are no text: it may have been chosen to look like several entries."""
+    """Escape line ends and non-text bytes in a name. Otherwise one name could look like several entries."""
     return "".join(
         char.encode("unicode_escape").decode() if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") else char
         for char in name
@@ -135,7 +135,7 @@ def printable_name(name: str) -> str:
 
 
 def human_size(size: int) -> str:
-    """Bytes in the largest unit of which there is one, with a decimal where it is not even: `512B`, `4K`, `1.5M`."""
+    """Format a size in the largest fitting unit, with one decimal unless it is even: `512B`, `4K`, `1.5M`."""
     unit = max(0, min((size.bit_length() - 1) // 10, 3))
     amount = size / 1024**unit
     return f"{amount:.0f}{'BKMG'[unit]}" if amount.is_integer() else f"{amount:.1f}{'BKMG'[unit]}"

@@ -24,29 +24,29 @@ from ._tool_options import group_of, with_defaults, with_definition
 
 _ROOT: Final = "/memories"
 _MAX_MATCHES: Final = 100
-"""Line numbers that are told of a text that is in a file several times."""
+"""Maximum number of line numbers to report for a text that occurs several times."""
 
 _LOCKS: Final[WeakValueDictionary[str, threading.Lock]] = WeakValueDictionary()
-"""By the identity of their folder: other runs may use the same memory, and its bounds are looked at before it grows."""
+"""Locks by the identity of the folder. Several runs may share a memory, and must check its bounds one at a time."""
 
 
 class Memory(Tool):
-    """Lets the model keep files over conversations in a folder, which it calls `/memories`.
+    """A tool that lets the model keep files across conversations, in a folder that it calls `/memories`.
 
         run(client, tools=[Memory("memories")], ...)
 
-    Nothing outside the folder can be reached; see `TextEditor` for what holds of files, links, order and cancellation.
+    No path can leave the folder. `TextEditor` documents the rules for files, links, order and cancellation.
 
     Args:
-        folder: Made where it is not there.
-        max_file_bytes: One file.
-        max_total_bytes: All files together.
-        max_files: Files and folders, hidden ones included.
-        options: See `ToolOptions`; what belongs into the definition is put there. `name` and `description` are the
-            API's.
+        folder: The folder. It is made if it is missing.
+        max_file_bytes: Maximum size of one file.
+        max_total_bytes: Maximum size of all files together.
+        max_files: Maximum number of files and folders, including hidden ones.
+        options: See `ToolOptions`. Those that belong in the definition are put there. The API sets `name` and
+            `description`.
 
     Raises:
-        UsageError: The folder cannot be made or opened, a bound is not a positive number, or an option does not fit.
+        UsageError: The folder cannot be made or opened, a bound is not a positive number, or an option is wrong.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Memory(Tool):
             missing=f"Error: {shown} cannot be created: a file stands in its way",
             exists=f"Error: File {shown} already exists",
         ):
-            file = self._jail.create(parts)  # first, so that one that exists is told of, whatever room there is
+            file = self._jail.create(parts)  # first: an existing file is reported even if there is no room
             try:
                 self._require_room(parts, file_bytes=len(content), added_bytes=len(content))
                 file.write(content)
@@ -193,10 +193,10 @@ class Memory(Tool):
     # --- bounds -------------------------------------------------------------------------------------------------------
 
     def _parts(self, input: Mapping[str, Any], name: str) -> Parts:
-        """The place that a field of the input names.
+        """Return the place that an input field names.
 
         Raises:
-            ToolError: It is none, or not in the memory.
+            ToolError: The field is missing or not a text, or its path is invalid or outside the memory.
         """
         path = text_field(input, name)
         if not path.startswith(_ROOT):
@@ -204,7 +204,7 @@ class Memory(Tool):
         return self._jail.parts(path)
 
     def _changeable(self, input: Mapping[str, Any], name: str, doing: str) -> Parts:
-        """As `_parts`, of a place that is not the memory itself."""
+        """Return the place as `_parts` does. The memory's own folder is a `ToolError`."""
         parts = self._parts(input, name)
         if not parts:
             said = f"Error: Cannot {doing} the {_ROOT} directory itself"
@@ -217,7 +217,7 @@ class Memory(Tool):
         return after
 
     def _missing_folders(self, parts: Parts) -> int:
-        """How many folders on the way to a place are yet to be made."""
+        """Return the number of missing folders on the way to a place."""
         for depth in range(1, len(parts)):
             try:
                 self._jail.stat(parts[:depth])
@@ -226,10 +226,10 @@ class Memory(Tool):
         return 0
 
     def _require_room(self, parts: Parts, *, file_bytes: int = 0, added_bytes: int = 0, added_entries: int = 0) -> None:
-        """There is room for what a change adds.
+        """Check that the bounds allow a change.
 
         Raises:
-            ToolError: There is none.
+            ToolError: The file would be too large, or the memory would have too many files or bytes.
         """
         if file_bytes > self._max_file_bytes:
             shown = self._jail.shown(parts)
@@ -249,11 +249,11 @@ def _over(reason: str) -> ToolError:
 
 
 def _lines_of(sought: str, text: str) -> str:
-    """The lines, counted from 1, on which a text begins that is there several times; the first hundred of them."""
+    """Return the numbers of the lines on which a text starts, from 1. At most 100 are listed."""
     found: list[str] = []
     line, before, at = 1, 0, text.find(sought)
     while at != -1 and len(found) < _MAX_MATCHES:
         line += text.count("\n", before, at)
         found.append(str(line))
-        before, at = at, text.find(sought, at + 1)  # they may overlap
+        before, at = at, text.find(sought, at + 1)  # matches may overlap
     return ", ".join(found) + (", ..." if at != -1 else "")

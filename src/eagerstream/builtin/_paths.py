@@ -1,4 +1,4 @@
-"""What a path of the model's names inside a folder: names on the way to it, or a refusal."""
+"""Parsing of the model's paths inside a folder. A path becomes a tuple of names, or is refused."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ..errors import ToolError
 from ..tools import ToolErrorCode
 
 MAX_DEPTH: Final = 64
-"""Names in a path: deeper folders are of no use, and who walks them holds a handle for each level."""
+"""Maximum number of names in a path. Deeper folders have no use, and walking them holds one handle for each level."""
 
 _MAX_PATH_CHARS: Final = 4096
 _MAX_DECODED: Final = 8
 _MAX_TOLD_CHARS: Final = 200
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _OVERLONG: Final = re.compile(r"%c[01]%[89ab]|%e0%[89]|%f0%8", re.IGNORECASE)
-"""UTF-8 of more bytes than a character needs, which no decoder should take, and some take for a dot or a slash."""
+"""Overlong UTF-8. Decoders should refuse it, but some read it as a dot or a slash."""
 
 Parts = tuple[str, ...]
-"""A place in a folder: the names on the way to it; empty for the folder itself."""
+"""A place in a folder: the names on the way to it. It is empty for the folder itself."""
 
 
 def parts_of(path: object, roots: Sequence[str]) -> Parts:
-    """The place that a path names, in a folder that is called by each of `roots`.
+    """Return the place that a path names, in a folder that has the names `roots`.
 
     Raises:
-        ToolError: It is no path, or leads out: a `..` anywhere, also one that is percent-encoded, a backslash, an
-            absolute path to somewhere else.
+        ToolError: The path is not a text, is empty, or is too long or too deep. It leads out: it has a `..` (also
+            percent-encoded), a backslash or a control character, or is an absolute path outside of `roots`.
     """
     if not isinstance(path, str) or not path:
         raise ToolError("Error: a path must be a text that is not empty", code=ToolErrorCode.INVALID_PARAM)
@@ -55,7 +55,7 @@ def parts_of(path: object, roots: Sequence[str]) -> Parts:
 
 
 def _is_suspicious(path: str) -> bool:
-    """It holds a step upwards, or would once somebody decodes it; no file needs such a name."""
+    """Return whether a path has a step upwards, or would have one after decoding. No file needs such a name."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -72,9 +72,9 @@ def _is_suspicious(path: str) -> bool:
         return True
     if decoded.count("/") != path.count("/"):
         return True
-    if "\\" in decoded or any(unicodedata.category(char) == "Cc" for char in decoded):  # NUL and line ends among them
+    if "\\" in decoded or any(unicodedata.category(char) == "Cc" for char in decoded):  # includes NUL and line ends
         return True
-    # Compatibility forms, too: some file systems and programs take a fullwidth full stop for a full stop.
+    # Also in compatibility form: some file systems and programs read a fullwidth full stop as a full stop.
     return any(".." in _SEPARATORS.split(form) for form in (decoded, unicodedata.normalize("NFKC", decoded)))
 
 

@@ -1,4 +1,4 @@
-"""Text files in a jail: `Document` is one as an editor sees it, `TextFiles` reads and changes them whole."""
+"""Text files in a jail. `Document` is a file's content for editing; `TextFiles` reads and replaces complete files."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ._jail import Jail
 from ._paths import Parts
 
 _ENCODED_CHARS: Final = 64 * 1024
-"""Characters that are encoded at a time where line ends differ: a list of all lines may take 60 times the file."""
+"""Characters to encode at a time if line ends are mixed. A list of all lines can take 60 times the file's size."""
 
 _CARRIAGES: Final = bytes.maketrans(b"\0\n", b"\1\0")
 _NO_LINE_ENDS: Final = bytes(set(range(256)) - set(b"\0\n"))
 
 
 class NoSingleMatch(Exception):
-    """A text that should be in a document once is not.
+    """A text that does not occur exactly once in a document.
 
     Attributes:
-        count: The number of places that it is in.
+        count: The number of non-overlapping matches, but at least 2 if matches overlap.
     """
 
     def __init__(self, count: int) -> None:
@@ -37,12 +37,12 @@ class NoSingleMatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    r"""A text whose lines end with `\n`, and what stands in the file beside it.
+    r"""A text with `\n` line ends, and the details needed to write the file back.
 
     Attributes:
-        text: The text; a carriage return in front of a line end is not in it.
-        has_bom: The file begins with a byte order mark.
-        carriages: For each line end, 1 where a carriage return stands in front of it, and 0 where none does.
+        text: The text, without the carriage returns in front of line ends.
+        has_bom: The file starts with a byte order mark.
+        carriages: One byte for each line end: 1 if a carriage return precedes it, else 0.
     """
 
     text: str
@@ -51,10 +51,10 @@ class Document:
 
     @classmethod
     def of(cls, content: bytes, *, shown: str) -> Self:
-        """The document that a file holds; `shown` is what it is called towards the model.
+        """Parse a file's content. `shown` is its name in texts for the model.
 
         Raises:
-            ToolError: It is no text in UTF-8.
+            ToolError: The content is not UTF-8 text, or contains NUL.
         """
         has_bom = content.startswith(codecs.BOM_UTF8)
         try:
@@ -65,12 +65,12 @@ class Document:
             raise ToolError(f"Error: {shown} is a binary file", code=ToolErrorCode.BINARY_FILE)
         if "\r\n" not in text:
             return cls(text, has_bom, bytes(text.count("\n")))
-        # Not line by line: a file of 16 MiB may hold as many.
+        # Not line by line: a file of 16 MiB can have 16 million lines.
         carriages = content.replace(b"\r\n", b"\0").translate(_CARRIAGES, _NO_LINE_ENDS)
         return cls(text.replace("\r\n", "\n"), has_bom, carriages)
 
     def encode(self) -> bytes:
-        """The bytes of the file."""
+        """Return the file's bytes."""
         if not any(self.carriages):
             body = self.text
         elif all(self.carriages):
@@ -80,7 +80,7 @@ class Document:
         return (codecs.BOM_UTF8 if self.has_bom else b"") + body.encode()
 
     def _ended(self) -> Iterator[str]:
-        """The text in pieces, each line with its own end."""
+        """Yield the text in pieces, with each line's own end."""
         line = 0
         for at in range(0, len(self.text), _ENCODED_CHARS):
             *lines, last = self.text[at : at + _ENCODED_CHARS].split("\n")
@@ -92,14 +92,14 @@ class Document:
             line += len(lines)
 
     def verbatim(self) -> Self:
-        """The same with all carriage returns in its text, where they are seen and can be edited."""
+        """Return a copy that keeps all carriage returns in its text, so that they can be seen and edited."""
         return type(self)("".join(self._ended()), self.has_bom, bytes(len(self.carriages)))
 
     def only_place_of(self, sought: str) -> tuple[int, int]:
-        """Return where a text begins and ends that is there once.
+        """Return the start and the end of a text that occurs exactly once.
 
         Raises:
-            NoSingleMatch: It is in no place, or in several, which may overlap, as `aa` in `aaa`.
+            NoSingleMatch: It does not occur, or occurs several times. Matches may overlap, as `aa` in `aaa`.
         """
         sought = self.plain(sought)
         at, count = self.text.find(sought), self.text.count(sought)
@@ -108,13 +108,14 @@ class Document:
         return at, at + len(sought)
 
     def plain(self, text: str) -> str:
-        """What a text of the model's is in here: where a carriage return ends lines, it need not say so, and may."""
+        """Return a model's text as it occurs in `text`: without CRLF, if the document has any."""
         return text.replace("\r\n", "\n") if any(self.carriages) else text
 
     def replaced(self, start: int, end: int, new: str) -> Self:
-        """The same with `new` in place of the characters from `start` to `end`; line ends around it stay as they are.
+        """Return a copy with `new` in place of the characters from `start` to `end`. Other line ends stay.
 
-        Line ends in `new` are those that they replace, or where there are more, as the one before.
+        Line ends in `new` take the style of those that they replace. Additional ones take the style of the line end
+        before.
         """
         new = self.plain(new)
         first = self.text.count("\n", 0, start)
@@ -127,9 +128,9 @@ class Document:
         return type(self)(text, self.has_bom, self.carriages[:first] + fresh + self.carriages[last:])
 
     def inserted(self, line: int, new: str) -> Self:
-        """The same with `new` as further lines after that line, 0 for the beginning of the text.
+        """Return a copy with `new` inserted as lines after `line`. 0 inserts at the start of the text.
 
-        A text that did not end with a line end still does not.
+        If the text had no final line end, the result has none either.
         """
         is_open = bool(self.text) and not self.text.endswith("\n")
         if is_open and line == self.line_count:
@@ -139,16 +140,16 @@ class Document:
 
     @property
     def line_count(self) -> int:
-        """Lines, the last one with or without an end."""
+        """Number of lines. The last one counts with or without a line end."""
         return self.text.count("\n") + (bool(self.text) and not self.text.endswith("\n"))
 
     def lines(self) -> list[str]:
-        """The lines, without their ends."""
+        """Return the lines without their ends."""
         lines = self.text.split("\n")
         return lines if lines[-1] else lines[:-1]
 
     def _start_of(self, line: int) -> int:
-        """Where the text goes on after so many lines."""
+        """Return the offset of the text after this number of lines."""
         at = 0
         for _ in range(line):
             at = self.text.index("\n", at) + 1
@@ -159,12 +160,12 @@ class Document:
 
 
 class Edit(NamedTuple):
-    """A change of a file.
+    """A change to a file.
 
     Attributes:
-        before: Its bytes before; None where there was no such file.
-        after: Its bytes after.
-        document: What it holds now.
+        before: The bytes before the change. `None` if the file was missing.
+        after: The bytes after it.
+        document: The new content.
     """
 
     before: bytes | None
@@ -173,10 +174,10 @@ class Edit(NamedTuple):
 
 
 class TextFiles:
-    """Text files in a jail. All of it blocks.
+    """Text files in a jail. All methods block.
 
-    Changes made through one object follow one another. Of those made otherwise, one between the reading and the writing
-    is noticed, and nothing is written over it, but for the last instant before the new file takes its place.
+    Changes through one object run one at a time. If another program changes a file between our read and our write, the
+    write is refused. A race remains in the last instant before the new file takes its place.
     """
 
     def __init__(self, jail: Jail) -> None:
@@ -184,18 +185,20 @@ class TextFiles:
         self._lock = threading.Lock()
 
     def document(self, parts: Parts) -> Document:
-        """What a file holds.
+        """Return a file's content.
 
         Raises:
-            OSError, ToolError: As `Jail.read`; and it is no text in UTF-8.
+            OSError, ToolError: As `Jail.read`.
+            ToolError: The file is not UTF-8 text.
         """
         return Document.of(self.jail.read(parts)[0], shown=self.jail.shown(parts))
 
     def edit(self, parts: Parts, change: Callable[[Document], Document]) -> Edit:
-        """Put what `change` makes of a file in its place.
+        """Replace a file with the result of `change`.
 
         Raises:
-            OSError, ToolError: As `document` and `Jail.write`; it was changed meanwhile; what `change` raises.
+            OSError, ToolError: As `document` and `Jail.write`, or from `change`.
+            ToolError: Another program changed the file meanwhile.
         """
         with self._lock:
             before, found = self.jail.read(parts)
@@ -207,15 +210,16 @@ class TextFiles:
     def put(
         self, parts: Parts, content: bytes, *, is_fit: Callable[[bytes | None], bool] = lambda _: True
     ) -> bytes | None:
-        """Put a content in the place of what is there, if anything is, and give what that was.
+        """Replace or make a file. Return its old content, or `None` if it was missing.
 
         Args:
             parts: The file.
-            content: What it is to hold.
-            is_fit: Whether what is there may be replaced.
+            content: The new content.
+            is_fit: Returns whether the old content may be replaced.
 
         Raises:
-            OSError, ToolError: As `Jail.write`; what is there is not fit, or was changed meanwhile.
+            OSError, ToolError: As `Jail.read` and `Jail.write`.
+            ToolError: The old content may not be replaced, or another program changed the file meanwhile.
         """
         with self._lock:
             before, found = self._read(parts)
@@ -225,10 +229,11 @@ class TextFiles:
         return before
 
     def remove(self, parts: Parts, *, is_fit: Callable[[bytes | None], bool]) -> None:
-        """Remove a file whose content is fit for that.
+        """Remove a file if its content allows that.
 
         Raises:
-            OSError, ToolError: As `Jail.remove`; it is not.
+            OSError, ToolError: As `Jail.read` and `Jail.remove`.
+            ToolError: `is_fit` returned False.
         """
         with self._lock:
             if not is_fit(self._read(parts)[0]):
@@ -263,13 +268,13 @@ def _mark(found: os.stat_result | None) -> tuple[int, ...] | None:
 def in_words(
     shown: str, *, doing: str = "write to", missing: str = "Error: File not found", exists: str = ""
 ) -> Iterator[None]:
-    """Faults of the system, told to a model: no path of this machine is in them.
+    """Translate system errors for a model. The texts contain no path of this machine.
 
     Args:
-        shown: What the file is called towards the model.
-        doing: What was to be done with it.
-        missing: What is said of a file that is not there.
-        exists: What is said of one that is there, and should not be.
+        shown: The file's name in texts for the model.
+        doing: The verb for the refused action.
+        missing: Text for a missing file.
+        exists: Text for a file that should not exist.
 
     Raises:
         ToolError: In place of each `OSError`.

@@ -1,4 +1,4 @@
-"""Options that builtin tools take from their users, and what they add to them or change."""
+"""Helpers that combine a builtin tool's definition and defaults with the user's options."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from ..wire import check_positive
 def with_definition(
     definition: Mapping[str, Any], options: ToolOptions, *, takes: Collection[str] = IN_DEFINITION
 ) -> ToolOptions:
-    """The options with this definition, which takes those that belong into it.
+    """Return the options with this definition. Options named in `takes` move into the definition.
 
     Raises:
         UsageError: The options have a definition of their own.
     """
     if "definition" in options:
-        raise UsageError(f"the definition of {definition.get('name', definition['type'])} is given by its type")
+        raise UsageError(f"the definition of {definition.get('name', definition['type'])} is fixed by its type")
     inside = {name: value for name, value in options.items() if name in takes and value is not None}
     others = {name: value for name, value in options.items() if name not in takes}
     return cast("ToolOptions", {**others, "definition": {**definition, **inside}})
 
 
 def with_defaults(options: ToolOptions, **defaults: Unpack[ToolOptions]) -> ToolOptions:
-    """The options, and the defaults of those that are missing, or None."""
+    """Return the options, with defaults for those that are missing or `None`."""
     given = {name: value for name, value in options.items() if value is not None or name not in defaults}
     return cast("ToolOptions", {**defaults, **given})
 
 
 def group_of(jail_identity: str) -> str:
-    """The group of all tools on one folder: they run one at a time, in call order."""
+    """Return the group of all tools on one folder. Their calls run one at a time, in call order."""
     return f"files {jail_identity}"
 
 
 _TIMEOUT_S: Final = 30.0
 _GRACE_S: Final = 5.0
-"""To end what was begun, and to answer."""
+"""Time for ending the work and returning a result."""
 
 
 def take_time_limit_s(options: ToolOptions) -> float:
-    """Seconds that the tool's work may take: its option `timeout_s`, 30 by default.
+    """Return the time limit of the tool's work in seconds: its option `timeout_s`, 30 by default.
 
-    The option itself is set a little higher, for whoever runs the tool: a tool that is cancelled cannot answer.
+    This sets the option to 5 seconds more. A tool cancelled by its own timeout could not return a result.
 
     Raises:
-        UsageError: It is no number, or not more than 0.
+        UsageError: `timeout_s` is not a number greater than 0.
     """
     given_s = options.get("timeout_s")
     timeout_s = _TIMEOUT_S if given_s is None else given_s

@@ -1,4 +1,4 @@
-"""Results and outputs that are too long for a model: cut, and told to be cut."""
+"""Truncation of results and outputs that are too long for a model. Each cut is reported."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ..tools import ToolResponse
 from ..wire import check_choice, check_count, encodable
 
 Direction = Literal["head", "tail", "head_tail"]
-"""Which end of an output is kept."""
+"""The part of an output to keep."""
 
 
 def truncate_results(
     results: Sequence[Any], limit: int, *, total: int | None = None, has_more: bool = False
 ) -> ToolResponse:
-    """The first `limit` results: a success where these are all, otherwise a `PARTIAL` that says so.
+    """Return the first `limit` results. The response is a success if these are all, else `PARTIAL`.
 
     Args:
-        results: What was found; anything that has a JSON form.
-        limit: How many are kept at most.
-        total: How many there are in all, where a service counted them; otherwise as many as are given.
-        has_more: There are more than are given, and nobody counted them: then `total` is None.
+        results: Search results. Each must have a JSON form.
+        limit: Maximum number of results to keep.
+        total: Number of all results, if the service counted them. By default, the number of given results.
+        has_more: The service has more results than given. If `total` is `None`, it stays `None`.
 
     Returns:
-        Its data is `{"results": list, "total": int | None, "truncated": bool}`.
+        A response with the data `{"results": list, "total": int | None, "truncated": bool}`.
 
     Raises:
         UsageError: `limit` is less than 1.
@@ -43,7 +43,7 @@ def truncate_results(
 
 
 class TruncationStats(TypedDict):
-    """What was cut; bytes are those of UTF-8."""
+    """Sizes before and after truncation. Bytes are those of UTF-8."""
 
     direction: Direction
     original_lines: int
@@ -54,7 +54,7 @@ class TruncationStats(TypedDict):
 
 
 class TruncatedOutput(TypedDict):
-    """What `truncate_output` gives; `full_output_path` is None, as nothing is written."""
+    """Result of `truncate_output`. `full_output_path` is always `None`: no file is written."""
 
     truncated: bool
     preview: str
@@ -70,17 +70,17 @@ def truncate_output(
     *,
     omitted: str = "...(middle left out)...",
 ) -> TruncatedOutput:
-    """The beginning, the end, or both ends of a text, within both bounds.
+    """Return the start, the end, or both ends of a text, within both bounds.
 
     Args:
-        text: The whole output. Half surrogates, which UTF-8 does not have, are replaced.
-        max_lines: Lines of the text that are kept.
-        max_bytes: Of the preview in UTF-8, with the line that stands for the middle; a line may be cut to fit.
-        direction: Which end is kept; with `"head_tail"` a line of its own tells that the middle is missing.
-        omitted: That line.
+        text: The complete output. Half surrogates, which UTF-8 cannot encode, are replaced.
+        max_lines: Maximum number of lines of the text to keep.
+        max_bytes: Maximum size of the preview in UTF-8, including the `omitted` line. Lines may be cut to fit.
+        direction: The part to keep. With `"head_tail"`, a line of its own marks the missing middle.
+        omitted: The text of that line.
 
     Raises:
-        UsageError: A bound is less than 1, or there is no such direction.
+        UsageError: A bound is less than 1, or the direction is unknown.
     """
     check_count("max_lines", max_lines)
     check_count("max_bytes", max_bytes)
@@ -113,14 +113,14 @@ def truncate_output(
 
 
 def _both_ends(text: str, lines: list[str], max_lines: int, max_bytes: int, omitted: str) -> tuple[str, int]:
-    """Both ends around `omitted`, and how many lines they have."""
+    """Return both ends around `omitted`, and the number of their lines."""
     room = max_bytes - len(f"\n{omitted}\n".encode())
-    if room < 2:  # not even a character of each end
+    if room < 2:  # no room for a character of each end
         preview = _first_bytes("".join(lines[:max_lines]), max_bytes)
         return preview, _count_lines(preview)
     if len(lines) > max_lines:
         first, last = "".join(lines[: (max_lines + 1) // 2]), "".join(lines[len(lines) - max_lines // 2 :])
-    else:  # few lines, but long ones
+    else:  # a few long lines
         first, last = text[: (len(text) + 1) // 2], text[(len(text) + 1) // 2 :]
     head = _first_bytes(first, (room + 1) // 2).rstrip("\n")
     tail = _last_bytes(last, room // 2)
@@ -129,7 +129,7 @@ def _both_ends(text: str, lines: list[str], max_lines: int, max_bytes: int, omit
 
 
 def _first_bytes(text: str, max_bytes: int) -> str:
-    # No character has less than one byte: the rest need not be encoded. Half a character at the end is left out.
+    # A character has at least one byte, so the rest need not be encoded. Half a character at the end is dropped.
     return text[:max_bytes].encode()[:max_bytes].decode(errors="ignore")
 
 

@@ -6,13 +6,16 @@
                 case ServerToolUse(input=call): print("searches for", call.value)
                 case ServerToolResult(is_error=True, error_code=code): print("failed:", code)
 
-Nothing here runs a tool: the response contains the calls and their results, see `ServerToolUse` and `ServerToolResult`.
-Each function returns the newest version known here, or the one whose date is given as `version=`. Pass a still newer
-version as a dict. A field that is None is omitted, and the API uses its own default.
+Nothing here runs a tool: the response contains the calls and their results. See `ServerToolUse` and `ServerToolResult`.
+Each function returns the newest version known here. Pass the date of another version as `version=`. If the API has a
+newer one, write the definition as a dict. A field that is `None` is omitted, and the API uses its own default.
 
-Fields that most tools have: `cache_control` (a cache breakpoint behind the definition), `defer_loading` (only tool
-search finds the tool), `allowed_callers` (who may call it: `"direct"`, or the `type` of a code execution tool), and
-`strict` (the API holds the model to the schema).
+Fields of most tools:
+
+- `cache_control`: A cache breakpoint behind the definition.
+- `defer_loading`: True hides the tool until tool search finds it.
+- `allowed_callers`: The permitted callers: `"direct"`, or the `type` of a code execution tool.
+- `strict`: True makes the API enforce the schema.
 
 Sources: the API's guides to each tool, and the anthropic package's types of their definitions.
 """
@@ -26,7 +29,7 @@ from ..errors import UsageError
 from ..wire import check_choice, check_count
 
 Definition: TypeAlias = dict[str, Any]
-"""As the API takes it."""
+"""A tool definition in the API's form."""
 
 Inclusion: TypeAlias = Literal["full", "excluded"]
 
@@ -42,7 +45,7 @@ _SINCE: Final[Mapping[str, Mapping[str, str]]] = {
     "web_fetch": {"use_cache": "20260309", "response_inclusion": "20260318"},
     "web_search": {"response_inclusion": "20260318"},
 }
-"""The version that brought a field, where it was not there from the start."""
+"""The first version with a field, for fields that the first version of the tool does not have."""
 
 _LOCATION: Final = ("city", "country", "region", "timezone")
 _MCP_CONFIG: Final = ("enabled", "defer_loading")
@@ -62,21 +65,23 @@ def web_search(
     strict: bool | None = None,
     version: str = "20260318",
 ) -> Definition:
-    """The model searches the web. No beta header.
+    """Return the definition of web search. It needs no beta header.
 
     Args:
-        max_uses: Searches in one request, at most.
-        allowed_domains: Only pages of these are found: `"example.com"`, with a path or without, never with `https://`.
-        blocked_domains: Pages of these are not found; not beside `allowed_domains`.
-        user_location: Where results are wanted for: `{"city": ..., "region": ..., "country": ..., "timezone": ...}`,
-            each of which may be missing.
-        response_inclusion: `"excluded"` leaves results out of the reply that code at the API has used up.
+        max_uses: Maximum number of searches in one request.
+        allowed_domains: Domains to search exclusively, for example `"example.com"`. A path may follow, `https://` may
+            not precede.
+        blocked_domains: Domains to exclude. They cannot be combined with `allowed_domains`.
+        user_location: The user's place: `{"city": ..., "region": ..., "country": ..., "timezone": ...}`. Each key is
+            optional.
+        response_inclusion: `"excluded"` omits results from the response if code at the API has consumed them.
         allowed_callers, cache_control, defer_loading, strict: See `eagerstream.builtin.server_tools`.
-        version: From `"20260209"` on, the model may filter what it finds by code that the API runs, which is for Claude
-            4.6 and later; older models take `"20250305"`.
+        version: From `"20260209"` on, the model may filter results with code that the API runs. This needs Claude 4.6
+            or later. Older models take `"20250305"`.
 
     Raises:
-        UsageError: A value is out of range, both lists of domains are given, or the version has no such field.
+        UsageError: A value has the wrong type or is out of range, both lists of domains are given, the version is
+            unknown, or it does not have a given field.
     """
     return _definition("web_search", **locals())
 
@@ -97,20 +102,22 @@ def web_fetch(
     strict: bool | None = None,
     version: str = "20260318",
 ) -> Definition:
-    """The model reads web pages and PDFs whose addresses are in the conversation. No beta header.
+    """Return the definition of web fetch. The model reads web pages and PDFs whose addresses are in the conversation.
+
+    It needs no beta header.
 
     Args:
-        max_uses: Pages in one request, at most.
+        max_uses: Maximum number of pages in one request.
         allowed_domains, blocked_domains: As for `web_search`.
-        citations: Text of the reply cites the pages; it does not by default.
-        max_content_tokens: About how much of the text of one page is read.
-        url_sources: From where addresses are taken, for example `{"user_input": {"type": "none"}}`; from everywhere by
-            default.
-        use_cache: False fetches pages anew; from version `"20260309"` on.
+        citations: True makes the response cite the pages. By default it does not.
+        max_content_tokens: Approximate maximum size of one page's text.
+        url_sources: Allowed sources of addresses, for example `{"user_input": {"type": "none"}}`. By default all are
+            allowed.
+        use_cache: False fetches pages anew. Needs version `"20260309"` or later.
         response_inclusion: As for `web_search`.
         allowed_callers, cache_control, defer_loading, strict: See `eagerstream.builtin.server_tools`.
-        version: From `"20260209"` on, the model may filter what it reads by code that the API runs, which is for Claude
-            4.6 and later; older models take `"20250910"`.
+        version: From `"20260209"` on, the model may filter pages with code that the API runs. This needs Claude 4.6 or
+            later. Older models take `"20250910"`.
 
     Raises:
         UsageError: As `web_search`.
@@ -126,18 +133,19 @@ def code_execution(
     strict: bool | None = None,
     version: str = "20260521",
 ) -> Definition:
-    """The model runs code in a container at the API. No beta header; files to and from it need that of the Files API.
+    """Return the definition of code execution. The model runs code in a container at the API.
 
-    A tool of your own that this code may call says so with `allowed_callers=[code_execution()["type"]]`. The calls come
-    as any others do, and the container's id goes along with the requests of a run by itself.
+    It needs no beta header. Files to and from the container need the header of the Files API. If this code may call a
+    tool of yours, give that tool `allowed_callers=[code_execution()["type"]]`. Its calls arrive like any others. `run`
+    sends the container's id with each request.
 
     Args:
         allowed_callers, cache_control, defer_loading, strict: See `eagerstream.builtin.server_tools`.
-        version: `"20250522"` runs Python alone, `"20250825"` also Bash and edits of files; where code calls tools, the
-            later ones keep what it has defined from request to request.
+        version: `"20250522"` runs Python only. `"20250825"` adds Bash and file edits. If code calls tools, later
+            versions keep its definitions from request to request.
 
     Raises:
-        UsageError: There is no such version.
+        UsageError: The version is unknown, or `allowed_callers` is not a list.
     """
     return _definition("code_execution", **locals())
 
@@ -149,17 +157,17 @@ def tool_search_regex(
     strict: bool | None = None,
     version: str = "20251119",
 ) -> Definition:
-    """The model finds tools with `defer_loading` by regular expressions. No beta header.
+    """Return the definition of tool search by regular expressions. The model finds tools that have `defer_loading`.
 
-    It is never deferred itself. All definitions are sent with each request; what is deferred costs no tokens until it
-    is found, and at least one tool must not be deferred.
+    It needs no beta header, and is never deferred itself. Each request contains all definitions. A deferred one costs
+    no tokens until it is found. At least one tool must not be deferred.
 
     Args:
         allowed_callers, cache_control, strict: See `eagerstream.builtin.server_tools`.
-        version: Its date.
+        version: The date of the version.
 
     Raises:
-        UsageError: There is no such version.
+        UsageError: The version is unknown, or `allowed_callers` is not a list.
     """
     return _definition("tool_search_tool_regex", **locals())
 
@@ -171,7 +179,7 @@ def tool_search_bm25(
     strict: bool | None = None,
     version: str = "20251119",
 ) -> Definition:
-    """The model finds tools with `defer_loading` by words. No beta header; otherwise as `tool_search_regex`."""
+    """Return the definition of tool search by words. Everything else is as for `tool_search_regex`."""
     return _definition("tool_search_tool_bm25", **locals())
 
 
@@ -183,21 +191,23 @@ def mcp_toolset(
     tools: Sequence[Mapping[str, Any]] | None = None,
     cache_control: Mapping[str, Any] | None = None,
 ) -> Definition:
-    """The tools of an MCP server that the API connects to.
+    """Return the definition of the tools of an MCP server that the API connects to.
 
-    The request needs the server itself: `run(..., mcp_servers=[{"type": "url", "url": "https://...", "name":
-    mcp_server_name}])`. It also needs the beta `mcp-client-2025-11-20`, which the definition brings.
+    The request must also name the server: `run(..., mcp_servers=[{"type": "url", "url": "https://...", "name":
+    mcp_server_name}])`. It needs the beta `mcp-client-2025-11-20`, which the definition adds.
 
     Args:
-        mcp_server_name: As in `mcp_servers`.
-        default_config: For all its tools: `{"enabled": bool, "defer_loading": bool}`, each of which may be missing.
-        configs: The same for single tools, by name.
+        mcp_server_name: The server's name in `mcp_servers`.
+        default_config: Configuration of all its tools: `{"enabled": bool, "defer_loading": bool}`. Each key is
+            optional.
+        configs: Configuration of single tools, by name.
         tools: The server's tools, from the `mcp_tool_listing` block of an earlier response. The API then uses exactly
-            these and does not ask the server. The definition brings the beta `mcp-client-2026-09-15` instead.
+            these and does not ask the server. The definition adds the beta `mcp-client-2026-09-15` instead.
         cache_control: See `eagerstream.builtin.server_tools`.
 
     Raises:
-        UsageError: The name is empty, or a configuration has something else in it.
+        UsageError: The name is empty, a configuration has another key or a value that is not a boolean, or `tools` is
+            not a list.
     """
     return {"type": "mcp_toolset", **_checked(locals())}
 
@@ -214,18 +224,20 @@ def advisor(
     strict: bool | None = None,
     version: str = "20260301",
 ) -> Definition:
-    """The model asks a stronger one for advice. The definition brings the beta `advisor-tool-2026-03-01`.
+    """Return the definition of the advisor: the model asks a stronger model for advice.
+
+    The definition adds the beta `advisor-tool-2026-03-01`.
 
     Args:
-        model: Who gives the advice.
-        max_uses: How often in one request, at most.
-        max_tokens: Of one piece of advice, thinking included.
-        caching: A cache entry of the adviser's own, for example `{"type": "ephemeral", "ttl": "5m"}`.
+        model: The model that gives the advice.
+        max_uses: Maximum number of questions in one request.
+        max_tokens: Maximum size of one piece of advice, including thinking.
+        caching: A cache entry for the advisor, for example `{"type": "ephemeral", "ttl": "5m"}`.
         allowed_callers, cache_control, defer_loading, strict: See `eagerstream.builtin.server_tools`.
-        version: Its date.
+        version: The date of the version.
 
     Raises:
-        UsageError: A value is out of range, or there is no such version.
+        UsageError: A value has the wrong type or is out of range, or the version is unknown.
     """
     return _definition("advisor", **locals())
 
@@ -242,18 +254,18 @@ def _definition(name: str, /, *, version: str, **fields: object) -> Definition:
 
 
 def _checked(fields: Mapping[str, object]) -> dict[str, Any]:
-    """Return the fields that are not None, each checked and in the form that the API takes."""
+    """Return the checked fields in the API's form, without those that are `None`."""
     known = {name: value for name, value in fields.items() if value is not None or name in _REQUIRED}
     if {"allowed_domains", "blocked_domains"} <= known.keys():
-        raise UsageError("allowed_domains and blocked_domains exclude each other: give one of them")
+        raise UsageError("allowed_domains and blocked_domains exclude each other: give only one")
     return {name: _form(name, value) for name, value in known.items()}
 
 
 def _form(name: str, value: Any) -> object:
-    """Return a field in the form that the API takes.
+    """Return a field in the API's form.
 
     Raises:
-        UsageError: It has another type, or is out of its range.
+        UsageError: The value has the wrong type or is out of range.
     """
     match name:
         case "max_uses" | "max_content_tokens" | "max_tokens":
@@ -287,13 +299,13 @@ def _list(name: str, values: object) -> list[object]:
     listed = list(values)
     for domain in listed if name.endswith("_domains") else ():
         if not isinstance(domain, str) or not domain or "://" in domain:
-            raise UsageError(f"a domain is written example.com, without https://, not {domain!r:.80}")
+            raise UsageError(f"a domain must be like example.com, without https://, not {domain!r:.80}")
     return listed
 
 
 def _config(config: object) -> object:
     if not isinstance(config, Mapping):
-        raise UsageError(f"a configuration is a mapping, not {config!r:.80}")
+        raise UsageError(f"a configuration must be a mapping, not {config!r:.80}")
     if wrong := [name for name in config if name not in _MCP_CONFIG or not isinstance(config[name], bool)]:
-        raise UsageError(f"a configuration has {' and '.join(_MCP_CONFIG)}, True or False, not {wrong[0]!r:.80}")
+        raise UsageError(f"a configuration may have {' and '.join(_MCP_CONFIG)}, True or False, not {wrong[0]!r:.80}")
     return config
