@@ -39,7 +39,7 @@ def test_nothing_changes_after_a_loss() -> None:
     accumulator.feed({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta"}})
     (delta,) = accumulator.feed(input_delta(0, 'y"}'))
     assert isinstance(delta, InputDelta)
-    assert (delta.patch, delta.finished) == ([], [])
+    assert (delta.patch, [*delta.finished]) == ([], [])
 
 
 @pytest.mark.parametrize("raw", ["{}", '{"x": 1]', "[1]", ""])

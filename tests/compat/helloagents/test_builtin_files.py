@@ -141,7 +141,7 @@ def test_the_folder(root: Path, tmp_path_factory: pytest.TempPathFactory, monkey
     (other / "config.py").write_text("other")
     assert ReadTool().run({"path": "config.py"}).data["size"] == 18
     assert ReadTool(str(root), working_dir=str(other)).run({"path": "config.py"}).data["content"] == "other"
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         ReadTool(project_root=str(root / "none"))
 
 
