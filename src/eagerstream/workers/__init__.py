@@ -1,4 +1,4 @@
-"""Tools that run elsewhere: in a pool of worker processes, or wherever a pool has its workers.
+"""Tools in other processes: in the worker processes of a pool, or in the workers of your own `Pool`.
 
 ::
 
@@ -6,8 +6,8 @@
         async with eagerstream.run(client, tools=tools, executor=ProcessExecutor(tools, pool=pool), ...) as run:
             ...
 
-`RemoteExecutor` keeps all that an executor keeps, in this process; a pool brings calls to its workers (`Workers`), and
-a worker serves them (`host.serve`).
+`RemoteExecutor` keeps all rules of an executor in this process. A pool sends calls to its workers (`Workers`), and a
+worker serves them (`host.serve`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._messages import HostLine as HostLine, Line as Line, Workers as Workers
     from ._pool import Pool as Pool, PoolStats as PoolStats, PoolWorker as PoolWorker
     from ._processes import ProcessExecutor as ProcessExecutor, ProcessPool as ProcessPool
-else:  # or type checkers would take any name for one that is there
+else:  # otherwise type checkers would accept any name
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {

@@ -1,16 +1,15 @@
-"""What crosses between a pool and its workers: pickles to a worker, and only data back from it.
+"""Serialization between a pool and its workers: pickles to a worker, and only data from it.
 
-A worker trusts the program that started it. The program does not trust a worker, which runs tools and may be made to
-write anything. Reading a pickle runs code that its writer chose, so nothing that a worker wrote is unpickled. A pool
-that hands over objects by other means, as Ray does, is as trusting as these means are.
+A worker trusts the program that started it. The program does not trust a worker: tools run there, and may make it write
+anything. Reading a pickle runs code that its writer chose. So the program unpickles nothing that a worker wrote. A pool
+that transfers objects by other means, such as Ray, trusts its workers as far as these means do.
 
-The data is JSON, with marks for a few types that JSON lacks. Exactly these come back as they were: None, booleans,
-numbers, texts, lists, dicts with texts as keys, tuples, bytes, `datetime`, `date`, `time`, `timedelta`, `Decimal` and
-`UUID`. Of a time zone, its offset comes back. Anything else comes back in its JSON form: a dataclass or a pydantic
-model as a dict, an enum as its value, a set as a list. A value without a JSON form comes back as its `str`.
+The data is JSON, with marks for a few types that JSON lacks. Exactly these keep their type: None, booleans, numbers,
+strings, lists, dicts with string keys, tuples, bytes, `datetime`, `date`, `time`, `timedelta`, `Decimal` and `UUID`. Of
+a time zone, only its offset is kept. Anything else arrives in its JSON form: a dataclass or a pydantic model as a dict,
+an enum as its value, a set as a list. A value without a JSON form arrives as its `str`.
 
-There is no mark for sets, nor for dicts with other keys: numbers can be chosen so that a table of them takes quadratic
-time.
+Sets and dicts with other keys have no mark: an attacker can choose numbers whose hash table takes quadratic time.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ _BUILT_IN: Final = {
     if isinstance(found, type)
     and (issubclass(found, SystemExit) or (issubclass(found, Exception) and not issubclass(found, BaseExceptionGroup)))
 }
-"""Exceptions that are made again here, from their arguments. A group has other exceptions in it."""
+"""Exception classes that are made again here, from their arguments. Groups are excluded: they hold other exceptions."""
 
 
 class RemoteError(Exception):
-    """Stands for an exception that a tool raised in a worker, unless it is a `ToolError` or one of Python's own.
+    """Substitute for an exception that a tool raised in a worker, unless it is a `ToolError` or a built-in exception.
 
     Its notes are those of the exception, and the traceback in the worker.
 
     Attributes:
-        text: `Class: message`, as the model is told.
-        class_name: The name of the exception's class, without its module.
+        text: `Class: message`, as the model gets it.
+        class_name: Name of the exception's class, without its module.
     """
 
     def __init__(self, text: str, class_name: str = "") -> None:
@@ -65,19 +64,19 @@ class RemoteError(Exception):
 
 
 def dumps(value: Any) -> bytes:
-    """A value pickled, as `multiprocessing` does it.
+    """Pickle a value as `multiprocessing` does.
 
     Raises:
-        Exception: It cannot be.
+        Exception: The value cannot be pickled.
     """
     return bytes(ForkingPickler.dumps(value, pickle.HIGHEST_PROTOCOL))
 
 
 def loads(pickled: bytes) -> Any:
-    """What `dumps` was given. Never call it on what a worker wrote.
+    """Return the value that `dumps` was given. Never call it on data from a worker.
 
     Raises:
-        Exception: It cannot be made in this process.
+        Exception: The value cannot be made in this process.
     """
     return ForkingPickler.loads(pickled)
 
@@ -86,7 +85,7 @@ def loads(pickled: bytes) -> Any:
 
 
 def value_from(data: bytes) -> Any:
-    """What `to_bytes` was given, or what stands for it."""
+    """Return the value that `to_bytes` was given, or a text that replaces it if it cannot be read."""
     try:
         return from_bytes(data)
     except Exception as error:
@@ -94,20 +93,20 @@ def value_from(data: bytes) -> Any:
 
 
 def response_as_bytes(response: ToolResponse) -> bytes:
-    """A response as data; see the top of this module for what becomes of its parts."""
+    """Return a response as data. The docstring of this module lists the types that are kept."""
     plain = {name: getattr(response, name) for name in _FIELDS} | {"status": response.status.value}
-    if response.data == {"output": response.text}:  # of every tool that returns a text: it crosses once
+    if response.data == {"output": response.text}:  # every tool that returns a text has this data: send the text once
         plain |= {"data": {}, "output_is_text": True}
     data = to_bytes(plain)
-    # A part that has no form at all would take the others with it.
+    # If one part has no JSON form, the others are still sent.
     return data if data.startswith(b"{") else json.dumps(saved_response(response)).encode()
 
 
 def response_from(data: bytes) -> ToolResponse:
-    """What `response_as_bytes` was given, or what stands for it.
+    """Return the response that `response_as_bytes` was given, with other types in their JSON form.
 
     Raises:
-        ValueError, TypeError, ArithmeticError, RecursionError: It is not a response.
+        ValueError, TypeError, ArithmeticError, RecursionError: The data is not a response.
     """
     plain = from_bytes(data)
     if not isinstance(plain, dict):
@@ -121,7 +120,7 @@ _FIELDS: Final = ("text", "data", "error_info", "stats", "context", "reason", "c
 
 
 def error_as_bytes(error: BaseException) -> bytes:
-    """An exception as data: its class's name, its text and notes, and the arguments of Python's own."""
+    """Return an exception as data: class name, text, notes, and the arguments of a built-in exception."""
     kind = type(error)
     told = "".join(traceback.format_exception(error))
     plain: dict[str, Any] = {
@@ -140,7 +139,7 @@ def error_as_bytes(error: BaseException) -> bytes:
 
 
 def error_from(data: bytes) -> BaseException:
-    """What `error_as_bytes` was given, or what stands for it."""
+    """Return the exception that `error_as_bytes` was given, or a `RemoteError`."""
     try:
         plain = from_bytes(data)
         error = _error_of(plain)
@@ -203,7 +202,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def to_bytes(value: Any) -> bytes:
-    """Return a value as bytes, whatever it is."""
+    """Return any value as bytes."""
     for form in (_exact, _marked_text, _json_form):
         with suppress(Exception):  # a cycle, a `__str__` that raises: any code may run in here
             return form(value).encode("utf-8", "surrogatepass")
@@ -211,17 +210,17 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
-    """Return the value that `to_bytes` was given, or its JSON form. Runs nothing but the readers above.
+    """Return the value that `to_bytes` was given, or its JSON form. Only the readers above run.
 
     Raises:
-        ValueError, TypeError, ArithmeticError, RecursionError: It is not what `to_bytes` gives.
+        ValueError, TypeError, ArithmeticError, RecursionError: The data is not from `to_bytes`.
     """
     text = data.decode("utf-8", "surrogatepass")
     return json.loads(text, object_hook=_unmarked if _MARK in text else None)
 
 
 def _exact(value: Any) -> str:
-    """The JSON text of a value that JSON keeps as it is, which most are; 10 times as fast as marking each part."""
+    """Return the JSON text of a value that JSON keeps unchanged, as most are: 10 times as fast as marking each part."""
     text = json.dumps(value, ensure_ascii=False, default=_refuse)
     if _MARK in text or json.loads(text) != value:
         raise ValueError("JSON would change it")
@@ -233,7 +232,7 @@ def _marked_text(value: Any) -> str:
 
 
 def _marked(value: Any) -> Any:
-    """A value in terms of JSON, in which nothing is lost that a mark can keep."""
+    """Return a value as JSON types, with marks for the types that JSON lacks."""
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -256,7 +255,7 @@ def _json_form(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The form in which the model would be shown it, or else as much of it as can be said."""
+    """Return the JSON form that the model would get, or an approximation with `str`."""
     with suppress(Exception):
         return to_json(value)
     return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=str)

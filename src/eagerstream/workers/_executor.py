@@ -1,4 +1,4 @@
-"""`RemoteExecutor`: runs tools in the workers of a pool, and keeps every rule of the executor in this process."""
+"""`RemoteExecutor`: runs tools in the workers of a pool, and applies every rule of the executor in this process."""
 
 from __future__ import annotations
 
@@ -47,40 +47,41 @@ from ._messages import (
 _log = logging.getLogger(__name__)
 
 _LARGE: Final = 256 * 1024
-"""From so many characters or bytes on, a thread makes one text of an input, and a response of what came."""
+"""Size in characters or bytes above which an input or a response is processed in a thread."""
 _MAX_SENT_ELSEWHERE: Final = 3
-"""Workers that may die of a call before its tool begins."""
+"""Maximum number of times to send a call to another worker because a worker died before the tool started."""
 _BEGIN_S: Final = 60.0
-"""For a worker that has a whole input, to import the tool, check the input and call it: at least this, or as long as
-the tool may run."""
+"""Minimum time for a worker with the complete input to import the tool, check the input and call the tool. If the
+tool's own timeout is longer, that timeout applies."""
 
 
 class RemoteExecutor(InProcessExecutor):
-    """Runs tools in the workers of pools.
+    """Executor that runs tools in the workers of pools.
 
-    Everything but the tools themselves stays in this process: turns in groups, approval, guards, time limits, the
-    circuit breaker. A call that waits for a free worker is not running: its time counts from when its tool begins.
+    Only the tools run elsewhere. Groups of a turn, approval, guards, timeouts and the circuit breaker stay in this
+    process. A call that waits for a free worker is not running: its timeout starts when its tool starts.
 
-    A worker that dies takes its calls with it. A call whose tool is `idempotent` is run again in another one; of
-    any other the model is told that nobody knows whether its work was done. A call that had not begun is sent to
-    another worker.
+    If a worker dies, its calls are lost. A call that had not started is sent to another worker. If the tool had started
+    and is `idempotent`, the call is retried in another worker. Otherwise the model gets an error that the result of the
+    work is unknown.
 
-    Where a call is left (its run is cancelled, or its time is over), its tool is cancelled in the worker, and waited
-    for; one that does not end within `cancel_grace_s`, and a plain `def`, ends with its process.
+    If a call is cancelled or times out, its tool is cancelled in the worker, and the executor waits for it. If the tool
+    does not end within `cancel_grace_s`, its process is ended. A plain `def` cannot be cancelled, so the same applies
+    to it.
 
     Args:
-        tools: As for `run`; definitions without a function are passed over.
-        pool: Where they run; in this process where it is None.
-        pools: Other pools, by the names of the tools that run there; None for this process.
-        limits: `tool_timeout_s` bounds each call, unless its tool says otherwise.
-        max_concurrency: Calls that run or wait for a worker at once; further ones wait for these.
-        circuit_breaker: Says which tools have failed too often to be called; none by default.
-        retries: How often a call of an `idempotent` tool is run again when its worker is lost.
+        tools: Tools as for `run`. Definitions without a function are skipped.
+        pool: Pool that runs the tools. `None` runs them in this process.
+        pools: Other pools, by the names of the tools that they run. `None` stands for this process.
+        limits: `tool_timeout_s` bounds each call, unless its tool sets its own timeout.
+        max_concurrency: Maximum number of calls that run or wait for a worker at once. Further calls wait.
+        circuit_breaker: Blocks tools that have failed too often. None by default.
+        retries: Maximum number of retries of a call of an `idempotent` tool after its worker is lost.
         cancel_grace_s: Seconds that a cancelled tool has for its cleanup.
 
     Raises:
-        UsageError: Tools that cannot run where they are to, all of them, each with the reason; two tools share a name;
-            a number is out of its range.
+        UsageError: Two tools share a name, `pools` names an unknown tool, a number is out of range, or a tool cannot
+            run in its pool. The text lists all such tools, each with its reason.
     """
 
     def __init__(
@@ -162,26 +163,27 @@ class _Visit:
     _begin_s: float
     _cancel_grace_s: float
     is_through: bool = False
-    """There was a worker."""
+    """True if a worker was available."""
     began: bool = False
-    """The tool was called there."""
+    """True if the worker called the tool."""
     _place: TextPlace = field(default_factory=TextPlace)
-    """How much of the input has been sent."""
+    """Position up to which the input has been sent."""
     _is_interrupted: bool = False
-    """It was told that nothing more of the input is wanted."""
+    """True if the worker knows that the rest of the input is not needed."""
     _unbegun: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    """Around all that is said; its time is over where the worker has the whole input, and says nothing."""
+    """Scope around all messages. Its deadline passes if the worker has the complete input and sends nothing."""
     _last_word: LastWord | None = None
     _is_all_sent: bool = False
     _is_kept: bool = False
-    """It was cancelled too late for a tool that is to finish once it has begun."""
+    """True if the cancellation came after the start of a tool that must finish once started."""
 
     async def run(self, owner: object) -> Invoked:
-        """What came of the call.
+        """Return the result of the call.
 
         Raises:
-            WorkerLost: The worker was lost before it had said so.
-            TimeoutError: It had the whole input, and did not call the tool.
+            WorkerLost: The worker was lost before it sent the result.
+            TimeoutError: The worker had the complete input, and did not call the tool in time.
+            ToolError: Too many calls wait for a worker, or a message is too large.
         """
         async with self._workers.line(self._call, self._tool, owner) as line:
             self.is_through = True
@@ -193,8 +195,8 @@ class _Visit:
                     await line.send(first)
                     await self._last(line, is_growing=first.whole is None)
             except anyio.get_cancelled_exc_class():
-                # What was said already counts. So does what a tool says that does not let itself be cancelled, as in
-                # this process.
+                # A result that has arrived counts. So does the result of a tool that ignores cancellation, as in this
+                # process.
                 self._last_word = self._last_word or await self._cancelled(line)
                 if self._last_word is None and self._is_kept:
                     await self._finish(line)
@@ -218,7 +220,7 @@ class _Visit:
         return Begin(dict(call.block), input.index, call.turn, call.limits, text, whole, input.interrupted)
 
     def _overflow(self) -> str:
-        """A character over the limit, for an input that is: what is beyond is not kept, and has to be seen there."""
+        """Return one character if the input is over the limit: its text is cut, and the worker must see the excess."""
         input = self._call.input
         return " " if input.chars > self._call.limits.max_input_chars else ""
 
@@ -227,7 +229,7 @@ class _Visit:
             self._unbegun.deadline = anyio.current_time() + self._begin_s
 
     async def _last(self, line: Line, *, is_growing: bool) -> None:
-        faults: list[Exception] = []  # raised outside: no group of exceptions is to be made of them
+        faults: list[Exception] = []  # raised outside, to avoid an exception group
         async with anyio.create_task_group() as tasks:
             if is_growing:
                 tasks.start_soon(self._forward, line, faults, tasks.cancel_scope)
@@ -240,7 +242,7 @@ class _Visit:
             raise faults[0]
 
     async def _finish(self, line: Line) -> None:
-        """Wait for a tool that had begun before the worker heard of the cancellation: it is shielded from it now."""
+        """Wait for a tool that started before the worker received the cancellation. It is now shielded from it."""
         try:
             await self._last(line, is_growing=not self._is_all_sent)
         except anyio.get_cancelled_exc_class():
@@ -249,7 +251,7 @@ class _Visit:
                 raise
 
     async def _listen(self, line: Line, *, until_begun: bool = False) -> LastWord | None:
-        """Take in what the worker says, up to its last word; None where it is only waited for the beginning."""
+        """Process messages, and return the last one; with `until_begun`, return `None` once the tool starts."""
         while True:
             message = await line.receive()
             self._unbegun.deadline = math.inf
@@ -266,7 +268,7 @@ class _Visit:
                     return message
 
     async def _forward(self, line: Line, faults: list[Exception], scope: anyio.CancelScope) -> None:
-        """Send what comes of the input, as it comes: what comes while something is sent, is sent together."""
+        """Send the input as it arrives. Text that arrives during a send is sent together."""
         input = self._call.input
         try:
             while True:
@@ -287,13 +289,13 @@ class _Visit:
                     await line.send(End(whole))
                     return
         except WorkerLost:
-            return  # who listens is told of it, too
+            return  # the listener gets the error, too
         except Exception as error:  # a message that is too large
             faults.append(error)
             scope.cancel()
 
     async def _cancelled(self, line: Line) -> LastWord | None:
-        """Have the tool cancelled, and wait for its cleanup; None where it takes too long."""
+        """Cancel the tool, and wait for its cleanup; return `None` if it takes too long."""
         is_kept = self._tool.on_cancel == "finish" and not self.began
         try:
             with anyio.move_on_after(self._cancel_grace_s, shield=True):

@@ -1,4 +1,4 @@
-"""`FairQueue`: who gets the next free worker of a pool that many executors share."""
+"""`FairQueue`: assigns the free workers of a pool to the calls of many executors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ W = TypeVar("W")
 
 @dataclass(slots=True, eq=False)
 class _Ticket(Generic[W]):
-    """A call that waits; `worker` is what it got."""
+    """Waiting call; `worker` is the worker assigned to it."""
 
     number: int
     ready: anyio.Event = field(default_factory=anyio.Event)
@@ -32,15 +32,15 @@ class _Owner(Generic[W]):
 
 
 class FairQueue(Generic[W]):
-    """Gives the places of workers to the calls that wait for them.
+    """Queue that assigns the places of workers to the calls that wait for them.
 
-    A place that is free goes to the owner who has the fewest calls running, and where several have, to the call that
-    has waited longest. An owner's own calls come in the order in which they asked. Of the workers, the one with most
-    free places takes the call.
+    A free place goes to the owner with the fewest running calls. If several owners have equally few, it goes to the
+    call that has waited longest. The calls of one owner are served in order. The worker with the most free places takes
+    the call.
 
     Args:
-        calls_per_worker: Places of each worker.
-        max_waiting: Calls that may wait; one more is refused.
+        calls_per_worker: Number of places of each worker.
+        max_waiting: Maximum number of calls that wait. A further call is refused.
     """
 
     def __init__(self, *, calls_per_worker: int, max_waiting: int) -> None:
@@ -49,33 +49,33 @@ class FairQueue(Generic[W]):
         self._load: dict[W, int] = {}
         self._given_up: Exception | None = None
         self._owners: dict[object, _Owner[W]] = {}
-        self._next: list[tuple[int, int, object]] = []  # a heap; an entry that is not true any more is passed over
+        self._next: list[tuple[int, int, object]] = []  # a heap; outdated entries are skipped
         self._numbers = count()
         self.waiting = 0
-        """Calls that wait."""
+        """Number of calls that wait."""
 
     @property
     def workers(self) -> int:
-        """Those whose places are given out."""
+        """Number of workers in the queue."""
         return len(self._load)
 
     @property
     def busy(self) -> int:
-        """Those of them that have a call."""
+        """Number of those workers that have a call."""
         return sum(load > 0 for load in self._load.values())
 
     def add(self, worker: W) -> None:
-        """A worker is ready."""
+        """Add a worker that is ready."""
         self._load[worker] = 0
         self._given_up = None
         self._give()
 
     def remove(self, worker: W) -> None:
-        """No more calls for a worker: it is gone, or to be left alone."""
+        """Send no more calls to a worker."""
         self._load.pop(worker, None)
 
     def give_up(self, error: Exception) -> None:
-        """Who waits, and who asks from now on, gets this error, until a worker is ready."""
+        """Fail the calls that wait, and all further calls, with this error, until a worker is ready."""
         self._given_up = error
         for owner in self._owners.values():
             for ticket in owner.waiting:
@@ -87,11 +87,13 @@ class FairQueue(Generic[W]):
         self._owners = {key: owner for key, owner in self._owners.items() if owner.running}
 
     async def take(self, owner: object) -> W:
-        """A place at a worker, to be given back; cancelling it loses nothing.
+        """Wait for a place at a worker, and return the worker. Give the place back after use.
+
+        Cancelling this loses nothing.
 
         Raises:
-            WorkerLost: There is no worker, and none to be had.
-            ToolError: Too many calls wait already.
+            WorkerLost: No worker is available.
+            ToolError: Too many calls wait.
         """
         if self._given_up is not None:
             raise WorkerLost(str(self._given_up))
@@ -116,7 +118,7 @@ class FairQueue(Generic[W]):
         return ticket.worker
 
     def give_back(self, owner: object, worker: W) -> None:
-        """The call is over."""
+        """Return the place of a finished call."""
         found = self._owners[owner]
         found.running -= 1
         if worker in self._load:
@@ -133,14 +135,14 @@ class FairQueue(Generic[W]):
             self._enter(owner, found)
 
     def _enter(self, key: object, owner: _Owner[W]) -> None:
-        """Note where an owner stands now."""
+        """Update an owner's place in the queue."""
         if owner.waiting:
             heapq.heappush(self._next, (owner.running, owner.waiting[0].number, key))
         elif not owner.running:
             self._owners.pop(key, None)
 
     def _give(self) -> None:
-        """Give free places away, as long as there are some and somebody waits."""
+        """Assign free places while calls wait."""
         while self._next and self._load:
             worker = min(self._load, key=self._load.__getitem__)
             if self._load[worker] >= self._calls_per_worker:

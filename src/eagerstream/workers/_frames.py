@@ -1,11 +1,11 @@
-"""What goes through the pipes between a pool and a worker process: frames, each with a message for a line.
+"""Frames in the pipes between a pool and a worker process, each with a message for a line.
 
 frame     number of the line (4 bytes), length (8 bytes), the message
-pool      Setup on line 0, then for each call a line of its own: Open, and what `_messages` has; pickled
-worker    Ready or Failed on line 0, then what `_messages` has, on the lines of the calls; only data
+pool      Setup on line 0, then for each call its own line: Open, and the messages of `_messages`; pickled
+worker    Ready or Failed on line 0, then the messages of `_messages`, on the lines of the calls; only data
 
-A message of a worker is a line of JSON, an array of its kind and its short fields, and then its long fields as they
-are. Reading one runs none of its code: see `_crossing`.
+A worker's message is one line of JSON, followed by its long fields as raw bytes. The line is an array of the message's
+kind and its short fields. Reading a message runs none of its code: see `_crossing`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ._messages import Cancelled, Ended, FromWorker, Progress, Refused, Started,
 
 HEADER: Final = struct.Struct(">IQ")
 CONTROL: Final = 0
-"""The line that belongs to no call."""
+"""Number of the line that belongs to no call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a worker is to be.
+    """Settings of a worker.
 
     Attributes:
-        main: What `multiprocessing.spawn.prepare` takes: the path, the directory and the main module of the program.
-        backend: The event loop: `"asyncio"` or `"trio"`.
+        main: Argument of `multiprocessing.spawn.prepare`: the path, the directory and the main module of the program.
+        backend: Event loop: `"asyncio"` or `"trio"`.
         preload: Modules to import, by name, and tools to make, by reference.
-        max_message_bytes: No larger message is sent, or taken.
-        cancel_grace_s: Seconds that tools have for their cleanup when the pool is gone.
+        max_message_bytes: Maximum size of a message to send or accept.
+        cancel_grace_s: Seconds that tools have for their cleanup after the pool ends.
     """
 
     main: dict[str, Any] = field(repr=False)
@@ -45,25 +45,25 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A call of a tool begins on this line; see `_references`."""
+    """Start of a call of a tool on this line; see `_references`."""
 
     reference: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The worker can take calls."""
+    """Message that the worker can take calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The worker could not start, and has ended."""
+    """Message that the worker could not start, and has ended."""
 
     text: str
 
 
 class NoMessageError(ValueError):
-    """What a worker wrote is not a message."""
+    """Error for data of a worker that is not a message."""
 
 
 ToProcess: TypeAlias = Setup | Open | ToWorker
@@ -75,13 +75,13 @@ _MAX_CODE_CHARS: Final = 200
 
 
 def frame(line: int, message: ToProcess) -> bytes:
-    """A message to a worker as it is written."""
+    """Return the frame of a message to a worker."""
     pickled = dumps(message)
     return HEADER.pack(line, len(pickled)) + pickled
 
 
 def answer(line: int, message: FromProcess) -> bytes:
-    """A message of a worker as it is written."""
+    """Return the frame of a message from a worker."""
     head: list[Any] = [type(message).__name__]
     long = b""
     match message:
@@ -106,10 +106,10 @@ def answer(line: int, message: FromProcess) -> bytes:
 
 
 def answer_from(body: bytes) -> FromProcess:
-    """The message of a worker. What its tools made stays as bytes.
+    """Parse a worker's message. Values made by its tools stay bytes.
 
     Raises:
-        NoMessageError: It is not one.
+        NoMessageError: The data is not a message.
     """
     end = body.find(b"\n", 0, _MAX_HEAD_BYTES)
     try:

@@ -1,4 +1,4 @@
-"""The worker's side of a call: it reads the input and runs the tool, as the executor would do in its own process."""
+"""Worker's side of a call: reads the input and runs the tool, as the executor would do in its own process."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ from ._messages import (
 )
 
 _MAX_WAITING: Final = 16
-"""Values of progress that wait to be told: of more, the newest takes the place of the one before."""
+"""Maximum number of progress values that wait to be sent. A further value replaces the newest."""
 _THREAD_GRACE_S: Final = 0.2
-"""For a thread that sees that nobody waits any more: a generator's, between two of its values."""
+"""Seconds for a cancelled thread to notice the cancellation: a generator's thread does so between two values."""
 
 
 async def serve(line: HostLine, tool: Tool) -> None:
-    """Run one call of a tool, from its `Begin` to the last word about it.
+    """Run one call of a tool, from its `Begin` to its last message.
 
-    It raises nothing of the tool's own. Cancelling it cancels the tool; nothing more is told then.
+    It raises none of the tool's exceptions. Cancelling it cancels the tool, and sends nothing more.
     """
     begin = await line.receive()
     if isinstance(begin, Begin):
         await _Hosted(line, tool, begin).run()
-    else:  # it was cancelled before it could be told
+    else:  # the call was cancelled before `Begin` arrived
         await line.send(Cancelled())
 
 
 class _Input:
-    """The call's input, read from what the executor sends of it."""
+    """Input of the call, parsed from the executor's messages."""
 
     def __init__(self, begin: Begin) -> None:
         self._accumulator = InputAccumulator(limits=begin.limits, input_type=GrowingInput)
@@ -127,7 +127,7 @@ class _Hosted(CallListener):
         return _ended(await invoked(self._tool, arguments, call), call)
 
     async def _arguments(self) -> JSONObject:
-        """What the tool is called with: as soon as it can begin, or once the input is whole.
+        """Return the tool's arguments, as soon as the tool can start, or once the input is complete.
 
         Raises:
             InputError: The input does not fit.
@@ -145,7 +145,7 @@ class _Hosted(CallListener):
         return tool.check(input.value)
 
     async def _listen(self) -> None:
-        """Take in what the executor says while the tool runs."""
+        """Process the executor's messages while the tool runs."""
         while True:
             try:
                 message = await self._line.receive()
@@ -176,7 +176,7 @@ class _Hosted(CallListener):
             await self._noted.wait()
             self._noted = anyio.Event()
             while self._values:
-                with anyio.CancelScope(shield=True):  # a value that was taken is told
+                with anyio.CancelScope(shield=True):  # a value taken from the queue must be sent
                     await self._line.send(Progress(to_bytes(self._values.popleft())))
 
     async def _thread_end(self) -> None:
@@ -189,7 +189,7 @@ class _Hosted(CallListener):
 def _ended(said: Invoked, call: ToolCall) -> Ended:
     if said.include_data:
         try:
-            dump_json(said.response.data)  # as its result will have to: what crosses always has a JSON form
+            dump_json(said.response.data)  # the result needs a JSON form, too; the data that crosses always has one
         except (TypeError, ValueError) as fault:
             said = Invoked(error_response(fault), raised=True, error=fault)
     error = None if said.error is None else error_as_bytes(said.error)

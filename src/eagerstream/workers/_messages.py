@@ -1,11 +1,11 @@
-"""What an executor and a worker tell each other about one call, and what they need of the way between them.
+"""Messages between an executor and a worker about one call, and the protocols of the lines that carry them.
 
     executor    Begin  (More* End)?  Interrupt?  Cancel?
     worker      Refused
                 Started  Progress*  (Ended | Cancelled)
 
-The input crosses as its raw text, never as parsed values: the worker reads it as the executor's own process would. What
-tools made (values of progress, responses, exceptions) crosses as bytes inside the messages: see `_crossing`.
+The input is sent as its raw text, never as parsed values: the worker parses it as the executor's process would. Values
+made by tools (progress, responses, exceptions) are sent as bytes inside the messages: see `_crossing`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from ..tools import Tool, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Run a call.
+    """Request to run a call.
 
     Attributes:
         block: The `tool_use` block as received at its start.
         index: Block index in the message.
         turn: Number of the turn, from 1.
-        limits: Those of the run.
+        limits: Limits of the run.
         text: The JSON text so far.
-        whole: None while it is still written: the tool begins with what is there. Otherwise as in `End`.
-        interrupted: Why nothing more of the input is wanted; None while it is.
+        whole: `None` while the input is still being written: the tool starts with the text so far. Otherwise as in
+            `End`.
+        interrupted: Reason why the rest of the input is not needed; `None` while it is.
     """
 
     block: Mapping[str, Any] = field(repr=False)
@@ -44,31 +45,31 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """What has been written since."""
+    """Text written since the last message."""
 
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The input has ended: closed by its block (`whole`), or cut off."""
+    """End of the input: closed by its block (`whole`), or cut off."""
 
     whole: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """Nothing more of the input is wanted, although it may still come: see `GrowingInput.interrupt`."""
+    """Message that the rest of the input is not needed, even if it still arrives: see `GrowingInput.interrupt`."""
 
     reason: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancel the tool; `Ended` or `Cancelled` follows.
+    """Request to cancel the tool; `Ended` or `Cancelled` follows.
 
     Attributes:
-        unless_begun: Nothing, where the tool has been called already.
+        unless_begun: Ignore the request if the tool has been called already.
     """
 
     unless_begun: bool = False
@@ -79,19 +80,19 @@ ToWorker: TypeAlias = Begin | More | End | Interrupt | Cancel
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The tool is called now."""
+    """Message that the tool is being called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A value of progress, as `to_bytes` gives it."""
+    """Value of progress, as bytes from `to_bytes`."""
 
     value: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The input does not fit: the tool was not called."""
+    """Message that the input does not fit, or the tool was not found: the tool was not called."""
 
     text: str = field(repr=False)
     code: str
@@ -100,14 +101,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The tool has answered, or raised.
+    """Result of a tool that returned or raised.
 
     Attributes:
-        response: The `ToolResponse`, as `response_as_bytes` gives it.
-        raised: The response stands for an exception.
-        error: What was raised, as `error_as_bytes` gives it.
-        include_data: The response's data is for the model, too.
-        blocked_s: The longest time, in seconds, for which it kept the worker's event loop.
+        response: The `ToolResponse`, as bytes from `response_as_bytes`.
+        raised: True if the response represents an exception.
+        error: The exception, as bytes from `error_as_bytes`.
+        include_data: True if the model gets the response's data, too.
+        blocked_s: Longest time, in seconds, for which the tool blocked the worker's event loop.
     """
 
     response: bytes = field(repr=False)
@@ -119,17 +120,17 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The tool was cancelled, as it was asked to be.
+    """Message that the tool was cancelled on request.
 
     Attributes:
-        at_work: Its thread still runs: only the end of its process ends it.
+        at_work: True if its thread still runs. Only the end of its process ends the thread.
     """
 
     at_work: bool = False
 
 
 LastWord: TypeAlias = Refused | Ended | Cancelled
-"""After one of these, nothing more is said of a call."""
+"""Last message of a call."""
 
 FromWorker: TypeAlias = Started | Progress | LastWord
 
@@ -138,10 +139,10 @@ FromWorker: TypeAlias = Started | Progress | LastWord
 
 
 class Line(Protocol):
-    """One call's way to its worker and back; see this module for what is said in which order."""
+    """Connection of one call to its worker. The docstring of this module gives the order of messages."""
 
     async def send(self, message: ToWorker) -> None:
-        """Hand a message to the worker; cancelling it leaves it sent whole, or not at all.
+        """Send a message to the worker. Cancelling this sends the complete message or nothing.
 
         Raises:
             WorkerLost: The worker is gone.
@@ -150,51 +151,52 @@ class Line(Protocol):
         ...
 
     async def receive(self) -> FromWorker:
-        """The next word of the worker, in the order in which it said them.
+        """Return the worker's next message, in the order sent.
 
-        Of values of progress that wait, the newest may have taken the place of others.
+        If several progress values wait, the newest may have replaced others.
 
         Raises:
-            WorkerLost: The worker is gone, and all that it had said was received.
+            WorkerLost: The worker is gone, and all of its messages were received.
         """
         ...
 
 
 class HostLine(Protocol):
-    """The other end of a `Line`."""
+    """Worker's end of a `Line`."""
 
     async def send(self, message: FromWorker) -> None:
-        """Tell the executor; returns when the message is on its way, for good."""
+        """Send a message to the executor; return once it can no longer be lost on this side."""
         ...
 
     async def receive(self) -> ToWorker:
-        """The next message of the executor.
+        """Return the executor's next message.
 
         Raises:
-            EOFError: There will be none: the executor is gone.
+            EOFError: The executor is gone.
         """
         ...
 
 
 class Workers(Protocol):
-    """A pool, as executors see it: many of them share one."""
+    """Pool as executors see it. Many executors share one."""
 
     def fault_of(self, tool: Tool) -> str | None:
-        """Why a tool cannot run in these workers, to be read after its name; None where it can."""
+        """Return the reason why a tool cannot run in these workers, as text to follow its name; `None` if it can."""
         ...
 
     def line(self, call: ToolCall, tool: Tool, owner: object, /) -> AbstractAsyncContextManager[Line]:
-        """Wait for a free worker, and be put through to it.
+        """Wait for a free worker, and connect to it.
 
-        Leaving it before the worker's last word ends what still runs there, if need be with the worker.
+        If you leave it before the worker's last message, the work that still runs there is ended, if necessary with the
+        worker.
 
         Args:
             call: The call.
             tool: Its tool.
-            owner: Whose call it is: who has fewest running is next.
+            owner: Owner of the call. The owner with the fewest running calls is next.
 
         Raises:
-            WorkerLost: On entry: no worker can be had. Before the tool has begun, it may be tried again.
+            WorkerLost: On entry: no worker is available. The call may be retried if its tool has not started.
             ToolError: On entry: too many calls wait.
         """
         ...

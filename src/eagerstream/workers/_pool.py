@@ -1,4 +1,4 @@
-"""`Pool`: keeps so many workers alive, and shares them among executors; what a worker is, its subclasses say."""
+"""`Pool`: keeps a number of workers alive, and shares them among executors. Subclasses define the worker."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _FIRST_DELAY_S: Final = 0.1
 _MAX_DELAY_S: Final = 5.0
 _MAX_DOUBLINGS: Final = 10
 _MAX_FAILED_STARTS: Final = 3
-"""In a row, and no worker is left: calls are answered with an error then, while further starts are tried."""
+"""Number of consecutive failed starts after which calls get an error if no worker is left. The pool still retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """How a pool is.
+    """State of a pool.
 
     Attributes:
-        workers: Those that take calls.
-        busy: Those of them that have a call.
-        waiting: Calls that wait for a worker.
-        lost: Workers that died.
-        restarted: Workers that were started in the place of others.
+        workers: Number of workers that take calls.
+        busy: Number of those workers that have a call.
+        waiting: Number of calls that wait for a worker.
+        lost: Number of workers that died.
+        restarted: Number of workers started to replace others.
     """
 
     workers: int
@@ -50,39 +50,39 @@ class PoolWorker(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Of its process; None before it has one."""
+        """Process id; `None` before the process exists."""
         ...
 
     @property
     def lost(self) -> str | None:
-        """Why there is nothing more to be had of it; None while it lives."""
+        """Reason why the worker is no longer usable; `None` while it lives."""
         ...
 
     @property
     def was_ready(self) -> bool:
-        """It has started."""
+        """True once the worker has started."""
         ...
 
     @property
     def has_died(self) -> bool:
-        """Its end, after it had started, was not the pool's doing."""
+        """True if the worker ended after its start, and the pool did not end it."""
         ...
 
     @property
     def may_start_again(self) -> bool:
-        """That it did not start may be due to where it was, or when."""
+        """True if the failed start may be due to the machine or the time."""
         ...
 
     async def run(self, on_ready: Callable[[Any], object]) -> None:
-        """Start it, tell that it is ready, and stay until it takes no more calls; cancelling this ends it."""
+        """Start the worker, call `on_ready`, and return when it takes no more calls. Cancelling this ends it."""
         ...
 
     def open(self, reference: bytes) -> Line:
-        """A line for a call of the tool of this reference."""
+        """Return a line for a call of the tool with this reference."""
         ...
 
     def close(self, line: Any) -> bool:
-        """The call of a line is over; False where the worker is not to get another one."""
+        """End the call of a line; return False if the worker must not get another call."""
         ...
 
 
@@ -92,17 +92,17 @@ W = TypeVar("W", bound=PoolWorker)
 class Pool(ABC, Generic[W]):
     """Workers, shared by any number of executors and runs; an async context manager.
 
-    Entering it returns when every worker is ready. A worker that is gone is replaced. Leaving it cancels what still
-    runs, and ends the workers. To be left by the task that entered it, and used in its event loop only.
+    Entering it returns when every worker is ready. A lost worker is replaced. Leaving it cancels the calls that still
+    run, and ends the workers. Leave it in the task that entered it, and use it only in its event loop.
 
     Args:
-        workers: How many.
-        calls_per_worker: Calls that a worker runs at once.
-        max_waiting: Calls that may wait for a worker; one more is answered with an error.
-        start_timeout_s: Seconds that a worker has until it is ready.
+        workers: Number of workers.
+        calls_per_worker: Maximum number of calls that a worker runs at once.
+        max_waiting: Maximum number of calls that wait for a worker. A further call gets an error.
+        start_timeout_s: Seconds until a worker must be ready.
 
     Raises:
-        UsageError: A number is out of its range.
+        UsageError: A number is out of range.
     """
 
     def __init__(self, *, workers: int, calls_per_worker: int, max_waiting: int, start_timeout_s: float) -> None:
@@ -121,46 +121,46 @@ class Pool(ABC, Generic[W]):
         self._restarted = 0
         self._tasks: anyio.abc.TaskGroup | None = None
         self._thread: int | None = None
-        """Where its event loop runs."""
+        """Id of the thread that runs the pool's event loop."""
 
     @abstractmethod
     async def _prepare(self) -> None:
-        """What comes before the first worker; once."""
+        """Prepare once, before the first worker starts."""
 
     @abstractmethod
     def _make(self) -> W:
-        """A worker, not yet started."""
+        """Return a worker that is not started yet."""
 
     @abstractmethod
     def _refer_to(self, tool: Tool) -> bytes:
-        """How a worker is told of a tool.
+        """Return the reference by which a worker finds a tool.
 
         Raises:
-            ValueError: It cannot be.
+            ValueError: The tool cannot be referenced.
         """
 
     async def _clean_up(self) -> None:
-        """What comes after the last worker, where `_prepare` has ended; not cancelled."""
+        """Clean up after the last worker, if `_prepare` completed; not cancelled."""
 
     def _replaced(self, worker: W) -> None:
-        """A worker takes no more calls, and is replaced."""
+        """Note that a worker takes no more calls, and is replaced."""
 
     @property
     def stats(self) -> PoolStats:
-        """How the pool is now."""
+        """Current state of the pool."""
         queue = self._queue
         return PoolStats(queue.workers, queue.busy, queue.waiting, self._lost, self._restarted)
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the workers, each on its machine."""
+        """Process ids of the workers, each on its machine."""
         return sorted(worker.pid for worker in self._workers if worker.pid is not None and worker.lost is None)
 
     async def __aenter__(self) -> Self:
-        """Start the workers.
+        """Start the workers. Cancelling this ends those that have started.
 
         Raises:
-            WorkerLost: One could not start: the text says why.
+            WorkerLost: A worker could not start. The text gives the reason.
             UsageError: The pool was entered before.
         """
         if self._tasks is not None:
@@ -183,7 +183,7 @@ class Pool(ABC, Generic[W]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancel what still runs, and end the workers."""
+        """Cancel the calls that still run, and end the workers."""
         await self._close()
 
     async def _close(self) -> None:
@@ -198,7 +198,7 @@ class Pool(ABC, Generic[W]):
                 await self._clean_up()
 
     async def _keep(self, start: _Start) -> None:
-        """Have a worker, and another one in its place when it is gone."""
+        """Run a worker, and replace it when it ends."""
         failures = 0
         while True:
             worker = self._make()
@@ -247,6 +247,8 @@ class Pool(ABC, Generic[W]):
 
         Raises:
             UsageError: The pool belongs to the event loop of another thread.
+            WorkerLost: No worker is available.
+            ToolError: Too many calls wait.
         """
         if self._thread not in (None, threading.get_ident()):
             raise UsageError("a pool is used in the event loop that entered it: another thread needs its own")
@@ -262,7 +264,7 @@ class Pool(ABC, Generic[W]):
 
 
 class _Start:
-    """The first start of a worker."""
+    """First start of a worker."""
 
     def __init__(self) -> None:
         self.over = anyio.Event()

@@ -34,14 +34,14 @@ from ._frames import (
 from ._messages import Cancelled, FromWorker, Progress, Started, ToWorker
 
 _MAX_WAITING: Final = 16
-"""Values of progress that wait on a line: of more, the newest takes the place of the one before."""
+"""Maximum number of progress values that wait on a line. A further value replaces the newest."""
 _MAX_TOLD_CHARS: Final = 10_000
-"""Of what a worker says about why it could not start."""
+"""Maximum length of a worker's report about a failed start."""
 _LAST_WORDS_S: Final = 1.0
-"""For the exit code of a process whose output has ended, and for the output of one that has ended."""
+"""Seconds to wait for the exit code after the output ended, or for the output after the process ended."""
 _FIRST_LOOK_S: Final = 0.01
 _LOOK_S: Final = 0.5
-"""How often it is looked whether a process has ended whose output has not; less at first."""
+"""Maximum interval between checks whether a process with open output has ended. The first intervals are shorter."""
 
 
 @dataclass(slots=True)
@@ -51,12 +51,12 @@ class _Outgoing:
 
 
 class WorkerProcess:
-    """A worker, and the lines of the calls that it has.
+    """Worker process, and the lines of its calls.
 
     Attributes:
-        lost: Why there is nothing more to be had of it; None while it lives.
-        was_ready: It has started.
-        was_ended: It was told to end, or killed, from here.
+        lost: Reason why the worker is no longer usable; `None` while it lives.
+        was_ready: True once the worker has started.
+        was_ended: True if the pool ended or killed the worker.
         may_start_again: See `PoolWorker`.
     """
 
@@ -77,21 +77,21 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, where there is one."""
+        """Process id, if the process exists."""
         return None if self._process is None else self._process.pid
 
     @property
     def has_died(self) -> bool:
-        """It ended by itself."""
+        """True if the process ended by itself."""
         return not self.was_ended
 
     async def run(self, on_ready: Callable[[WorkerProcess], object]) -> None:
-        """Start the process, and serve its lines until it is gone; cancelling this ends it.
+        """Start the process, and serve its lines until it ends. Cancelling this ends the process.
 
-        Tools are cancelled then, and have `Setup.cancel_grace_s` for their cleanup.
+        On cancellation, tools are cancelled and have `Setup.cancel_grace_s` for their cleanup.
         """
         try:
-            with anyio.CancelScope(shield=True):  # or a process might be left over
+            with anyio.CancelScope(shield=True):  # otherwise a process might be left over
                 self._process = process = await anyio.open_process(
                     _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
                 )
@@ -114,7 +114,7 @@ class WorkerProcess:
                 await self._end(process)
 
     def open(self, reference: bytes) -> ProcessLine:
-        """A line for a call of a tool."""
+        """Return a line for a call of a tool."""
         self._last_number += 1
         line = self._lines[self._last_number] = ProcessLine(
             self, self._last_number, reference, max_message_bytes=self._setup.max_message_bytes
@@ -124,9 +124,9 @@ class WorkerProcess:
         return line
 
     def close(self, line: ProcessLine) -> bool:
-        """The call is over for the pool. False where its tool still runs: the worker can take no more calls.
+        """Remove the line of a finished call. Return False if its tool still runs: the worker can take no more calls.
 
-        It is killed when it has no other calls.
+        Such a worker is killed when it has no other calls.
         """
         del self._lines[line.number]
         self._is_left_alone = self._is_left_alone or line.is_at_work
@@ -135,7 +135,7 @@ class WorkerProcess:
         return not self._is_left_alone
 
     def kill(self) -> None:
-        """End the process now, whatever it does."""
+        """Kill the process at once."""
         if self._process is not None and self.lost is None:
             self.was_ended = True
             try:
@@ -144,10 +144,10 @@ class WorkerProcess:
                 pass  # it is gone
 
     async def send(self, written: bytes) -> None:
-        """Have frames written; cancelling it only stops the waiting.
+        """Write frames. Cancelling this only stops the waiting; the frames are still written.
 
         Raises:
-            WorkerLost: There is nobody any more who would read it.
+            WorkerLost: The worker no longer reads.
         """
         outgoing = _Outgoing(written)
         if self.lost is None:
@@ -168,7 +168,7 @@ class WorkerProcess:
                 self._work = anyio.Event()
                 await self._work.wait()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            return  # it ended: who reads is told of it, too
+            return  # the process ended: the reader sees it, too
 
     async def _limit_start(self, process: anyio.abc.Process) -> None:
         await anyio.sleep(self._start_timeout_s)
@@ -196,7 +196,7 @@ class WorkerProcess:
                 return
 
     def _take(self, number: int, message: FromProcess, on_ready: Callable[[WorkerProcess], object]) -> bool:
-        """Take in what the worker says; False if it cannot be said now."""
+        """Process a message of the worker; return False if the message is out of order."""
         match message:
             case Ready() | Failed() if self.was_ready or number != CONTROL:
                 return False
@@ -207,7 +207,7 @@ class WorkerProcess:
                 self._lose(f"it could not start: {head(text, _MAX_TOLD_CHARS)}")
             case _:
                 line = self._lines.get(number)
-                return line is None or line.put(message)  # without one, nobody waits any more
+                return line is None or line.put(message)  # without a line, nobody waits for the message
         return True
 
     def _lose(self, reason: str) -> None:
@@ -218,7 +218,7 @@ class WorkerProcess:
             self._outgoing.popleft().done.set()
 
     async def _end(self, process: anyio.abc.Process) -> None:
-        """Have the process end by itself, then by force."""
+        """End the process gracefully, then by force."""
         if process.returncode is None and self.was_ready and not self._is_left_alone:
             self.was_ended = True
             assert process.stdin is not None
@@ -236,7 +236,7 @@ class WorkerProcess:
 
 
 class ProcessLine:
-    """A call's line, at the pool's end; see `Line`."""
+    """Pool's end of a call's line; see `Line`."""
 
     def __init__(self, worker: WorkerProcess, number: int, reference: bytes, *, max_message_bytes: int) -> None:
         self.number = number
@@ -252,7 +252,7 @@ class ProcessLine:
 
     @property
     def is_at_work(self) -> bool:
-        """The worker may still run the tool."""
+        """True if the worker may still run the tool."""
         return not self._opening and not self._is_over
 
     async def send(self, message: ToWorker) -> None:
@@ -267,14 +267,14 @@ class ProcessLine:
         """See `Line.receive`."""
         while not self._received:
             if self._lost is not None:
-                # What it said last is read where it died by itself; of one that was ended from here it may be lost.
+                # If the worker died by itself, its last messages are read. If the pool ended it, they may be lost.
                 raise WorkerLost(self._lost, may_have_begun=self._worker.was_ended and self.is_at_work)
             self._change = anyio.Event()
             await self._change.wait()
         return self._received.popleft()
 
     def put(self, message: FromWorker) -> bool:
-        """The worker has said something. False if that cannot come now: so no more waits here than a call needs."""
+        """Accept a message of the worker. Return False if it is out of order, which bounds the messages that wait."""
         if self._was_last_word or (isinstance(message, Started) and self._was_started):
             return False
         if isinstance(message, Started):
@@ -290,7 +290,7 @@ class ProcessLine:
         return True
 
     def lose(self, reason: str) -> None:
-        """The worker will not say anything more."""
+        """Mark the worker as lost: it sends nothing more."""
         self._lost = reason
         self._change.set()
 
@@ -298,8 +298,9 @@ class ProcessLine:
 async def _exit_of(process: anyio.abc.Process) -> None:
     """Wait for the end of a process.
 
-    What a tool has forked holds the pipes open for as long as it lives, which is for ever in a session of its own:
-    neither their end tells of the end of the worker then, nor does `process.wait`, which waits for theirs on asyncio.
+    A process that a tool has forked keeps the pipes open while it lives. In a session of its own, it may live forever.
+    The end of the pipes then does not show the end of the worker. Nor does `process.wait`, which on asyncio waits for
+    the pipes.
     """
     delay_s = _FIRST_LOOK_S
     while process.returncode is None:
@@ -314,7 +315,7 @@ async def _cancel_after(process: anyio.abc.Process, scope: anyio.CancelScope) ->
 
 
 async def _read_to_the_end(output: anyio.abc.ByteReceiveStream) -> None:
-    """Read what nobody wants any more: it may have something to say, and wait for a reader."""
+    """Read and drop the rest of the output. Otherwise a worker that writes would wait for a reader."""
     try:
         async for _ in output:
             pass
@@ -323,9 +324,9 @@ async def _read_to_the_end(output: anyio.abc.ByteReceiveStream) -> None:
 
 
 def _command() -> list[str]:
-    """A fresh interpreter that finds what this one finds."""
+    """Return the command of a new interpreter with this one's import path."""
     executable = os.fsdecode(multiprocessing.spawn.get_executable())
-    # Ctrl-C is not the worker's, from its first moment: see `worker.main`.
+    # The worker ignores Ctrl-C from its first moment: see `_worker.main`.
     program = (
         "import signal; signal.signal(signal.SIGINT, lambda *_: None); "
         "import sys; sys.path[:] = sys.argv[1:]; from eagerstream.workers._worker import main; main()"

@@ -1,4 +1,4 @@
-"""`ProcessPool` and `ProcessExecutor`: tools in worker processes on this machine, for what keeps a processor busy."""
+"""`ProcessPool` and `ProcessExecutor`: tools in worker processes on this machine, for CPU-bound work."""
 
 from __future__ import annotations
 
@@ -24,35 +24,36 @@ from ._worker import check_not_preparing
 class ProcessPool(Pool[WorkerProcess]):
     """Worker processes, shared by any number of executors and runs; an async context manager.
 
-    Entering it returns when every worker is ready. Each is a fresh interpreter that imports the program's main module
-    as `multiprocessing` does: what the program does must stand under `if __name__ == "__main__":`. A worker that dies
-    is replaced. On exit, calls that still run are cancelled, and every worker has ended. To be left by the task that
-    entered it.
+    Entering it returns when every worker is ready. Each worker is a new interpreter that imports the program's main
+    module, as `multiprocessing` does. Put the code that runs the program under `if __name__ == "__main__":`. A worker
+    that dies is replaced. Leaving the pool cancels the calls that still run, and ends every worker. Leave it in the
+    task that entered it.
 
-    Each worker leads a session of its own. When it ends, everything that its tools have started in that session is
+    Each worker leads its own session. When the worker ends, every process that its tools started in that session is
     killed. If the program is killed, even by SIGKILL, its workers and their sessions are killed after `cancel_grace_s`
-    seconds at most; a small process of the program's own does that. A process that makes a session of its own
-    (`setsid`, a daemon) lives on. Sessions are Linux's; on macOS the same holds for the worker's process group. On
-    Windows nothing but the worker ends, and not while a tool keeps the interpreter's lock.
+    seconds at most. A small process of the program does that. A process with its own session (`setsid`, a daemon) lives
+    on. Sessions exist on Linux; on macOS the same applies to the worker's process group. On Windows only the worker
+    ends, and not while a tool holds the interpreter's lock.
 
-    A worker is no sandbox: tools have the rights of the user that the program runs as. But nothing that a worker writes
-    is run in the program. Results, progress and exceptions cross as data, so that objects come back in their JSON form;
-    see `workers._crossing` for the types that stay as they are.
+    A worker is no sandbox: tools have the rights of the program's user. But the program runs nothing that a worker
+    writes. Results, progress and exceptions cross as data, so objects arrive in their JSON form. See
+    `workers._crossing` for the types that keep their type.
 
     Args:
-        workers: How many; the number of processors by default.
-        calls_per_worker: Calls that a worker runs at once: 1 for work that keeps a processor busy, more for `async`
+        workers: Number of workers. Default: the number of processors.
+        calls_per_worker: Maximum number of calls that a worker runs at once. Use 1 for CPU-bound work, more for `async`
             tools that wait.
-        preload: Modules (or their names) and tools that each worker imports before it takes calls. A tool that is not
-            among them is imported at its first call.
-        max_waiting: Calls that may wait for a worker; one more is answered with an error.
-        max_message_bytes: One message to or from a worker: an input, a result. A worker that announces more is ended
-            before any of it is read.
-        start_timeout_s: Seconds that a worker has until it is ready.
-        cancel_grace_s: Seconds that tools have for their cleanup when the pool is left, or the program is killed.
+        preload: Modules (or their names) and tools that each worker imports before it takes calls. Any other tool is
+            imported at its first call.
+        max_waiting: Maximum number of calls that wait for a worker. A further call gets an error.
+        max_message_bytes: Maximum size of a message to or from a worker: an input, a result. A worker that announces a
+            larger message is ended before the message is read.
+        start_timeout_s: Seconds until a worker must be ready.
+        cancel_grace_s: Seconds that tools have for their cleanup when you leave the pool, or when the program is
+            killed.
 
     Raises:
-        UsageError: A number is out of its range, or a tool of `preload` cannot run in another process.
+        UsageError: A number is out of range, or a tool of `preload` cannot run in another process.
     """
 
     def __init__(
@@ -80,10 +81,10 @@ class ProcessPool(Pool[WorkerProcess]):
         self._setup: Setup
 
     async def __aenter__(self) -> Self:
-        """Start the workers.
+        """Start the workers. Cancelling this ends those that have started.
 
         Raises:
-            WorkerLost: One could not start: the text says why.
+            WorkerLost: A worker could not start. The text gives the reason.
             UsageError: The pool was entered before, or a worker imports the program.
         """
         check_not_preparing()
@@ -107,18 +108,18 @@ class ProcessPool(Pool[WorkerProcess]):
 
 
 class ProcessExecutor(RemoteExecutor):
-    """Runs tools in the worker processes of a `ProcessPool`; see `RemoteExecutor`.
+    """Executor that runs tools in the worker processes of a `ProcessPool`; see `RemoteExecutor`.
 
-    For tools that keep a processor busy: in this process they would share one processor with the reading of every
-    reply. `ProcessExecutor(tools, pools={"render": pool})` has one of them there, and the others in this process.
+    Use it for CPU-bound tools. In this process, they would share one processor with the reading of every response.
+    `ProcessExecutor(tools, pools={"render": pool})` runs one tool in the pool, and the others in this process.
 
-    A tool can run there that another process can import, by its module and name, those of the main script included;
-    and a method of an object that can be pickled, of which each worker has its own copy.
+    A tool can run there if another process can import it by module and name; the main script's tools count, too. A
+    method can run there if its object can be pickled. Each worker then has its own copy of the object.
     """
 
 
 def _backend() -> str:
-    """The event loop that this runs in, by its name for `anyio.run`."""
+    """Return the name of the current event loop for `anyio.run`."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -136,16 +137,16 @@ def _preloaded(each: str | ModuleType | Tool) -> str | bytes:
 
 
 def _is_main_importable() -> bool:
-    """False of what was typed, or came by `python -c`."""
+    """Return False for an interactive session and for `python -c`."""
     main = sys.modules["__main__"]
     return getattr(main, "__spec__", None) is not None or getattr(main, "__file__", None) is not None
 
 
 def _main() -> dict[str, Any]:
-    """What a worker needs to know of the program, for `multiprocessing.spawn.prepare`.
+    """Return the facts about the program that `multiprocessing.spawn.prepare` needs in a worker.
 
-    As `multiprocessing.spawn.get_preparation_data` gives it, which also decides on a start method for the whole program
-    and gives away its secret.
+    `multiprocessing.spawn.get_preparation_data` gives the same, but also fixes a start method for the entire program
+    and sends the program's secret.
     """
     found: dict[str, Any] = {
         "sys_path": list(sys.path),

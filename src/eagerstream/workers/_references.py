@@ -1,4 +1,4 @@
-"""How a tool is named to another process, which makes it again: by module and name, or by what it was made of."""
+"""References to tools for another process, which makes the tool again: by module and name, or from its parts."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ._crossing import dumps, loads
 
 _LOCAL = "<locals>"
 _STAY = ("approve", "guard")
-"""Options that are asked in the executor's process: they need not be known elsewhere."""
+"""Options that the executor's process evaluates. Other processes do not need them."""
 
 
 def _named(module: str, path: str) -> Any:
-    """Return a tool at module level, or in a class there; `__main__` is the program's own script."""
+    """Return a tool at module level, or in a class there; `__main__` is the program's main script."""
     return reduce(getattr, path.split("."), importlib.import_module(module))
 
 
 def reference_to(tool: Tool, *, pickled: Callable[[Any], bytes] = dumps) -> bytes:
-    """A name for a tool, from which `tool_of` makes it in another process.
+    """Return a reference to a tool, from which `tool_of` makes it in another process.
 
-    Of a method, its object goes along as it is now: each process has a copy, and keeps it.
+    The reference to a method contains its object in its current state: each process makes a copy, and keeps it.
 
     Args:
         tool: Any tool.
-        pickled: What pickles; one that takes functions by value reaches more tools.
+        pickled: Function that pickles. If it pickles functions by value, more tools can be referenced.
 
     Raises:
-        ValueError: It cannot be named; the text says why.
+        ValueError: The tool cannot be referenced. The text gives the reason.
     """
     if places := _places(tool):
         return pickled(partial(_named, *places[0]))
@@ -53,11 +53,11 @@ def reference_to(tool: Tool, *, pickled: Callable[[Any], bytes] = dumps) -> byte
 
 
 def tool_of(reference: bytes) -> Tool:
-    """The tool that `reference_to` was given; its modules are imported.
+    """Return the tool that `reference_to` was given, after importing its modules.
 
     Raises:
-        TypeError: What is there under its name is no tool.
-        Exception: As importing, or making it, raises.
+        TypeError: The object under its name is no tool.
+        Exception: The import or the construction raised it.
     """
     found = loads(reference)()
     if not isinstance(found, Tool):
@@ -66,7 +66,7 @@ def tool_of(reference: bytes) -> Tool:
 
 
 def _places(tool: Tool) -> list[tuple[str, str]]:
-    """Where the tool is found, by module and path: usually under the name of its function."""
+    """Return module and path of each place that holds the tool: usually the name of its function."""
     if tool.bound_to is not None:
         return []
     function = tool.__wrapped__

@@ -1,7 +1,8 @@
-"""The worker process: reads frames from its standard input, runs tools, and writes frames to its standard output.
+"""Worker process: reads frames from its standard input, runs tools, and writes frames to its standard output.
 
-What tools print goes to standard error. The worker ends with the process that started it: by itself when it sees that,
-and otherwise, because a tool keeps the interpreter's lock, by the `watchdog` of that process (except on Windows).
+Output printed by tools goes to standard error. The worker ends with the process that started it. If it notices the end
+of that process, it ends by itself. If a tool holds the interpreter's lock, the `watchdog` of that process ends it
+(except on Windows).
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from ._references import tool_of
 T = TypeVar("T")
 
 _find_tool = lru_cache(maxsize=256)(tool_of)
-"""Of more tools, the one that was called longest ago is made anew when it is called again."""
+"""Cache of tools. A tool that was evicted is made again at its next call."""
 _QUICK_BYTES: Final = 32 * 1024
-"""Less than what a pipe holds: it is written at once. A thread waits for the room of more."""
+"""Maximum size of a frame to write at once: less than a pipe holds. A larger frame is written by a thread."""
 
 
 def main() -> None:
-    """Serve the process at the other end of the standard streams, until it closes them, or is gone."""
-    # Ctrl-C is for everybody in the terminal: the program decides what becomes of its calls. A handler, not SIG_IGN,
+    """Serve the process at the other end of the standard streams, until it closes them or ends."""
+    # Ctrl-C reaches every process in the terminal, and the program decides about its calls. A handler, not SIG_IGN,
     # which programs that tools start would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
     pipes = _Pipes()
@@ -63,18 +64,18 @@ async def _run(pipes: _Pipes, cancel_grace_s: float) -> None:
 
 
 _preparing: Final = threading.Event()
-"""Set while a worker imports the program: that must not start itself once more."""
+"""Set while a worker imports the program. The program must not start a pool then."""
 
 
 def check_not_preparing() -> None:
-    """Refuse to start a pool from what a worker imports.
+    """Refuse to start a pool during a worker's import of the program.
 
     Raises:
-        UsageError: This is such a worker.
+        UsageError: The current process is such a worker.
     """
     if _preparing.is_set():
         raise UsageError(
-            "a worker imports the program that starts it: what the program does has to stand under "
+            "a worker imports the program that starts it: put the code that runs the program under "
             "`if __name__ == '__main__':`"
         )
 
@@ -93,7 +94,7 @@ def _prepare(setup: Setup) -> None:
 
 
 class _Pipes:
-    """The standard streams, which nothing else in this process can reach any more."""
+    """Standard streams, which no other code in this process can reach any more."""
 
     def __init__(self) -> None:
         self._input = _taken_over(0, os.open(os.devnull, os.O_RDONLY))
@@ -103,13 +104,13 @@ class _Pipes:
         self.max_message_bytes = 1 << 30
 
     def read(self) -> tuple[int, ToProcess] | None:
-        """Return the number of a line, and the next message on it. None at the end, and if what comes is no message."""
+        """Return the number of a line, and its next message. Return `None` at the end, and for invalid data."""
         try:
             line, length = HEADER.unpack(self._read_exactly(HEADER.size))
             if length > self.max_message_bytes:
                 return None
             return line, loads(self._read_exactly(length))
-        except Exception:  # it ends with whoever does not write messages
+        except Exception:  # the worker ends if the other side does not write messages
             return None
 
     def _read_exactly(self, size: int) -> bytes:
@@ -123,7 +124,7 @@ class _Pipes:
         return b"".join(pieces)
 
     def write(self, written: bytes) -> None:
-        """Write a whole frame; nothing where nobody reads any more: that shows at the other pipe, too."""
+        """Write a complete frame. Write nothing if the reader is gone: the other pipe shows that, too."""
         rest = memoryview(written)
         with self._writing:
             try:
@@ -134,7 +135,7 @@ class _Pipes:
 
 
 def _taken_over(number: int, replacement: int) -> int:
-    """A descriptor of one's own for a standard stream, in whose place something else stands from now on."""
+    """Return a private descriptor of a standard stream, and put `replacement` in its place."""
     own = os.dup(number)
     os.dup2(replacement, number)
     os.close(replacement)
@@ -146,7 +147,7 @@ def _taken_over(number: int, replacement: int) -> int:
 
 
 class _Inbox(Generic[T]):
-    """What has arrived, for the one task that takes it."""
+    """Queue of received messages, for the one task that takes them."""
 
     def __init__(self) -> None:
         self._received: deque[T] = deque()
@@ -164,7 +165,7 @@ class _Inbox(Generic[T]):
 
 
 class _Line:
-    """A call's line, at the worker's end."""
+    """Worker's end of a call's line."""
 
     def __init__(self, number: int, pipes: _Pipes) -> None:
         self._number = number
@@ -201,7 +202,7 @@ class _Worker:
 
     async def run(self) -> None:
         async with anyio.create_task_group() as self._tasks:
-            # A thread: it sees the end of the input also while a tool keeps the event loop.
+            # Read in a thread: it sees the end of the input even while a tool blocks the event loop.
             threading.Thread(target=self._read, args=(soon_of_loop(),), daemon=True).start()
             self._pipes.write(answer(CONTROL, Ready()))
             while (found := await self._arrived.next()) is not None:
@@ -212,7 +213,7 @@ class _Worker:
         while (found := self._pipes.read()) is not None:
             soon(partial(self._arrived.put, found))
         soon(partial(self._arrived.put, None))
-        time.sleep(self._cancel_grace_s)  # the process has ended by then, unless a tool keeps it
+        time.sleep(self._cancel_grace_s)  # by then the process has ended, unless a tool keeps it alive
         os._exit(1)
 
     def _take(self, number: int, message: ToProcess) -> None:
