@@ -79,7 +79,7 @@ def test_a_command(tmp_path: Path) -> None:
     path = out / "0001.jsonl"
     made = Recording.load(path)
     assert line == f"{path}: HTTP 200, {made.duration_s:.2f} s, 1 chunk, {len(SAID.body)} bytes"
-    assert summary == f"1 reply recorded in {out}"
+    assert summary == f"1 response recorded in {out}"
     assert made == Recording(made.chunks, 200, made.headers, f"recorded from {host}, claude-made-1, HTTP 200")
     assert len(made.body) == len(SAID.body)
     assert KEY not in path.read_text() + done.stderr.decode()
@@ -166,7 +166,7 @@ def test_until_it_is_terminated(tmp_path: Path) -> None:
                 _, told = process.communicate(timeout=20)
     assert process.returncode == 0
     assert "the proxy was closed before its end" in told
-    assert told.endswith(f"1 reply recorded in {tmp_path}\n")
+    assert told.endswith(f"1 response recorded in {tmp_path}\n")
     assert Recording.load(tmp_path / "0001.jsonl").body in slow.body
 
 
@@ -189,7 +189,7 @@ def test_until_ctrl_c(tmp_path: Path) -> None:
     assert [line.partition(": ")[0] for line in err.splitlines()[:2]] == [
         str(tmp_path / name) for name in ("0001.jsonl", "0002.jsonl")
     ]
-    assert err.splitlines()[2:] == [f"2 replies recorded in {tmp_path}"]
+    assert err.splitlines()[2:] == [f"2 responses recorded in {tmp_path}"]
 
 
 @pytest.mark.slow
@@ -206,7 +206,7 @@ def test_signals_are_the_commands(number: signal.Signals, code: int, tmp_path: P
         process.send_signal(number)
         _, err = process.communicate(timeout=20)
     assert process.returncode == code
-    assert err == f"0 replies recorded in {tmp_path}\n"
+    assert err == f"0 responses recorded in {tmp_path}\n"
 
 
 @pytest.mark.slow

@@ -223,8 +223,8 @@ def test_bounds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tape_reply(folder)
     assert names(folder) == ["0002.jsonl", "0004.jsonl"]
     assert [record.message for record in caplog.records] == [
-        "a reply that is over 2000 bytes is not recorded",
-        "a reply that comes while too many others are kept in memory is not recorded",
+        "a response over 2000 bytes is not recorded",
+        "a response is not recorded while too many others are in memory",
     ]
 
 

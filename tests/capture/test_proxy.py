@@ -499,7 +499,7 @@ def test_a_reply_that_is_too_large(tmp_path: Path, caplog: pytest.LogCaptureFixt
         for _ in range(2):
             assert httpx.post(f"{proxy.base_url}/v1/messages", json=BODY, timeout=TIMEOUT_S).content == SAID.body
     assert load(tmp_path) == []
-    assert [record.message for record in caplog.records] == ["a reply that is over 500 bytes is not recorded"]
+    assert [record.message for record in caplog.records] == ["a response over 500 bytes is not recorded"]
 
 
 @pytest.mark.slow
@@ -530,7 +530,7 @@ def test_a_break_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     with wire(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhi") as upstream:
         with RecordingProxy(upstream.url, tmp_path) as proxy:
             assert b"content-length: 10" in exchange(proxy, post(b"/v1/messages")).lower()
-    assert [record.message for record in caplog.records] == ["a reply could not be passed on: RuntimeError"]
+    assert [record.message for record in caplog.records] == ["a response could not be passed on: RuntimeError"]
     assert [made.body for made in load(tmp_path)] == [b"hi"]
 
 

@@ -406,7 +406,7 @@ def test_a_reply_that_unpacks_to_much_more(tmp_path: Path, caplog: pytest.LogCap
         finally:
             tracemalloc.stop()
     assert load(tmp_path) == []
-    assert [record.message for record in caplog.records] == ["a reply that is over 1048576 bytes is not recorded"]
+    assert [record.message for record in caplog.records] == ["a response over 1048576 bytes is not recorded"]
     assert folder._held_bytes == 0
     assert peak_bytes < 16 * 2**20
 

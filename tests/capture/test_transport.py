@@ -272,7 +272,9 @@ async def test_a_transport_that_shows_no_bytes(tmp_path: Path, caplog: pytest.Lo
     for _ in range(2):
         assert await events_of(recording) == await events_of(SAID)
     assert load(recording.folder) == []
-    assert [record.message for record in caplog.records] == ["replies of a _Closed are not recorded: it shows no bytes"]
+    assert [record.message for record in caplog.records] == [
+        "responses of a _Closed are not recorded: it gives no bytes"
+    ]
 
 
 def test_what_is_no_client(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Traffic becomes recordings: of a run in this process, or of any client's through a proxy.
+"""Recording of API traffic: of a run in this process, or of any client through a proxy.
 
-Importing this is cheap: HTTP libraries, and what needs the extra `web`, are imported when something is sent or served.
+Importing this is cheap: HTTP libraries and the packages of the extra `web` are imported at the first use.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Decide whether a proxy passes on a request, before anything else looks at it.
+"""Check of a request before the proxy passes it on or reads anything else of it.
 
 Every program of every user of a machine can connect to its loopback address. So can every page that is open in a
-browser there, and a page from elsewhere can give its own name our address (DNS rebinding). A request is therefore
+browser there. A page from another host can also give its own name our address (DNS rebinding). A request is therefore
 passed on only if
 
-- it asks for the proxy under a name that is expected, at its port,
+- its host is an expected name, at the proxy's port,
 - it comes from no page, unless the page's origin is allowed,
-- its path stays below that of the upstream, whoever reads it on the way,
-- its path begins with the proxy's token, if there is one.
+- its path stays below that of the upstream, for every server that reads it on the way,
+- its path starts with the proxy's token, if there is one.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from .._serving.access import LOOPBACK_HOSTS, Address, is_token, parse_host, sam
 from ..errors import UsageError
 
 MAX_HEAD_BYTES: Final = 64 * 1024
-"""Maximum size of the target and the headers of a request."""
+"""Maximum total size of the target and the headers of a request."""
 
 _HTTP_PORT: Final = 80
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _MEDIA_TYPES: Final = frozenset({"application/json", "multipart/form-data"})
-"""Types of bodies that clients of the API send: parameters, and files."""
+"""Media types of the bodies that API clients send: parameters, and files."""
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s,]+")
 _FETCHED_BY_ITSELF: Final = frozenset({"", "none", "same-origin"})
-"""Values of `sec-fetch-site` of requests that no other page has caused; programs send none."""
+"""Values of `sec-fetch-site` for requests that no other page has caused. Programs send none."""
 _SEGMENT: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,=:@-]+")
-"""A part of a path, decoded once. It has no `%`, which might be decoded again, no `;`, at which some servers cut it,
-and no backslash."""
+"""Pattern of a path segment, decoded once. It has no `%`, which might be decoded again. It has no `;`, at which some
+servers cut a path, and no backslash."""
 
 
 class Refused(Exception):
-    """The request is not passed on.
+    """Error for a request that is not passed on.
 
     Attributes:
-        status: Of the answer.
-        error_type: In the API's words.
-        message: For whoever sent the request.
+        status: HTTP status of the response.
+        error_type: Error type as the API names it.
+        message: Text for the sender of the request.
     """
 
     def __init__(self, status: int, error_type: str, message: str) -> None:
@@ -52,17 +52,17 @@ class Refused(Exception):
 
 
 class Admission:
-    """The rules of one proxy.
+    """Admission rules of one proxy.
 
     Args:
-        host: Where the proxy listens.
-        hosts: Further names under which it is asked for. One with a port is taken at that port, others at the port that
-            the proxy listens on.
-        origins: Origins of pages that may use it, such as `https://app.example`.
-        token: The first part of every path; `None` if there is none.
+        host: Address that the proxy listens on.
+        hosts: Further names of the proxy. A name with a port is accepted at that port, others at the port that the
+            proxy listens on.
+        origins: Origins of pages that may use the proxy, such as `https://app.example`.
+        token: First segment of every path; `None` if there is none.
 
     Raises:
-        UsageError: One of them is malformed.
+        UsageError: A host, an origin or the token is malformed, or `hosts` or `origins` is a string.
     """
 
     def __init__(self, *, host: str, hosts: Collection[str], origins: Collection[str], token: str | None) -> None:
@@ -82,7 +82,7 @@ class Admission:
         """Return the path to pass on, without the token.
 
         Raises:
-            Refused: The request is not passed on.
+            Refused: The request must not be passed on.
         """
         said = _Head(scope["headers"])
         path: bytes = scope["raw_path"]
@@ -127,7 +127,7 @@ class Admission:
 
 
 class _Head:
-    """The headers of a request, in lower case. One that is there several times has its values joined by commas."""
+    """Headers of a request, in lower case. The values of a repeated header are joined by commas."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self.size_bytes = 0
@@ -158,10 +158,10 @@ def _check_body(said: _Head) -> None:
 
 
 def _is_plain(path: bytes) -> bool:
-    """Return whether the path leads to a place below that of the upstream, for everybody who reads it.
+    """Return True if every reader of the path finds a place below that of the upstream.
 
-    A slash at the end is allowed. So is an escaped one, which Bedrock's ids of models have: what stands around it is
-    looked at as parts of their own.
+    A slash at the end is allowed. So is an escaped slash, as in Bedrock's model ids: the text on each side of it is
+    checked as its own segment.
     """
     root, *parts = path.split(b"/")
     if root or not parts:

@@ -1,4 +1,4 @@
-"""What `eagerstream record` does: a proxy until Ctrl-C, or for as long as a command runs."""
+"""Command `eagerstream record`: runs a proxy until Ctrl-C, or as long as another command runs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ._folder import RecordingFolder, SavedReply
 from ._proxy import DEFAULT_UPSTREAM, RecordingProxy
 
 BASE_URL: Final = "ANTHROPIC_BASE_URL"
-"""The environment variable by which clients of the API know where it is."""
+"""Environment variable with the API's URL for clients."""
 
 _PASSED_ON: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 _NO_PROXY: Final = ("NO_PROXY", "no_proxy")
 
 
 def default_upstream(environment: Mapping[str, str]) -> str:
-    """Where the clients of this environment would go."""
+    """Return the URL that clients in this environment use."""
     return environment.get(BASE_URL) or DEFAULT_UPSTREAM
 
 
 class Report:
-    """Tells people of each recording, and at the end of all.
+    """Report of each recording, with a total at the end.
 
     Args:
         say: Writes a line.
@@ -39,12 +39,12 @@ class Report:
         self._saved = 0
 
     def _say(self, line: str) -> None:
-        # Whoever read the lines may be gone, or the disk full: nothing to do with the command and its exit code.
+        # The reader of the lines may be gone, or the disk full. The command and its exit code do not depend on that.
         with suppress(OSError):
             self._write(line)
 
     def take(self, reply: SavedReply) -> None:
-        """A line for a reply: where it is, and its measures; nothing of what was said."""
+        """Write a line about a response: its path and measures, nothing of its content."""
         self._saved += 1
         measures = (
             f"HTTP {reply.status}, {reply.duration_s:.2f} s, {_count(reply.chunks, 'chunk')}, {reply.body_bytes} bytes"
@@ -52,9 +52,9 @@ class Report:
         self._say(f"{reply.path}: {measures}" + (f"; {reply.cut}" if reply.cut else ""))
 
     def close(self, folder: RecordingFolder) -> None:
-        """The last line."""
+        """Write the last line."""
         lost = f", {folder.lost} could not be written" if folder.lost else ""
-        self._say(f"{_count(self._saved, 'reply', 'replies')} recorded in {folder.path}{lost}")
+        self._say(f"{_count(self._saved, 'response', 'responses')} recorded in {folder.path}{lost}")
 
 
 def _count(number: int, what: str, several: str = "") -> str:
@@ -62,9 +62,9 @@ def _count(number: int, what: str, several: str = "") -> str:
 
 
 def run_until_told(proxy: RecordingProxy, on_start: Callable[[RecordingProxy], object]) -> None:
-    """Run the proxy until Ctrl-C, or until it is told to end in another way: what came until then is kept.
+    """Run the proxy until Ctrl-C or another signal to end. Responses received until then are kept.
 
-    To be called in the main thread, which handles signals.
+    Call it in the main thread, which handles signals.
 
     Raises:
         UsageError: The proxy cannot start.
@@ -81,17 +81,17 @@ def run_until_told(proxy: RecordingProxy, on_start: Callable[[RecordingProxy], o
 
 
 def run_recorded(command: Sequence[str], proxy: RecordingProxy) -> int:
-    """Run a command whose clients of the API go through the proxy, and give its exit code.
+    """Run a command whose API clients use the proxy, and return its exit code.
 
-    Ctrl-C is the command's: it ends as it likes, and this with it. A command that a signal ended gives 128 and the
-    number of the signal, as in a shell. To be called in the main thread, which handles signals.
+    Ctrl-C goes to the command: it ends when the command ends. If a signal ended the command, the exit code is 128 plus
+    the number of the signal, as in a shell. Call it in the main thread, which handles signals.
 
     Raises:
         UsageError: The command cannot be run, or the proxy cannot start.
     """
     with proxy:
         environment = {**os.environ, BASE_URL: proxy.base_url}
-        # Of the two spellings programs read one or the other; without them they would look for us behind their proxy.
+        # Programs read one of the two spellings. Without them they would send requests for us to their own proxy.
         around = ",".join(
             filter(None, (os.environ.get(_NO_PROXY[1]) or os.environ.get(_NO_PROXY[0]), "127.0.0.1,localhost"))
         )
@@ -109,7 +109,7 @@ def run_recorded(command: Sequence[str], proxy: RecordingProxy) -> int:
 
 @contextmanager
 def _signals_held() -> Iterator[Callable[[Callable[[int], object]], None]]:
-    """Signals that ask a program to end do not end this one; they go to whom is named, also those before it was."""
+    """Pass signals that would end this program to the receiver that the caller registers, earlier signals included."""
     earlier: list[int] = []
     receivers: list[Callable[[int], object]] = []
 
@@ -128,7 +128,7 @@ def _signals_held() -> Iterator[Callable[[Callable[[int], object]], None]]:
         deliver()
 
     signals = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
-    # What is ignored here, as for programs in the background, the command is to ignore, too.
+    # Signals that are ignored here, as for a program in the background, must stay ignored in the command.
     heeded = [number for number in signals if signal.getsignal(number) not in (signal.SIG_IGN, None)]
     before = {number: signal.signal(number, pass_on) for number in heeded}
     try:
@@ -139,7 +139,7 @@ def _signals_held() -> Iterator[Callable[[Callable[[int], object]], None]]:
 
 
 def _is_from_terminal() -> bool:
-    """Ctrl-C at a terminal reaches all programs in its foreground, of which this is one."""
+    """Return True if this program is in a terminal's foreground: Ctrl-C reaches all programs there."""
     if sys.platform == "win32":
         return True
     try:

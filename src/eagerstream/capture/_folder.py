@@ -1,4 +1,4 @@
-"""`RecordingFolder`: where recordings go, and how they get there without delaying what they are of."""
+"""`RecordingFolder`: writes recordings to a folder without delaying the recorded traffic."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ResultT = TypeVar("ResultT")
 
 
 class RequestFacts(NamedTuple):
-    """What is known of a request.
+    """Facts about a request.
 
     Attributes:
-        model: Its name; empty where the request has none.
-        input_keys: The keys that the schemas of its tools declare, at any depth, where they were asked for.
+        model: Name of the model; empty if the request has none.
+        input_keys: Keys that the schemas of its tools declare, at any depth; empty unless requested.
     """
 
     model: str = ""
@@ -40,24 +40,24 @@ _log = logging.getLogger(__name__)
 
 MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 MAX_HELD_BYTES: Final = 256 * 1024 * 1024
-# Parsing is one step of the interpreter, in which other threads stand still. For a note it must not take long.
+# Parsing is one step of the interpreter, which blocks all other threads. A note is not worth a long block.
 _MAX_PARSED_BYTES: Final = 1024 * 1024
 _TELLING: Final = (UsageError, UnpackingError)
-"""Errors whose texts have nothing of a reply in them."""
+"""Errors whose texts contain nothing of a response."""
 _NAME: Final = re.compile(r"([0-9]{4,9})\.jsonl(?:\.part)?")
 
 
 @dataclass(frozen=True)
 class SavedReply:
-    """A recording that was written.
+    """Recording that was written.
 
     Attributes:
-        path: Its file.
-        status: HTTP status of the reply.
-        duration_s: From the request to the last chunk.
-        chunks: How many.
-        body_bytes: Of all chunks.
-        cut: Why the reply is not whole; empty where it is.
+        path: Path of its file.
+        status: HTTP status of the response.
+        duration_s: Seconds from the request to the last chunk.
+        chunks: Number of chunks.
+        body_bytes: Total size of the chunks.
+        cut: Reason why the response is incomplete; empty if it is complete.
     """
 
     path: Path
@@ -69,27 +69,28 @@ class SavedReply:
 
 
 class RecordingFolder:
-    """A folder with a file for each reply: `0001.jsonl`, `0002.jsonl`, ... in the order in which the requests came.
+    """Folder with a file for each response: `0001.jsonl`, `0002.jsonl`, ... in the order of the requests.
 
-    So `eagerstream serve 0001.jsonl 0002.jsonl` plays a conversation. Numbers go on after those that are there, and no
-    file is written over; a request that had no reply leaves its number out. Files can be read by their owner only, and
-    have their name when they are whole.
+    So `eagerstream serve 0001.jsonl 0002.jsonl` plays a conversation. Numbers continue after the existing files, and no
+    file is overwritten. The number of a request without a response is skipped. Files can be read only by their owner,
+    and get their name when they are complete.
 
-    Secrets are masked, and files written, in a thread of its own: nobody waits for it, but the end of the program, and
-    `flush`. What cannot be written is lost, with one warning.
+    A separate thread masks secrets and writes files. Only `flush` and the end of the program wait for it. If a
+    recording cannot be written, it is lost, and the same warning is logged only once.
 
     Args:
-        path: The folder, which is made where it is missing.
-        keep_secrets: Write keys, tokens, cookies and the like as they came.
-        redact_contents: Mask what was said, too; see `Recording.redacted`. The keys that the request's tools declare
+        path: The folder. It is created if it is missing.
+        keep_secrets: Write keys, tokens, cookies and similar values as they came.
+        redact_contents: Mask the contents, too; see `Recording.redacted`. The keys that the request's tools declare
             stay.
-        max_reply_bytes: A larger reply is not recorded, with a warning. Each chunk counts 200 bytes besides its own. A
-            compressed reply is unpacked when it is written, within the same bound.
-        max_held_bytes: The same for all replies together that are under way, or not written yet.
-        on_saved: Told of each file, in the thread that writes them.
+        max_reply_bytes: Maximum size of a recorded response; a larger one is skipped with a warning. Each chunk counts
+            200 bytes more than its data. A compressed response is unpacked when it is written, within the same limit.
+        max_held_bytes: Maximum size of all responses together that are in progress or not written yet. Beyond it, a
+            response is skipped with a warning.
+        on_saved: Called for each file, in the thread that writes the files.
 
     Raises:
-        UsageError: The folder cannot be made, contents are to be masked while secrets are kept, or a bound is not
+        UsageError: The folder cannot be created, `keep_secrets` and `redact_contents` are both set, or a limit is not
             positive.
     """
 
@@ -104,7 +105,7 @@ class RecordingFolder:
         on_saved: Callable[[SavedReply], object] | None = None,
     ) -> None:
         if keep_secrets and redact_contents:
-            raise UsageError("secrets are among the contents: they cannot be kept where contents are masked")
+            raise UsageError("secrets are among the contents: they cannot be kept if contents are masked")
         check_count("max_reply_bytes", max_reply_bytes)
         check_count("max_held_bytes", max_held_bytes)
         self.path = Path(path)
@@ -113,9 +114,9 @@ class RecordingFolder:
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be made a folder: {error.strerror or error}") from error
         self.max_reply_bytes = max_reply_bytes
-        self.takes_frames = keep_secrets  # nothing in them can be masked
+        self.takes_frames = keep_secrets  # their content cannot be masked
         self.lost = 0
-        """Replies that could not be written."""
+        """Number of responses that could not be written."""
         self._keep_secrets = keep_secrets
         self._redact_contents = redact_contents
         self._max_held_bytes = max_held_bytes
@@ -125,19 +126,19 @@ class RecordingFolder:
         self._before: int | None = None  # the highest number that was there already; known to the writer
         self._told: set[str] = set()
         self._lock = threading.Lock()
-        # One thread: what was handed in first is written first. Python waits for it at the end of the program.
+        # One thread writes in the order of submission. Python waits for it at the end of the program.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="eagerstream recordings")
 
     def __repr__(self) -> str:
         return f"<RecordingFolder {str(self.path)!r}>"
 
     def begin(self, request: Mapping[str, Any] | bytes, *, host: str = "") -> Tape:
-        """What takes down the reply to a request that is sent now.
+        """Return a tape that records the response to a request that is sent now.
 
         Args:
-            request: Its parameters, looked at here; or its body, which is parsed by the writer, where it is needed or
-                short: the note of a longer one does without the model.
-            host: Where it goes, for the note of the recording.
+            request: Its parameters, which are read here. Or its body, which the writer parses if its keys are needed or
+                it has at most 1 MiB. For other bodies, the note lacks the model.
+            host: Host of the request, for the note of the recording.
         """
         with self._lock:
             self._begun += 1
@@ -147,19 +148,19 @@ class RecordingFolder:
         if not isinstance(request, bytes):
             known = partial(RequestFacts, *facts())
         elif len(request) <= _MAX_PARSED_BYTES:
-            known = facts  # when it is needed: waking the writer now would delay the request
+            known = facts  # parse it later: waking the writer now would delay the request
         elif self._redact_contents and (parsed := self._later(facts)) is not None:
-            known = parsed.result  # now, so that the body need not be kept
+            known = parsed.result  # parse it now, to drop the body early
         return Tape(self, number, lambda reply: self._later(self._save, reply, known, host))
 
     def flush(self) -> None:
-        """Wait until every reply that has ended is written; blocks, so not for an event loop."""
+        """Wait until every finished response is written. This blocks, so do not call it in an event loop."""
         self._writer.submit(int).result()
 
     # --- for tapes ----------------------------------------------------------------------------------------------------
 
     def hold(self, size_bytes: int) -> bool:
-        """Count what is kept in memory (less of it: negative); False if that would be too much altogether."""
+        """Add to the bytes in memory (a negative size subtracts). Return False if the total would exceed the limit."""
         with self._lock:
             if size_bytes > 0 and self._held_bytes + size_bytes > self._max_held_bytes:
                 return False
@@ -167,7 +168,7 @@ class RecordingFolder:
             return True
 
     def tell_once(self, what: str) -> None:
-        """Warn, unless the same was said before."""
+        """Log a warning, unless the same text was logged before."""
         if what not in self._told:
             self._told.add(what)
             _log.warning("%s", what)
@@ -175,7 +176,7 @@ class RecordingFolder:
     # --- the writer ---------------------------------------------------------------------------------------------------
 
     def _later(self, function: Callable[..., ResultT], *arguments: object) -> Future[ResultT] | None:
-        """Have the writer do it; None where the program is at its end."""
+        """Submit a function to the writer; return `None` if the program is ending."""
         try:
             return self._writer.submit(function, *arguments)
         except RuntimeError:
@@ -202,7 +203,7 @@ class RecordingFolder:
             try:
                 self._on_saved(SavedReply(path, recording.status, *times, reply.cut))
             except Exception as error:
-                self.tell_once(f"what is told of recordings fails: {type(error).__name__}")
+                self.tell_once(f"on_saved failed: {type(error).__name__}")
 
     def _recording(self, reply: TapedReply, facts: RequestFacts, host: str) -> Recording:
         origin = ", ".join(part for part in (host, facts.model, f"HTTP {reply.status}") if part)
@@ -214,10 +215,10 @@ class RecordingFolder:
         return recording.redacted(contents=self._redact_contents, input_keys=facts.input_keys)
 
     def _write(self, number: int, content: bytes) -> Path:
-        """Write a file that was not there.
+        """Write a new file, and return its path.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         if self._before is None:
             self._before = max(self._numbers_there(), default=0)
@@ -238,11 +239,12 @@ class RecordingFolder:
     def _write_new(part: Path, path: Path, content: bytes) -> None:
         """Write `path` by way of `part`.
 
-        Whoever has made `part` may make `path`: two programs that want the same name do not meet. Nothing is written
-        through a link, since `part` must be new.
+        Only the program that created `part` may create `path`, so two programs cannot write the same name. Since `part`
+        must be new, nothing is written through a link.
 
         Raises:
-            FileExistsError: One of them is there.
+            FileExistsError: One of the two files exists.
+            OSError: The file cannot be written.
         """
         descriptor = open_private(str(part), os.O_WRONLY | getattr(os, "O_BINARY", 0))
         try:
@@ -259,7 +261,7 @@ class RecordingFolder:
 
 
 def _unpacked(chunks: list[Chunk], content_encoding: str, *, max_bytes: int) -> tuple[Chunk, ...]:
-    """Return the chunks as a client has them, with the times at which they came."""
+    """Return the chunks unpacked, as a client gets them, with their arrival times."""
     unpacker = Unpacker(content_encoding, max_bytes=max_bytes)
     unpacked = (Chunk(chunk.at_s, b"".join(unpacker.feed(chunk.data))) for chunk in chunks)
     return tuple(chunk for chunk in unpacked if chunk.data)
@@ -272,11 +274,11 @@ _MAX_MODEL_CHARS: Final = 100
 
 
 def facts_of(request: Mapping[str, Any] | bytes, *, keys: bool = True) -> RequestFacts:
-    """The facts of a request, the keys of inputs among them on request; linear in its size.
+    """Return the facts of a request, in time linear in its size.
 
     Args:
-        request: Its parameters, or its body, which may be anything.
-        keys: Look for them.
+        request: Its parameters, or its body, which may be any bytes.
+        keys: Collect the keys of tool inputs, too.
     """
     if isinstance(request, bytes):
         try:
@@ -301,9 +303,9 @@ def _declared_keys(schemas: list[Any]) -> frozenset[str]:
         if id(schema) in seen:
             continue
         if isinstance(schema, Mapping):
-            seen.add(id(schema))  # one that was made in code may contain itself
+            seen.add(id(schema))  # a schema made in code may contain itself
             for name, inner in schema.items():
-                if name == "properties" and isinstance(inner, Mapping):  # of which one may have that name itself
+                if name == "properties" and isinstance(inner, Mapping):  # a property may have that name itself
                     keys.update(key for key in inner if isinstance(key, str))
                     pending += inner.values()
                 else:

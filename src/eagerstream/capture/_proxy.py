@@ -1,4 +1,4 @@
-"""`RecordingProxy`: any client's traffic with the API, recorded on its way."""
+"""`RecordingProxy`: passes on any client's traffic with the API, and records it."""
 
 from __future__ import annotations
 
@@ -25,44 +25,45 @@ if TYPE_CHECKING:
 
 DEFAULT_UPSTREAM: Final = "https://api.anthropic.com"
 _MAX_CONNECTIONS: Final = 256
-"""Each takes two files of the program, which may have a thousand of them."""
+"""Maximum number of connections. Each takes two file descriptors, and a program may have only a thousand."""
 
 
 class RecordingProxy(ThreadedServer):
-    """Passes requests on to one server that speaks the Messages API, and records the replies.
+    """Proxy that passes requests on to one server of the Messages API, and records the responses.
 
     ::
 
         with RecordingProxy("https://api.anthropic.com", "recordings") as proxy:
             client = AsyncAnthropic(base_url=proxy.base_url)
 
-    A client gets exactly what the upstream sends, each chunk at once: status, end-to-end headers, and every byte. If
-    the upstream breaks off, the client's connection breaks in the same way. If it cannot be reached in 10 seconds, the
-    client gets an HTTP 502 in the shape of the API's errors. If a client leaves, its request is cancelled. Every reply
-    to `POST .../messages` is recorded, errors too; other paths only pass. The key is the client's own: it passes, and
-    is neither kept nor logged.
+    A client gets exactly the bytes that the upstream sends, each chunk at once: status, end-to-end headers, and every
+    byte. If the upstream breaks off, the client's connection breaks in the same way. If the upstream cannot be reached
+    in 10 seconds, the client gets an HTTP 502 in the format of the API's errors. If a client leaves, its request is
+    cancelled. Every response to `POST .../messages` is recorded, errors too. Responses to other paths are passed on
+    without recording. The client's own API key is passed on, and is neither stored nor logged.
 
     Every program and every page in a browser on this machine can connect to the proxy. So it refuses requests under
-    another name than its own, requests from pages, and paths that could lead out of the upstream's path (`..`, `//`,
-    escaped or not). If the URL of the upstream has a name and a password, the proxy adds them to requests without an
-    `authorization` of their own. Only requests that know its token get so far: `base_url` has it as the first part of
-    the path.
+    another host name, requests from pages, and paths that could leave the upstream's path (`..`, `//`, escaped or not).
+    If the URL of the upstream has a name and a password, the proxy adds them to requests without an `authorization`
+    header. Only requests with the proxy's token get that far. `base_url` has the token as the first segment of its
+    path.
 
-    It runs in a thread of its own, see `ThreadedServer`; closing it waits for the files.
+    It runs in its own thread, see `ThreadedServer`. Closing it waits for the files.
 
     Args:
-        upstream: Where requests go, with the path that stands before theirs; `"https://gateway/anthropic"`, say.
-        folder: Where recordings go; a path is a folder with its defaults: secrets masked, contents kept.
-        host: Where to listen. It is not encrypted: leave it on loopback, or whoever listens gets the keys.
-        port: 0 takes a free one.
-        hosts: Further names under which clients may ask for the proxy, with or without a port: the name of this
-            machine, say. Those of loopback and `host` are always allowed.
+        upstream: URL of the upstream, with a path prefix if it has one, for example `"https://gateway/anthropic"`.
+        folder: Folder for the recordings. A path is a folder with the defaults: secrets masked, contents kept.
+        host: Address to listen on. Traffic is not encrypted. Stay on loopback, or others on the network can read the
+            keys.
+        port: Port to listen on; 0 takes a free one.
+        hosts: Further names of the proxy for clients, with or without a port, such as this machine's name. `host` and
+            the loopback names are always allowed.
         origins: Origins of pages that may use the proxy, such as `"https://app.example"`. None by default.
-        token: What clients have to know. By default a new one if the upstream's URL has a password, otherwise none.
+        token: Token that clients must know. Default: a new one if the upstream's URL has a password, otherwise none.
 
     Raises:
-        UsageError: A URL that is none, a port that does not exist, a malformed host, origin or token, or a folder that
-            cannot be made.
+        UsageError: The URL is malformed, the port does not exist, a host, an origin or the token is malformed, or the
+            folder cannot be created.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class RecordingProxy(ThreadedServer):
 
     @property
     def base_url(self) -> str:
-        """What clients are given, for example `"http://127.0.0.1:49152"`; with the token in its path, if there is one.
+        """Base URL for clients, for example `"http://127.0.0.1:49152"`. If there is a token, it is in the path.
 
         Raises:
             UsageError: The proxy is not running.
@@ -102,7 +103,7 @@ class RecordingProxy(ThreadedServer):
         return super().base_url + (f"/{self._token}" if self._token is not None else "")
 
     def close(self) -> None:
-        """Stop: replies under way are cut, the thread is gone and the files are written on return."""
+        """Stop the proxy. Responses in progress are cut. On return, the thread has ended and the files are written."""
         if self._forwarding is not None:
             self._forwarding.is_closing = True
         super().close()
@@ -113,10 +114,10 @@ class RecordingProxy(ThreadedServer):
         return self._forwarding
 
 
-# --- as an ASGI application: a request goes on, its reply comes back byte for byte, and is taken down -----------------
+# --- as an ASGI application: passes a request on, returns the response byte for byte, and records it ------------------
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
-"""The API's own bound on the body of a request."""
+"""Maximum size of a request body, as in the API."""
 
 _RECORDED_PATH: Final = b"/messages"
 _LEFT: Final = "the client left before its end"
@@ -127,15 +128,15 @@ _log = logging.getLogger(__name__)
 
 
 class Forwarding:
-    """Passes requests on to one upstream.
+    """ASGI application that passes requests on to one upstream.
 
     Args:
-        upstream: Where to.
-        folder: Takes the replies to `POST .../messages`; others only pass.
-        admission: Decides which requests are passed on.
+        upstream: The upstream.
+        folder: Records the responses to `POST .../messages`. Others are only passed on.
+        admission: Decides which requests to pass on.
 
     Attributes:
-        is_closing: Connections that end from now on are ended here, not by clients.
+        is_closing: True if connections that end from now on are ended by the proxy, not by clients.
     """
 
     def __init__(self, upstream: Upstream, folder: RecordingFolder, admission: Admission) -> None:
@@ -153,7 +154,7 @@ class Forwarding:
         self._holder: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request. Cancelling it closes its connection to the upstream."""
+        """Answer one request. Cancelling this closes its connection to the upstream."""
         try:
             path, body = await self._admitted(scope, receive)
         except Refused as refusal:
@@ -164,16 +165,16 @@ class Forwarding:
             await self._answer(path, body, scope, receive, send)
 
     async def _admitted(self, scope: MutableMapping[str, Any], receive: Receive) -> tuple[bytes, bytes]:
-        """Return path and body of a request that is passed on.
+        """Return the path and the body of a request to pass on.
 
         Raises:
-            Refused: It is not.
-            _ClientLeft: It was not sent to its end.
+            Refused: The request must not be passed on.
+            _ClientLeft: The client left before the request was complete.
         """
         try:
             path = self._admission.path_of(scope)
         except Refused:
-            await _read_body(receive, 0)  # clients read no answer before they have sent all of it
+            await _read_body(receive, 0)  # clients read no response before they have sent the complete body
             raise
         body = await _read_body(receive, MAX_REQUEST_BYTES)
         if body is None:
@@ -200,14 +201,14 @@ class Forwarding:
                 task.cancel()
             await asyncio.wait((passing, leaving))
             if tape is not None:
-                tape.end(cut)  # does nothing where it has ended
+                tape.end(cut)  # does nothing if the tape has ended
         if not passing.cancelled() and (error := passing.exception()) is not None:
-            _log.error("a reply could not be passed on: %s", type(error).__name__)  # and nothing of what is in it
+            _log.error("a response could not be passed on: %s", type(error).__name__)  # nothing of its content
             scope["state"][TRANSPORT_STATE].abort()
             await _left(receive)
 
     async def _hold_client(self) -> None:
-        """Until the event loop ends, which cancels what runs in it: then its connections are closed."""
+        """Keep the client open until the event loop ends and cancels this task. Then close its connections."""
         async with self._client:
             await asyncio.Event().wait()
 
@@ -253,7 +254,7 @@ class Forwarding:
                 if tape is not None:
                     tape.take(chunk)
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                # A read may bring hundreds of chunks: others get their turn, and a client that has left is noticed.
+                # A read may bring hundreds of chunks: let other tasks run, and notice a client that has left.
                 await asyncio.sleep(0)
             if tape is not None:
                 tape.end()
@@ -271,14 +272,14 @@ class Forwarding:
 
 
 class _ClientLeft(Exception):
-    """The rest of the request does not come."""
+    """Error for a request that does not arrive completely."""
 
 
 async def _read_body(receive: Receive, max_bytes: int) -> bytes | None:
-    """Return the body; `None` for a larger one, which is read to its end and not kept.
+    """Return the body, or `None` if it is larger than `max_bytes`. A larger body is read to its end and dropped.
 
     Raises:
-        _ClientLeft: It does not come to its end.
+        _ClientLeft: The client left before the body was complete.
     """
     parts: list[bytes] = []
     size = 0
@@ -302,7 +303,7 @@ async def _left(receive: Receive) -> None:
 
 
 def _begin(tape: Tape, response: httpx.Response) -> None:
-    raw = response.headers.raw  # as text they may be taken for UTF-8, which the format of recordings has not
+    raw = response.headers.raw  # as text they might be read as UTF-8, which the format of recordings lacks
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
     codings = [value for name, value in headers if name.lower() == "content-encoding"]
     tape.begin(response.status_code, headers, content_encoding=", ".join(codings))
@@ -312,14 +313,14 @@ def _begin(tape: Tape, response: httpx.Response) -> None:
 
 
 def _dated(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """With a `Date`: who passes on a response without one adds it (RFC 9110, section 6.6.1)."""
+    """Add a `Date` to a response without one, as RFC 9110, section 6.6.1, requires of a recipient."""
     if any(name.lower() == b"date" for name, _ in headers):
         return headers
     return [*headers, (b"date", formatdate(usegmt=True).encode())]
 
 
 async def _refuse(send: Send, refusal: Refused) -> None:
-    """An error of the proxy's own, in the shape of the API's."""
+    """Send an error of the proxy, in the format of the API's errors."""
     told = {"type": refusal.error_type, "message": refusal.message}
     body = json.dumps({"type": "error", "error": told}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -330,14 +331,14 @@ async def _refuse(send: Send, refusal: Refused) -> None:
 async def _break_off(
     error: Exception, scope: MutableMapping[str, Any], send: Send, leaving: asyncio.Future[None]
 ) -> None:
-    """Break the client's connection as that to the upstream broke: never an end that looks like one.
+    """Break the client's connection in the way that the upstream's broke, never with a regular end.
 
-    A close where the upstream closed, or sent what is no HTTP: without the last chunk the client sees that more was to
-    come, unless it is too old for chunks. A reset for everything else.
+    If the upstream closed the connection or sent invalid HTTP, close it. Without the last chunk the client sees that
+    the body is incomplete, unless it is too old for chunks. For everything else, reset the connection.
     """
     import httpx
 
     if not isinstance(error, httpx.TransportError):
-        _log.error("a request could not be passed on: %s", type(error).__name__)  # and nothing of what it is about
+        _log.error("a request could not be passed on: %s", type(error).__name__)  # nothing of its content
     ending = close if isinstance(error, httpx.RemoteProtocolError) and scope["http_version"] != "1.0" else reset
     await ending(scope["state"][TRANSPORT_STATE], send, leaving)

@@ -1,4 +1,4 @@
-"""`Tape`: one reply while it passes, with the times at which its chunks came."""
+"""`Tape`: records one response while it passes, with the arrival times of its chunks."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from ._folder import RecordingFolder
 
 _CHUNK_BYTES: Final = 200
-"""What a chunk takes besides its data: a peer may send a million of one byte each."""
+"""Memory of a chunk besides its data: a peer may send a million chunks of one byte."""
 
-# About the connection that the reply came over, or no longer true of the chunks, which are decoded.
+# Headers about the connection, or about an encoding that the decoded chunks no longer have.
 _NOT_KEPT: Final = frozenset({"content-encoding", "content-length", *(name.decode() for name in HOP_BY_HOP)})
 
 
 @dataclass
 class TapedReply:
-    """A reply as far as it came.
+    """Response as far as it arrived.
 
     Attributes:
-        number: Of its request, counted from 1.
+        number: Number of its request, from 1.
         status: HTTP status.
-        headers: Those of the response, names in lower case.
-        content_encoding: Empty if there is none.
-        chunks: With their times since the request was sent; compressed, if there is a content coding.
-        held_bytes: Size that was counted for it.
-        cut: Why it is not whole; empty if it is.
+        headers: Headers of the response, names in lower case.
+        content_encoding: Content coding of the chunks; empty if there is none.
+        chunks: Chunks with their times since the request was sent, still compressed if there is a content coding.
+        held_bytes: Size that the folder counts for it.
+        cut: Reason why it is incomplete; empty if it is complete.
     """
 
     number: int
@@ -46,14 +46,14 @@ class TapedReply:
 
 
 class Tape:
-    """Takes down one reply; its clock runs from the moment it is made, which is when the request is sent.
+    """Recorder of one response. Create it when the request is sent: its clock starts then.
 
-    All of its methods return at once, and none raises: recording must not disturb what is recorded.
+    All of its methods return at once, and none raises: recording must not disturb the recorded traffic.
 
     Args:
-        folder: Bounds what is kept.
-        number: Of the request, counted from 1.
-        save: Takes the reply when it has ended; not called where none began, or none is to be kept.
+        folder: Sets the limits.
+        number: Number of the request, from 1.
+        save: Called with the response when it has ended. Not called if no response started, or if it is not recorded.
     """
 
     def __init__(self, folder: RecordingFolder, number: int, save: Callable[[TapedReply], object]) -> None:
@@ -61,15 +61,15 @@ class Tape:
         self._number = number
         self._save = save
         self._began_s = monotonic()
-        self._reply: TapedReply | None = None  # before it begins, and if it is not kept
+        self._reply: TapedReply | None = None  # before it starts, and if it is not recorded
 
     def begin(self, status: int, headers: Iterable[tuple[str, str]], *, content_encoding: str = "") -> None:
-        """The head of the response is here.
+        """Start recording a response whose head has arrived.
 
         Args:
             status: HTTP status.
-            headers: As they came.
-            content_encoding: Of the bytes that are going to be taken; clients may have unpacked them already.
+            headers: Headers as received.
+            content_encoding: Content coding of the bytes for `take`. A client may have unpacked them already.
         """
         kept: dict[str, str] = {}
         for name, value in headers:
@@ -79,17 +79,17 @@ class Tape:
                 kept[name] = f"{kept[name]}, {value}" if name in kept else value
         is_framed = media_type(kept.get("content-type", "")) == AWSEventStreamDecoder.media_type
         if is_framed and not self._folder.takes_frames:
-            self._folder.tell_once("replies in binary frames are not recorded: their secrets cannot be masked")
+            self._folder.tell_once("responses in binary frames are not recorded: their secrets cannot be masked")
             return
         try:
             Unpacker(content_encoding, max_bytes=self._folder.max_reply_bytes)
         except UnpackingError:
-            self._folder.tell_once("replies in another compression than gzip are not recorded")
+            self._folder.tell_once("responses in another compression than gzip are not recorded")
             return
         self._reply = TapedReply(self._number, status, kept, content_encoding)
 
     def take(self, data: bytes) -> None:
-        """Bytes of the body have come."""
+        """Record bytes of the body."""
         reply = self._reply
         if reply is None or not data:
             return
@@ -97,13 +97,13 @@ class Tape:
         if reply.held_bytes + size_bytes > self._folder.max_reply_bytes:
             self._give_up(reply, too_large(self._folder.max_reply_bytes))
         elif not self._folder.hold(size_bytes):
-            self._give_up(reply, "a reply that comes while too many others are kept in memory is not recorded")
+            self._give_up(reply, "a response is not recorded while too many others are in memory")
         else:
             reply.held_bytes += size_bytes
             reply.chunks.append(Chunk(round(monotonic() - self._began_s, 6), data))
 
     def end(self, cut: str = "") -> None:
-        """Nothing more comes: because it is whole, or as `cut` says. Later calls do nothing."""
+        """End the recording: complete, or cut for the reason `cut`. Later calls do nothing."""
         reply, self._reply = self._reply, None
         if reply is not None:
             reply.cut = cut
@@ -116,12 +116,12 @@ class Tape:
 
 
 def too_large(max_bytes: int) -> str:
-    """The warning about a reply that is larger than this."""
-    return f"a reply that is over {max_bytes} bytes is not recorded"
+    """Return the warning about a response over the limit."""
+    return f"a response over {max_bytes} bytes is not recorded"
 
 
 def _as_latin(value: str) -> str:
-    """The value of a header with a character for each byte; clients read as UTF-8 what is not ASCII."""
+    """Return the value of a header with a character for each byte. Clients decode non-ASCII values as UTF-8."""
     try:
         value.encode("latin-1")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""`RecordingTransport`: a run's replies, recorded in the process itself."""
+"""`RecordingTransport`: records a run's responses in the process itself."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _CUT = {None: "its reader left before its end", False: "it broke off: the connec
 
 
 class RecordingTransport(Transport):
-    """Anything that `stream` and `run` take, with each of its replies recorded as it passes.
+    """Transport that records each response of another transport or client as it passes.
 
     ::
 
         async with eagerstream.run(RecordingTransport(client, "recordings"), ...) as run:
             ...
 
-    What breaks off, and what is given up, is recorded as far as it came; refusals are, too. Times count from the
-    moment when the client was given the request, so they have its own retries in them. It costs a list entry for each
-    chunk. Files are written after their reply has ended, see `RecordingFolder`; used as an async context manager, it
-    waits for them. The client stays open.
+    A response that breaks off or is abandoned is recorded as far as it arrived. Error responses are recorded, too.
+    Times count from the moment when the client got the request, so they include the client's own retries. Each chunk
+    costs one list entry. Files are written after their response has ended, see `RecordingFolder`. Used as an async
+    context manager, the transport waits for them on exit. The client stays open.
 
     Args:
-        client: An async client of the anthropic package, an `HTTPTransport`, a `Recording`, another transport.
-        folder: Where recordings go; a path is a folder with its defaults: secrets masked, contents kept.
+        client: An async client of the anthropic package, an `HTTPTransport`, a `Recording`, or another transport.
+        folder: Folder for the recordings. A path is a folder with the defaults: secrets masked, contents kept.
 
     Raises:
-        UsageError: `client` is none of these, or the folder cannot be made.
+        UsageError: `client` is none of these, or the folder cannot be created.
     """
 
     def __init__(self, client: Any, folder: RecordingFolder | str | os.PathLike[str]) -> None:
         self._inner = as_transport(client)
         self.folder = folder if isinstance(folder, RecordingFolder) else RecordingFolder(folder)
         self.base_url = str(getattr(client, "base_url", ""))
-        """Where the client sends to, as far as it says; what is learned of the API there goes by it."""
+        """Base URL of the client, if it has one. Facts learned about that API are stored under this URL."""
 
     def __repr__(self) -> str:
         return f"<RecordingTransport {type(self._inner).__name__} {str(self.folder.path)!r}>"
@@ -54,7 +54,7 @@ class RecordingTransport(Transport):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # Cancelled, it does not wait; files are written all the same.
+        # If cancelled, it does not wait; the files are still written.
         await anyio.to_thread.run_sync(self.folder.flush, abandon_on_cancel=True)
 
     def opening_timeout_s(self, limits: Limits) -> float:
@@ -68,7 +68,7 @@ class RecordingTransport(Transport):
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
-        """See `Transport.open`. Cancelling it before the reply begins leaves no recording."""
+        """See `Transport.open`. Cancelling this before the response starts leaves no recording."""
         tape = self.folder.begin(request, host=_host_of(self.base_url))
         async with AsyncExitStack() as stack:
             try:
@@ -78,7 +78,7 @@ class RecordingTransport(Transport):
                 raise
             if not isinstance(reply, StreamedReply):
                 name = type(self._inner).__name__
-                self.folder.tell_once(f"replies of a {name} are not recorded: it shows no bytes")
+                self.folder.tell_once(f"responses of a {name} are not recorded: it gives no bytes")
                 yield reply
                 return
             tape.begin(200, reply.headers.items())
@@ -90,7 +90,7 @@ class RecordingTransport(Transport):
 
 
 def _host_of(url: str) -> str:
-    """The host, and the port where one is named; never what stands before it."""
+    """Return the host, and the port if the URL has one; never the credentials before it."""
     try:
         address = urlsplit(url)
         return f"{address.hostname}:{address.port}" if address.port else address.hostname or ""
@@ -99,9 +99,9 @@ def _host_of(url: str) -> str:
 
 
 def _take_refusal(tape: Tape, error: APIError) -> None:
-    """An error response: as it came where the client's own exception has it, else what is known of it."""
+    """Record an error response: the original if the client's exception has it, otherwise one made of its facts."""
     if error.status_code is None:
-        return  # there was none
+        return  # there was no response
     response = _response_of(error)
     if response is not None:
         headers, content = response
@@ -117,9 +117,9 @@ def _take_refusal(tape: Tape, error: APIError) -> None:
 
 
 def _response_of(error: APIError) -> tuple[list[tuple[str, str]], bytes] | None:
-    """Headers and body of the response that the client's exception has; None where it has none, or did not read it."""
+    """Return the response's headers and body from the client's exception; `None` if it has none or did not read it."""
     response: Any = getattr(error.__cause__, "response", None)
     try:
         return list(response.headers.items()), bytes(response.content)
-    except Exception:  # whatever a client's own exception has in that place
+    except Exception:  # a client's exception may have anything in that attribute
         return None

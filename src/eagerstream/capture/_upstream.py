@@ -1,4 +1,4 @@
-"""`Upstream`: the one server that a proxy passes requests on to, how it is reached, and which headers pass."""
+"""`Upstream`: the one server that a proxy passes requests on to, its client, and the headers that pass."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MAX_IDLE_CONNECTIONS: Final = 100
 
 @dataclass(frozen=True)
 class Upstream:
-    """Where requests go.
+    """Server that requests are passed on to.
 
     Attributes:
-        url: With the path that stands before theirs; without a slash at its end, and without credentials.
-        host: For people: the host, and the port where one is named.
-        authorization: Value of the header that says the name and password that stood in the URL; `None` without them.
-        is_local: It is this machine.
+        url: URL with the path prefix of all requests; without a slash at its end, and without credentials.
+        host: Host for messages, with the port if the URL has one.
+        authorization: Header value with the URL's name and password; `None` without them.
+        is_local: True if the host is this machine.
     """
 
     url: str
@@ -37,10 +37,10 @@ class Upstream:
 
     @classmethod
     def parse(cls, url: str) -> Upstream:
-        """The upstream at a URL.
+        """Parse the URL of an upstream.
 
         Raises:
-            UsageError: It is no http(s) URL, or has a query.
+            UsageError: It is no http(s) URL, or has a query or a fragment.
         """
         try:
             parts = urlsplit(url)
@@ -60,11 +60,11 @@ class Upstream:
         return cls(f"{parts.scheme}://{named}{parts.path.rstrip('/')}", named, is_loopback(host), authorization)
 
     def client(self) -> httpx.AsyncClient:
-        """A new client for it.
+        """Return a new client for this upstream.
 
-        It goes through the proxies that the environment names, as the client would that is recorded: there may be no
-        other way out. Nothing on this machine is behind one. It waits for replies as long as whoever asked does,
-        follows no redirect (the client decides whom it trusts with its key), and keeps no cookies.
+        It uses the proxies that the environment names, as the recorded client would: there may be no other way out. A
+        local upstream is never behind a proxy. The client sets no read timeout, because the recorded client has its
+        own. It follows no redirect (the recorded client decides whom to trust with its key), and keeps no cookies.
         """
         from http.cookiejar import CookieJar, DefaultCookiePolicy
 
@@ -97,17 +97,17 @@ HOP_BY_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"}
     | {b"trailer", b"transfer-encoding", b"upgrade"}
 )
-"""About one connection, and not about what is said over it."""
+"""Headers about one connection, not about the message."""
 _ABOUT_US: Final = frozenset({b"host", b"expect", b"via"})
-"""Of a request: what was said to this server, and is said to the next in its own words."""
+"""Request headers for this server. The next server gets its own."""
 _VIA: Final = b"1.1 eagerstream"
 
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Headers without those that are about one connection, among them those that `connection` names.
+    """Return the headers without those about one connection, among them those that `connection` names.
 
-    Nor with a length beside a `transfer-encoding`, which overrides it (RFC 9112, section 6.3): whoever read the message
-    went by that, and the next one might not.
+    If there is a `transfer-encoding`, the length is dropped, too: the encoding overrides it (RFC 9112, section 6.3).
+    The reader of the message used the encoding, and the next one might use the length.
     """
     headers = list(headers)
     named = {
@@ -121,12 +121,12 @@ def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 def request_headers(
     headers: Sequence[tuple[bytes, bytes]], *, uncompressed: bool, authorization: bytes | None = None
 ) -> Headers:
-    """The headers of a request as it is passed on, without `host`.
+    """Return the headers of a request to pass on, without `host`.
 
     Args:
-        headers: As the client sent them.
-        uncompressed: Ask for a reply that is not compressed.
-        authorization: Added if the client does not send one of its own, which would be lost otherwise.
+        headers: Headers as the client sent them.
+        uncompressed: Ask for an uncompressed response.
+        authorization: Added if the client sends none of its own.
     """
     passed = [(name, value) for name, value in end_to_end(headers) if name.lower() not in _ABOUT_US]
     if uncompressed:
