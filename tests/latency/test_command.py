@@ -77,7 +77,7 @@ def test_own_tools_end_to_end(tmp_path: Path) -> None:
     done = bench(tmp_path, "--tools", "mine:tools", "--speed", "60", "-n", "5", "--no-html")
     assert done.returncode == 0, done.stderr
     assert re.search(r"Start of the largest parameter +eager is [0-9.]+ m?s earlier \[[0-9., ]+\]", done.stdout)
-    assert "eager beside buffered; simulated" in done.stdout
+    assert "eager compared with buffered; simulated" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
     lines = done.stderr.splitlines()
     assert len(lines) == 12
@@ -204,7 +204,7 @@ def test_interrupted(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert all(re.match(r"\d+/202 ", line) for line in errors.splitlines())
-    assert "eager beside buffered" in output
+    assert "eager compared with buffered" in output
     results = load_results(tmp_path / "bench-results" / "results.json")
     assert 5 <= sum(len(case["runs"]) for case in results["cases"]) < 20
 
@@ -360,7 +360,7 @@ def test_compare(tmp_path: Path) -> None:
     done = bench(tmp_path, "compare", "a.json", "b.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
-        r"Whole run +[23]\.[09]\d* s +[45]\.[09]\d* s +b is (1\.9|2\.0)\d* s longer \[[0-9., ]+\]", done.stdout
+        r"Complete run +[23]\.[09]\d* s +[45]\.[09]\d* s +b is (1\.9|2\.0)\d* s longer \[[0-9., ]+\]", done.stdout
     )
     done = bench(tmp_path, "compare", "a.json", "b.json", "--json", "--confidence", "0.9")
     compared = json.loads(done.stdout)

@@ -143,5 +143,5 @@ def test_tools_that_do_not_fit(tmp_path: Path) -> None:
 def test_tools_of_a_recording_have_no_script(tmp_path: Path) -> None:
     """They are for that recording, and not for a prompt."""
     source = recorded(tmp_path, CALL, END)
-    with pytest.raises(UsageError, match="no reply to a prompt"):
+    with pytest.raises(UsageError, match="no response to a prompt"):
         cross(**AXES | {"tools": [source.tools]})

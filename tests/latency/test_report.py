@@ -127,10 +127,10 @@ def test_all_sections_are_there(poem_page: Page) -> None:
     assert poem_page.all("h2") == [
         f"{title} (simulated)"
         for title in (
-            "What can be said",
+            "Verdicts",
             "Medians",
             "Each run",
-            "Eager beside buffered",
+            "Eager compared with buffered",
             "Gaps between fragments",
             "Every run on its time line",
         )
@@ -152,7 +152,7 @@ def test_time_lines_name_what_ran(poem_page: Page) -> None:
         assert {"Turn 1", "Turn 2", "text", "get_weather", "get_tide", "make_file"} <= shown
         assert any("message_stop" in text for text in shown)
         assert any(text.startswith("tool ") for text in shown)
-    assert sum("the run in the middle" in text for shown in lines for text in shown) == 2
+    assert sum("the median run" in text for shown in lines for text in shown) == 2
 
 
 def test_tables_tell_the_medians(poem: Results, poem_page: Page) -> None:
@@ -178,7 +178,7 @@ def test_the_words_are_those_of_the_table() -> None:
     page = report_html(results)
     assert "Start of the largest parameter: " in page
     assert re.search(r'Start of the largest parameter: <strong class="number">1[12]\.\d\xa0s earlier', page)
-    assert re.search(r'Whole run: <strong class="number">1[12]\.\d\xa0s shorter', page)
+    assert re.search(r'Complete run: <strong class="number">1[12]\.\d\xa0s shorter', page)
     for meaning in MEANINGS.values():
         assert f"<dd>{escape(meaning)}.</dd>" in page
 
@@ -305,7 +305,7 @@ def test_a_failed_run_does_not_stretch_the_scale() -> None:
     hung = made_run(latency_of(request_of(call_block("a", 60.0)), duration_s=62.0), error="TimeoutError", order=1)
     html = report_html(made_results([made_case([whole, hung], streaming="eager")]))
     checked(html)
-    assert "goes on to 62.0\u00a0s \u2192" in html
+    assert "continues to 62.0\u00a0s \u2192" in html
 
 
 def test_many_arrivals_weigh_no_more() -> None:

@@ -145,7 +145,7 @@ def test_the_picture_of_the_readme(driver: webdriver.Chrome, open_page: Open, tm
     subprocess.run([*command, *options], check=True, capture_output=True, timeout=120)
     open_page(tmp_path / "report.html", width=1060)
     script = """
-        const section = [...document.querySelectorAll("section")].find((one) => one.textContent.startsWith("Eager beside"));
+        const section = [...document.querySelectorAll("section")].find((one) => one.textContent.startsWith("Eager compared"));
         const {top, bottom} = section.getBoundingClientRect();
         return [top + scrollY - 10, bottom - top + 24]"""
     top, height = driver.execute_script(script)

@@ -163,10 +163,10 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_table(results: Results) -> None:
     """Simulated figures say so, in each title; verdicts are in words."""
     text = shown(results)
-    assert "simulated: every time is one of the embedded server" in text
+    assert "simulated: every time comes from the embedded server" in text
     assert "medians; simulated" in text
     assert "95 % interval" in text
-    assert "eager beside buffered; simulated" in text
+    assert "eager compared with buffered; simulated" in text
     assert "earlier" in text
     assert "\x1b" not in text
     assert "simulated" not in shown({**results, "simulated": False}).replace("/simulated/", "")

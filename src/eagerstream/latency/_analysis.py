@@ -1,4 +1,4 @@
-"""The results of a benchmark, and two of them compared."""
+"""Results of a benchmark, and the comparison of two benchmarks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACKAGES: Final = ("eagerstream", "anthropic", "anyio", "httpx", "httpx2")
 
 
 def assemble(matrix: Matrix, measured: Iterable[Measured], *, settings: SettingsData, simulated: bool) -> Results:
-    """The results of what was measured, as far as it came; runs of warm-up rounds are left out.
+    """Return the results of the measured runs; runs of warm-up rounds are left out.
 
     Raises:
         MissingExtraError: NumPy or SciPy is not installed.
@@ -50,7 +50,7 @@ def assemble(matrix: Matrix, measured: Iterable[Measured], *, settings: Settings
 
 
 def machine() -> dict[str, str]:
-    """What it was measured on: the kind of machine and the versions, nothing that tells one machine from another."""
+    """Return the kind of the machine and the versions, but nothing that identifies the machine."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": platform.machine(),
@@ -94,7 +94,7 @@ def _comparisons(base: CaseData, other: CaseData, settings: SettingsData) -> lis
     found: list[ComparisonData] = []
     confidence, seed = settings["confidence"], settings["seed"]
     for name, one, two in _in_both(base, other):
-        count = min(len(one["values"]), len(two["values"]))  # an interrupted round has some of the cases only
+        count = min(len(one["values"]), len(two["values"]))  # an interrupted round has only some of the cases
         first, second = one["values"][:count], two["values"][:count]
         difference = estimate(differences(first, second), confidence=confidence, seed=seed)
         if difference is None:
@@ -113,7 +113,7 @@ def _comparisons(base: CaseData, other: CaseData, settings: SettingsData) -> lis
 
 
 def _in_both(a: CaseData, b: CaseData) -> Iterator[tuple[str, MetricData, MetricData]]:
-    """The figures that two cases have."""
+    """Yield the figures that two cases share."""
     for name in METRICS:
         if name in a["metrics"] and name in b["metrics"]:
             yield name, a["metrics"][name], b["metrics"][name]
@@ -128,14 +128,14 @@ def _version(package: str) -> str:
 
 # --- two benchmarks ---------------------------------------------------------------------------------------------------
 
-_SETTINGS: Final = ("profile", "speed")  # of which figures depend on; the others decide how sure one can be
+_SETTINGS: Final = ("profile", "speed")  # figures depend on these; the others affect only the certainty
 
 
 class ComparedMetric(Judged):
-    """One figure of a case in both; the difference is that of the medians, as their runs are no pairs.
+    """One figure of a case in both benchmarks. The runs are no pairs, so the difference is that of the medians.
 
     Attributes:
-        a, b: Its median in each.
+        a, b: Median of the figure in each benchmark.
     """
 
     a: Estimate
@@ -143,7 +143,7 @@ class ComparedMetric(Judged):
 
 
 class ComparedCase(TypedDict):
-    """A case that both have."""
+    """Case that both benchmarks have."""
 
     id: str
     label: str
@@ -151,7 +151,7 @@ class ComparedCase(TypedDict):
 
 
 class Compared(TypedDict):
-    """Two benchmarks beside one another; `warnings` say why the difference may not be what one wants to know."""
+    """Comparison of two benchmarks; `warnings` list other differences that may be the cause."""
 
     eagerstream_bench_comparison: Literal[1]
     confidence: float
@@ -163,16 +163,16 @@ class Compared(TypedDict):
 
 
 def compare(a: Results, b: Results, *, confidence: float = 0.95) -> Compared:
-    """The cases that both have, matched by their ids, figure by figure.
+    """Compare two benchmarks figure by figure, in the cases with the same ids.
 
     Args:
-        a: The earlier one, say.
-        b: What is compared with it.
-        confidence: Of the intervals.
+        a: First benchmark, for example the earlier one.
+        b: Benchmark to compare with it.
+        confidence: Confidence of the intervals.
 
     Raises:
-        UsageError: They have no case in common; one has two of an id, or more than a benchmark can have; or the
-            confidence is out of its range.
+        UsageError: The two have no case in common, one has two cases with the same id or exceeds the limits of a
+            benchmark, or the confidence is out of range.
         MissingExtraError: NumPy or SciPy is not installed.
     """
     check_confidence(confidence)
@@ -225,12 +225,12 @@ def _estimate(estimate: Estimate) -> Estimate:
 
 
 def _warnings(a: Results, b: Results) -> Iterator[str]:
-    """What else is different, so that it may be the cause."""
+    """Yield a warning for each other difference that may be the cause."""
     if a["simulated"] != b["simulated"]:
         simulated, live = ("a", "b") if a["simulated"] else ("b", "a")
-        yield f"{simulated} is simulated and {live} is not: the difference says nothing"
+        yield f"{simulated} is simulated and {live} is not: the difference means nothing"
     for name in dict.fromkeys((*a["machine"], *b["machine"])):
-        first, second = (results["machine"].get(name, "not told") for results in (a, b))
+        first, second = (results["machine"].get(name, "unknown") for results in (a, b))
         if first != second:
             yield f"not the same {name}: {first}, and {second}"
     settings_a, settings_b = dict(a["settings"]), dict(b["settings"])

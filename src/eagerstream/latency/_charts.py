@@ -1,4 +1,4 @@
-"""Charts of many runs: each run a point, and the gaps between fragments as cumulated shares."""
+"""Charts of many runs: each run as a point, and the gaps between fragments as cumulative shares."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 _MARKERS: Final = {"eager": "o", "buffered": "s"}
 _COLOURS: Final = {"eager": EAGER, "buffered": BUFFERED}
 _SHORTEST_S: Final = 1e-4
-"""Gaps below this are drawn as if fragments had come together: a socket delivers what lies there at once."""
+"""Lower bound of drawn gaps. Shorter gaps count as simultaneous: a socket delivers all waiting data at once."""
 _STEPS: Final = 400
-"""Points of a curve, at most."""
+"""Maximum number of points of a curve."""
 _ROW_INCHES: Final = 0.56
 _NAME_CHARS: Final = 38
 
 
 def distribution(metric: str, cases: Sequence[CaseData], names: Names, *, prefix: str) -> Markup | None:
-    """One figure of all cases, each run a point; None where there is nothing to draw."""
+    """Draw one figure of all cases, each run as a point; return `None` if there is nothing to draw."""
     from matplotlib.transforms import blended_transform_factory
 
     rows = [(case, case["metrics"][metric]) for case in cases if metric in case["metrics"]]
@@ -60,7 +60,7 @@ def distribution(metric: str, cases: Sequence[CaseData], names: Names, *, prefix
 
 
 def _strip(axes: Axes, row: int, case: CaseData, data: MetricData, scale: Scale) -> None:
-    """One case: its runs, their quartiles as a box, the median as a line, its interval as a bracket."""
+    """Draw one case: runs as points, quartiles as a box, the median as a line, its interval as a bracket."""
     values = [value * scale.factor for value in drawables(data["values"])]
     colour, middle = _COLOURS[case["streaming"]], row + 0.66
     if len(values) > 3:
@@ -88,7 +88,7 @@ def _strip(axes: Axes, row: int, case: CaseData, data: MetricData, scale: Scale)
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """Around all of them, and no narrower than a twentieth of the largest: what is nearly the same looks so."""
+    """Return axis limits around all values, at least 5 % of the largest apart: nearly equal values look equal."""
     low, high = min(values), max(values)
     wide = (max(high - low, 0.05 * max(abs(low), abs(high))) or 1.0) * 1.12
     middle = (low + high) / 2
@@ -98,7 +98,7 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class GapCurve:
-    """The gaps of one case: `gaps_s` sorted, never empty."""
+    """Gaps of one case: `gaps_s` is sorted and never empty."""
 
     case: CaseData
     name: str
@@ -107,7 +107,7 @@ class GapCurve:
 
 
 def gap_curves(curves: Sequence[GapCurve], *, prefix: str) -> Markup:
-    """Shares of gaps that are at most so long, over the logarithm of the length."""
+    """Draw the cumulative share of gaps over the logarithm of their length."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     longest_s = max(curve.figures.max_s for curve in curves)
@@ -122,7 +122,7 @@ def gap_curves(curves: Sequence[GapCurve], *, prefix: str) -> Markup:
     axes.set_yticks([0, 0.25, 0.5, 0.75, 0.9, 1], ["0 %", "25 %", "50 %", "75 %", "90 %", "100 %"])
     axes.grid(visible=True)
     axes.set_xlabel("gap between two fragments", loc="right")
-    axes.set_title("gaps that are at most so long", loc="left", color=FAINT, fontsize=9, x=-0.05)
+    axes.set_title("share of gaps up to this length", loc="left", color=FAINT, fontsize=9, x=-0.05)
     for number, curve in enumerate(curves):
         _curve(axes, curve, number)
     told = "; ".join(f"{curve.name}: {gap_words(curve.figures)}" for curve in curves)
@@ -130,7 +130,7 @@ def gap_curves(curves: Sequence[GapCurve], *, prefix: str) -> Markup:
 
 
 def gap_words(gaps: Gaps) -> str:
-    """Its figures."""
+    """Return the figures as text."""
     parts = (("half at most", gaps.p50_s), ("p90", gaps.p90_s), ("p99", gaps.p99_s), ("longest", gaps.max_s))
     return ", ".join(f"{name} {Scale.of('s', value).text(value)}" for name, value in parts)
 
@@ -161,7 +161,7 @@ def _curve(axes: Axes, curve: GapCurve, number: int) -> None:
         clip_on=False,
         zorder=4,
     )
-    # Beside the median, where curves are apart if they are anywhere; the second one lower, if they are not.
+    # Write next to the median, where curves differ most. The second name is lower, in case they do not differ.
     at_s, _ = points[0]
     axes.annotate(
         curve.name,
@@ -181,7 +181,7 @@ def _gap_tick(value_s: float) -> str:
 
 
 def _axes(width: float, height: float, *, top: float, bottom: float, left: float, right: float) -> tuple[Figure, Axes]:
-    """A figure whose axes are so high; so many inches remain for what is written around them."""
+    """Return a figure with axes of this height, and margins in inches around them."""
     figure = new_figure(width, height + bottom + top)
     whole = height + bottom + top
     axes = figure.add_axes((left / width, bottom / whole, (width - left - right) / width, height / whole))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ._sources import Source
 
 DEFAULT_SPEED: Final = 10.0
-"""Of the documented profile, where a reply takes 15 s: a run of the poem takes a second and a half then."""
+"""Default speed of the documented profile. A response takes 15 s in the profile, and 1.5 s at this speed."""
 
 _SIMULATED_MODEL: Final = "simulated"
 _LIVE_MODEL: Final = "claude-sonnet-4-6"
@@ -46,62 +46,66 @@ bench_app = typer.Typer(invoke_without_command=True, pretty_exceptions_enable=Fa
 def bench(
     context: typer.Context,
     *,
-    prompt: Annotated[list[str] | None, typer.Option(help="Ask this; repeatable.")] = None,
+    prompt: Annotated[list[str] | None, typer.Option(help="Prompt; repeatable.")] = None,
     prompt_file: Annotated[
-        list[Path] | None, typer.Option(help="Ask what is in this text file; repeatable.", dir_okay=False)
+        list[Path] | None, typer.Option(help="Text file with a prompt; repeatable.", dir_okay=False)
     ] = None,
     recording: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Play this recording; several joined by + or , are the turns of one conversation; repeatable."
-        ),
+        typer.Option(help="Recording to play; join the turns of a conversation by + or a comma; repeatable."),
     ] = None,
     tools: Annotated[
-        list[str] | None, typer.Option(help='"poem", or module:attribute (tools, or what gives them); repeatable.')
+        list[str] | None,
+        typer.Option(help='"poem", or module:attribute (tools, or a function that returns them); repeatable.'),
     ] = None,
     eager: Annotated[
-        bool | None, typer.Option("--eager/--buffered", help="Measure only the one.", show_default="both")
+        bool | None, typer.Option("--eager/--buffered", help="Measure only one of the two.", show_default="both")
     ] = None,
-    model: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Name of a model; repeatable.")] = None,
     transport: Annotated[
-        list[TransportName] | None, typer.Option(help="What sends the requests; repeatable.", show_default="anthropic")
+        list[TransportName] | None,
+        typer.Option(help="Transport that sends the requests; repeatable.", show_default="anthropic"),
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="On the API, with ANTHROPIC_API_KEY: costs money.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before --live begins.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Measure on the API, with ANTHROPIC_API_KEY. This costs money.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Start --live without confirmation.")] = False,
     repetitions: Annotated[int, typer.Option("--repetitions", "-n", help="Runs of each case.")] = 5,
-    warmup: Annotated[int, typer.Option(help="Runs of each case before these, which do not count.")] = 1,
-    seed: Annotated[int, typer.Option(help="Decides the order of the runs, the simulated times, and resampling.")] = 0,
+    warmup: Annotated[int, typer.Option(help="Earlier runs of each case, which do not count.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the order of the runs, the simulated times, and the resampling.")
+    ] = 0,
     profile: Annotated[
         str | None,
         typer.Option(
-            help='How replies without times arrive: "documented", a recording with times (.jsonl) to fit one to, or a '
-            "saved profile (.json).",
+            help='Arrival times for responses without times: "documented", a recording with times (.jsonl) to fit, or '
+            "a saved profile (.json).",
             show_default="documented",
         ),
     ] = None,
     speed: Annotated[
         float | None,
         typer.Option(
-            help="Play so many times as fast; tools take the time that they take.",
+            help="Factor by which responses play faster. Tools take their own time.",
             show_default=f"{DEFAULT_SPEED:g} for documented times, else 1",
         ),
     ] = None,
-    tool_seconds: Annotated[float, typer.Option(help="How long tools take that are made for a recording.")] = 0.0,
-    max_tokens: Annotated[int, typer.Option(help="Of a reply.", min=1)] = 16_384,
-    max_turns: Annotated[int, typer.Option(help="Replies in a run.", min=1)] = 10,
-    timeout_s: Annotated[float, typer.Option(help="Seconds that a run may take.")] = 300.0,
-    confidence: Annotated[float, typer.Option(help="Of intervals and verdicts.")] = 0.95,
-    out: Annotated[Path, typer.Option(help="The folder for the results.", file_okay=False)] = Path("bench-results"),
+    tool_seconds: Annotated[float, typer.Option(help="Duration of the tools made for a recording, in seconds.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(help="Maximum number of tokens in a response.", min=1)] = 16_384,
+    max_turns: Annotated[int, typer.Option(help="Maximum number of responses in a run.", min=1)] = 10,
+    timeout_s: Annotated[float, typer.Option(help="Maximum duration of a run, in seconds.")] = 300.0,
+    confidence: Annotated[float, typer.Option(help="Confidence of intervals and verdicts.")] = 0.95,
+    out: Annotated[Path, typer.Option(help="Folder for the results.", file_okay=False)] = Path("bench-results"),
     no_html: Annotated[bool, typer.Option("--no-html", help="Write no report.html.")] = False,
 ) -> None:
-    """Measure how early inputs and tools begin: eager beside buffered, again and again, and say what is certain.
+    """Measure repeatedly how early inputs and tools start, eager compared with buffered, and report the verdicts.
 
-    Without options it measures the poem of the demo on a server on this machine, in half a minute: what that shows is
-    simulated. A prompt is answered there by a script that calls the tools, whatever it asks. Every combination of the
-    repeatable options is measured, interleaved, so that what drifts hits all alike.
+    Without options, it measures the demo's poem on a server on this machine, in half a minute. These results are
+    simulated. That server answers every prompt with a script that calls the tools. Every combination of the repeatable
+    options is measured. Their runs are interleaved, so drift affects all alike.
 
-    Written are results.json, which has every arrival of every run, and report.html; earlier results there are kept
-    under another name. Ctrl-C ends the measuring, and keeps what was measured.
+    It writes results.json, which contains every arrival of every run, and report.html. Earlier results in the folder
+    are renamed. Ctrl-C stops the measurement, and keeps the results so far.
     """
     if context.invoked_subcommand is not None:
         _check_nothing_given(context, context.invoked_subcommand)
@@ -140,7 +144,7 @@ def bench(
 
     fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
     was_saved = profile is not None and profile.lower().endswith(".json")
-    with _interrupts_wait() as interrupts:  # whoever presses Ctrl-C twice loses nothing either
+    with _interrupts_wait() as interrupts:  # a second Ctrl-C loses nothing either
         results = assemble(
             matrix,
             measured,
@@ -166,13 +170,13 @@ def bench(
 
 @bench_app.command("compare")
 def compare_results(
-    a: Annotated[Path, typer.Argument(help="Results (.json), the earlier ones, say.", dir_okay=False)],
-    b: Annotated[Path, typer.Argument(help="Results to compare with them.", dir_okay=False)],
+    a: Annotated[Path, typer.Argument(help="Results (.json), for example the earlier ones.", dir_okay=False)],
+    b: Annotated[Path, typer.Argument(help="Results (.json) to compare with them.", dir_okay=False)],
     *,
-    confidence: Annotated[float, typer.Option(help="Of intervals and verdicts.")] = 0.95,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    confidence: Annotated[float, typer.Option(help="Confidence of intervals and verdicts.")] = 0.95,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare two benchmarks, case by case: what became different, as far as that is certain."""
+    """Compare two benchmarks, case by case, and report the verdicts on their differences."""
     from ._analysis import compare
     from ._results import load_results
     from ._terminal import print_comparison
@@ -185,7 +189,7 @@ def compare_results(
         print_comparison(compared, Console())
 
 
-# --- what is measured -------------------------------------------------------------------------------------------------
+# --- cases and settings -----------------------------------------------------------------------------------------------
 
 
 def _sources(
@@ -202,14 +206,14 @@ def _sources(
 
 
 def _turns(given: str) -> list[Path]:
-    """The files of a conversation; one whose own name has a plus or a comma is taken as it is."""
+    """Return the files of a conversation. An existing path that contains a plus or a comma is one file."""
     if Path(given).exists():
         return [Path(given)]
     return [Path(part) for part in given.replace("+", ",").split(",")]
 
 
 def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: int) -> Simulation:
-    """How the embedded server plays; at the speed at which a benchmark takes half a minute where none is given."""
+    """Return the settings of the embedded server. The default speed lets a benchmark take half a minute."""
     from ._embedded import Simulation
     from ._profiles import DOCUMENTED, named_profile
 
@@ -224,7 +228,7 @@ def _profile_name(simulation: Simulation, matrix: Matrix) -> str:
     return simulation.profile.name if any(map(simulation.times, matrix.cases)) else "as recorded"
 
 
-# --- what is checked before anything is measured ----------------------------------------------------------------------
+# --- checks before the measurement ------------------------------------------------------------------------------------
 
 
 def _check_nothing_given(context: typer.Context, command: str) -> None:
@@ -244,7 +248,7 @@ def _check_live(profile: str | None, speed: float | None) -> None:
     if not os.environ.get("ANTHROPIC_API_KEY"):
         raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
     if profile is not None or speed is not None:
-        raise UsageError("--profile and --speed are of the server on this machine: leave them out with --live")
+        raise UsageError("--profile and --speed apply to the server on this machine: leave them out with --live")
 
 
 def _make_folder(out: Path) -> None:
@@ -257,21 +261,21 @@ def _make_folder(out: Path) -> None:
 
 
 def _ask(matrix: Matrix, max_turns: int, *, yes: bool) -> None:
-    """Tell what it is going to cost, and ask whoever sits there.
+    """Print the number of requests that cost money, and ask for confirmation on a terminal.
 
     Raises:
-        typer.Abort: They do not want it.
+        typer.Abort: The user declined.
     """
     typer.echo(f"on the live API: {matrix.steps} runs, of up to {max_turns} requests each, which cost money", err=True)
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm("Go on?", abort=True, err=True)
+        typer.confirm("Continue?", abort=True, err=True)
 
 
-# --- measuring, and what stays of it ----------------------------------------------------------------------------------
+# --- measuring and saving ---------------------------------------------------------------------------------------------
 
 
 def _measure(matrix: Matrix, conditions: Conditions, measured: list[Measured]) -> BaseException | None:
-    """Measure; what ended it, Ctrl-C say, or None. What was measured until then is in the list."""
+    """Measure into the list; return the exception that stopped it, such as Ctrl-C, or `None`."""
     from ._measure import measure
     from ._terminal import progress_of
 
@@ -290,9 +294,10 @@ def _measure(matrix: Matrix, conditions: Conditions, measured: list[Measured]) -
 
 @contextmanager
 def _interrupts_wait() -> Iterator[list[int]]:
-    """Ctrl-C does nothing until the block ends, but to be noted in the list.
+    """Record Ctrl-C in the list until the block ends, without any other effect.
 
-    Its handler is replaced, for a mask would hold it back from one thread only, and those of NumPy take it then.
+    The handler is replaced. A signal mask would block the signal only in one thread, and NumPy's threads would get it
+    then.
     """
     noted: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
@@ -303,7 +308,7 @@ def _interrupts_wait() -> Iterator[list[int]]:
 
 
 def _save(results: Results, out: Path, *, fitted: Fitted | None) -> list[Path]:
-    """Keep the results; the files that they are in."""
+    """Save the results, and return the paths of the files."""
     from ._results import save_results
 
     files = [out / "results.json"]
@@ -317,7 +322,7 @@ def _save(results: Results, out: Path, *, fitted: Fitted | None) -> list[Path]:
 
 
 def _show(results: Results, out: Path, files: list[Path], *, html: bool) -> None:
-    """The report first, then the table: a pipe that was closed loses nothing."""
+    """Write the report first, then print the table: a closed pipe loses nothing."""
     from ._terminal import print_results
 
     report = out / "report.html"
@@ -335,7 +340,7 @@ def _show(results: Results, out: Path, files: list[Path], *, html: bool) -> None
 
 
 def _keep_earlier(path: Path) -> None:
-    """Give what is there another name, with the time at which it was written."""
+    """Rename an existing file, with the time of its last change in the name."""
     if path.exists():
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         name = f"{path.stem}-{written:%Y%m%d-%H%M%S}"

@@ -1,9 +1,9 @@
-"""Figures of Matplotlib as SVG that stands in a page: its colours and its font are those of the page.
+"""Matplotlib figures as SVG elements that use the colours and fonts of the page.
 
-Matplotlib writes a document of its own: style rules for everything, ids that are the same in two figures, colours that
-are fixed. Here it becomes an element: no rules, ids with a prefix, colours as variables of CSS, so that one picture
-serves on the screen, in the dark and on paper. Many bars and lines become few elements: that is most of the time and of
-the size.
+Matplotlib writes a document with its own style rules and fixed colours, and repeats ids between figures. This module
+turns it into an element without rules. Its ids have a prefix, and its colours are CSS variables. One picture then
+serves on the screen, in dark mode and on paper. Many bars and lines are combined into few elements, which saves most of
+the time and of the size.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ _VARIABLES: Final = {
     EAGER: "--eager",
     BUFFERED: "--buffered",
 }
-"""What stands for which colour of the page; see `page.html`."""
+"""CSS variable of the page for each colour; see `page.html`."""
 
 SIZE: Final = 9
-"""Of the text, in points; 12 pixels where a figure is as wide as it was drawn."""
+"""Font size in points: 12 pixels if a figure has the width at which it was drawn."""
 
 WIDE: Final = 9.5
 NARROW: Final = 4.6
-"""Widths of figures, in inches: the column of the page, and a half of it."""
+"""Widths of figures in inches: the column of the page, and half of it."""
 
 
 @contextmanager
 def matplotlib_settings() -> Iterator[None]:
-    """Until the block ends Matplotlib draws as it does here, whatever the user has set; then it is as before.
+    """Set Matplotlib to this module's settings until the block ends, then restore the user's settings.
 
-    Settings are of the process: figures that another thread draws meanwhile look like these.
+    Settings apply to the process: figures that another thread draws meanwhile look like these.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
@@ -72,7 +72,7 @@ def matplotlib_settings() -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise MissingExtraError("bench", error.name or "matplotlib") from error
     with mpl.rc_context(), warnings.catch_warnings(), _quiet_fonts():
-        # The font that measures has not all characters that a model writes; the page's fonts have.
+        # The measuring font lacks some characters that a model writes. The page's fonts have them.
         warnings.filterwarnings("ignore", message=r".*[Gg]lyph.*")
         mpl.rcdefaults()
         mpl.rcParams.update(
@@ -108,7 +108,7 @@ def matplotlib_settings() -> Iterator[None]:
 
 @contextmanager
 def _quiet_fonts() -> Iterator[None]:
-    """Its log of fonts that it looks for in vain: the page brings the fonts."""
+    """Silence Matplotlib's warnings about missing fonts: the page brings the fonts."""
     log = logging.getLogger("matplotlib.font_manager")
     before = log.level
     log.setLevel(logging.ERROR)
@@ -119,19 +119,19 @@ def _quiet_fonts() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches, known to nobody else."""
+    """Return an empty figure of this size in inches, unknown to pyplot."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
 
 
 def svg_of(figure: Figure, *, prefix: str, label: str) -> Markup:
-    """The figure as an element of a page.
+    """Return the figure as an element of a page.
 
     Args:
-        figure: Drawn within `matplotlib_settings`.
-        prefix: Before its ids; no other figure of the page has it.
-        label: What it shows, for those who do not see it.
+        figure: Figure drawn within `matplotlib_settings`.
+        prefix: Prefix of its ids, unique in the page.
+        label: Description for readers who cannot see the figure.
     """
     written = StringIO()
     figure.savefig(written, format="svg")
@@ -194,9 +194,9 @@ _Point: TypeAlias = tuple[float, float]
 
 
 class Shapes:
-    """Bars and lines in the units of the axes that they are drawn on in the end.
+    """Bars and lines in units of the axes on which they are drawn.
 
-    Styles lie on each other in the order in which they were first used.
+    Styles are layered in the order of their first use.
     """
 
     def __init__(self) -> None:
@@ -204,27 +204,27 @@ class Shapes:
         self._diamonds: dict[tuple[str, str], list[_Point]] = {}
 
     def bar(self, start: float, stop: float, span: tuple[float, float], *, face: str, edge: str) -> None:
-        """From `start` to `stop` across, `span` down; a colour may be "none"."""
+        """Add a bar from `start` to `stop` across and `span` down; a colour may be "none"."""
         top, bottom = span
         corners = [(start, top), (stop, top), (stop, bottom), (start, bottom), (start, top)]
         self._paths.setdefault((face, edge, 0.8, False), []).append(corners)
 
     def line(self, points: list[_Point], *, colour: str, width: float = 1.0, dashed: bool = False) -> None:
-        """From point to point."""
+        """Add a line through the points."""
         self._paths.setdefault(("none", colour, width, dashed), []).append(points)
 
     def ticks(self, at: Iterable[float], span: tuple[float, float], *, colour: str, width: float) -> None:
-        """Short lines down, at each place across."""
+        """Add short vertical lines, one at each position."""
         top, bottom = span
         for place in at:
             self.line([(place, top), (place, bottom)], colour=colour, width=width)
 
     def diamond(self, at: float, down: float, *, face: str, edge: str) -> None:
-        """A mark of one size, above all bars and lines."""
+        """Add a mark of fixed size, above all bars and lines."""
         self._diamonds.setdefault((face, edge), []).append((at, down))
 
     def draw(self, axes: Axes) -> None:
-        """All of it, cut off where the axes end."""
+        """Draw all shapes, clipped at the axes."""
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 

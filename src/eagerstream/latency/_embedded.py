@@ -1,4 +1,4 @@
-"""The embedded server in a process of its own: what it costs is not in the process that measures."""
+"""Embedded server in its own process, so its work does not slow the measuring process."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from ._matrix import Case
 from ._profiles import Profile
 
 _START_S: Final = 60.0
-"""How long it may take to start."""
+"""Maximum time to start."""
 _ANSWER_S: Final = 60.0
-"""How long it may take to be ready for other replies; recordings of hundreds of megabytes take seconds."""
+"""Maximum time to get ready for other responses. Recordings of hundreds of megabytes take seconds."""
 _END_S: Final = 5.0
 _SLOWEST: Final = 0.001
 _FASTEST: Final = 1e6
 
 
 class ServerLost(EagerStreamError):
-    """The process of the embedded server does not answer any longer."""
+    """Error for an embedded server whose process has ended, or does not respond in time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """How the embedded server plays.
+    """Settings of the embedded server.
 
     Attributes:
-        profile: For replies without times of their own.
-        speed: Plays so many times as fast.
-        seed: Decides, with the number of the repetition, what is drawn: in one repetition the same for every case.
+        profile: Profile for responses without their own times.
+        speed: Factor by which responses are played faster.
+        seed: Seed of the drawn times, together with the number of the repetition. In one repetition, all cases get the
+            same times.
 
     Raises:
         UsageError: `speed` is not from 0.001 to 1,000,000.
@@ -57,7 +58,7 @@ class Simulation:
             raise UsageError(f"speed must be from {_SLOWEST:g} to {_FASTEST:,.0f}, not {self.speed!r}")
 
     def replies(self, case: Case, repetition: int) -> list[Recording]:
-        """What answers a case, turn by turn."""
+        """Return the responses to a case, turn by turn."""
         turns = case.source.recordings if case.source.recordings is not None else case.tools.script()
         return [
             at_speed(self._timed(turn, case.streaming, f"{self.seed} {repetition} {number}"), self.speed)
@@ -70,23 +71,23 @@ class Simulation:
         return turn if streaming == "eager" else buffered(turn)
 
     def times(self, case: Case) -> bool:
-        """The profile has a part in this case: not all of its replies have times of their own."""
+        """Return True if the profile gives times to at least one response of this case."""
         recordings = case.source.recordings
         return recordings is None or not all(recording.duration_s for recording in recordings)
 
 
 class EmbeddedServer:
-    """A replay server in another process. Its calls block for a moment."""
+    """Replay server in another process. Its calls block for a moment."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.base_url = str(self._receive(_START_S))
 
     def play(self, turns: Sequence[Recording]) -> None:
-        """Answer with these replies from now on, turn by turn, as `Scenario` does.
+        """Answer with these responses from now on, turn by turn, as `Scenario` does.
 
         Raises:
-            ServerLost: The other process has ended, or does not answer.
+            ServerLost: The other process has ended, or does not respond within 60 s.
         """
         try:
             self._connection.send(tuple(turns))
@@ -100,15 +101,15 @@ class EmbeddedServer:
                 return self._connection.recv()
         except (EOFError, OSError) as error:
             raise ServerLost("the embedded server has ended") from error
-        raise ServerLost(f"the embedded server does not answer within {timeout_s:g} s")
+        raise ServerLost(f"the embedded server does not respond within {timeout_s:g} s")
 
 
 @contextmanager
 def embedded_server() -> Iterator[EmbeddedServer]:
-    """Start a server. Ctrl-C does not end it, leaving the block does; so does the end of this process.
+    """Start a server. It ignores Ctrl-C, and ends with the block or with this process.
 
     Raises:
-        ServerLost: It did not start.
+        ServerLost: The server did not start.
     """
     context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
     ours, theirs = context.Pipe()
@@ -119,7 +120,7 @@ def embedded_server() -> Iterator[EmbeddedServer]:
     try:
         yield EmbeddedServer(ours)
     finally:
-        ours.close()  # which tells it to end
+        ours.close()  # this ends the server
         process.join(_END_S)
         if process.is_alive():
             process.kill()
@@ -129,7 +130,7 @@ def embedded_server() -> Iterator[EmbeddedServer]:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Ctrl-C comes after the block, here; a process that is started in it never meets one."""
+    """Delay Ctrl-C until after the block. A process started in the block never gets it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -141,12 +142,12 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 def _serve(connection: Connection) -> None:
-    """What the other process does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal, and is not for this one
+    """Run the server in the other process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: ignore it here
     scenario: Scenario | None = None
 
     def answer(request: Mapping[str, Any]) -> Recording:
-        assert scenario is not None  # nobody knows the address before there is something to play
+        assert scenario is not None  # no client knows the address before the first `play`
         return scenario.answer(request)
 
     try:

@@ -1,4 +1,4 @@
-"""`Fitted`: a profile taken from a recording with times."""
+"""`Fitted`: a profile made from a recording with times."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ._results import load_checked, save_json
 
 VERSION: Final = 1
 MAX_BYTES: Final = 64 * 2**20
-"""Of a profile that is read."""
+"""Maximum size of a profile file."""
 
 _Chars = Annotated[int, Field(ge=1, le=2**30)]
 _Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 Drawn = tuple[_Chars, _Seconds]
-"""A fragment that was seen: its characters, and the seconds since the fragment before it, of whatever block."""
+"""A recorded fragment: its number of characters, and the seconds since the previous fragment of any block."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """Fragments of one kind, to draw from: those that began a block, and the others."""
+    """Fragments of one kind to draw from: the first of each block, and the later ones."""
 
     first: tuple[Drawn, ...] = field(repr=False)
     later: tuple[Drawn, ...] = field(repr=False)
@@ -37,21 +37,22 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """Replies that arrive as a recording did.
+    """Profile whose responses arrive as a recording did.
 
-    Fitted are the time of the first byte, and for each fragment its length together with the time since the fragment
-    before it, so that whatever holds between the two (long after a pause, several at once) holds in what is drawn; of
-    inputs and of everything else apart, and of the first fragment of a block apart from later ones. Each fragment of a
-    reply is drawn from those seen, independently of the one before it. Not fitted: how the pace changes in the course
-    of a reply, and what inputs hold where they are cut.
+    The fit has two parts: the time of the first byte, and the recorded fragments. For each fragment, it keeps the
+    length together with the time since the previous fragment. So a relation between the two (a long fragment after a
+    pause, several at once) is preserved. Inputs and all other blocks are fitted separately. So are the first fragment
+    of a block and the later ones. Each fragment of a response is drawn from the recorded ones, independently of the
+    previous one. Two things are not fitted: changes of pace within a response, and the places in an input at which it
+    is cut.
 
-    A recording is of one way to stream: this takes it for an eager one, and simulates buffering on top.
+    A recording is either eager or buffered. This class assumes an eager one, and simulates buffering on top.
 
     Attributes:
-        name: In the settings of the results.
-        first_byte_s: The first event of a reply.
-        eagerstream_profile: The version of the file's format, in which each fragment is `[chars, seconds]`.
-        inputs, texts: What was seen of each; one of the two may be empty, and is drawn from the other then.
+        name: Name in the settings of the results.
+        first_byte_s: Time of the first event of a response, in seconds.
+        eagerstream_profile: Version of the file's format, in which each fragment is `[chars, seconds]`.
+        inputs, texts: Recorded fragments of each kind. If one is empty, its fragments are drawn from the other.
     """
 
     eagerstream_profile: Literal[1] = VERSION
@@ -62,10 +63,10 @@ class Fitted:
 
     @classmethod
     def of(cls, recording: Recording, *, name: str) -> Fitted:
-        """Fitted to a recording.
+        """Fit a profile to a recording.
 
         Raises:
-            UsageError: It has no times, or the model wrote nothing in it.
+            UsageError: The recording cannot be played, has no times, or contains no fragments.
         """
         check_playable(recording, name)
         seen: dict[tuple[Kind, bool], list[Drawn]] = {}
@@ -111,7 +112,7 @@ class Fitted:
         return next(drawn for drawn in chain.from_iterable(found) if drawn)
 
     def save(self, path: Path) -> None:
-        """Write it to a JSON file, over whatever is there.
+        """Write the profile to a JSON file, replacing any existing file.
 
         Raises:
             UsageError: The file cannot be written.
@@ -120,10 +121,10 @@ class Fitted:
 
     @classmethod
     def load(cls, path: Path) -> Fitted:
-        """The profile in a file.
+        """Load a profile from a file.
 
         Raises:
-            UsageError: It cannot be read, or is none.
+            UsageError: The file cannot be read, is too large, or is not a profile with fragments.
         """
         key = ("eagerstream_profile", VERSION)
         profile = load_checked(path, TypeAdapter(cls), what="profile", version=key, max_bytes=MAX_BYTES)

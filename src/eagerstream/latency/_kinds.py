@@ -1,4 +1,4 @@
-"""The words of the axes that have a fixed set of values; importing this is cheap."""
+"""Names of the axes with a fixed set of values. Importing this is cheap."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final, Literal, TypeAlias
 Streaming: TypeAlias = Literal["eager", "buffered"]
 
 MEANINGS: Final = {
-    "start of the largest parameter": "when the first characters came of the longest value in the largest input",
-    "first fragment of an input": "when the first piece of any tool input came",
-    "first finished field": "when the first value in an input was whole",
-    "first tool start": "when the first tool was called",
-    "whole run": "from the first request to the last result",
+    "start of the largest parameter": "time of the first characters of the longest value in the largest input",
+    "first fragment of an input": "time of the first fragment of any tool input",
+    "first finished field": "time of the first complete value in an input",
+    "first tool start": "time of the first call of a tool",
+    "complete run": "from the first request to the last result",
     "longest gap of an input": "the longest wait between two fragments of one input",
-    "99th percentile of gaps": "of a hundred waits between fragments, 99 are at most so long",
-    "fragments in a second": "pieces of inputs, while inputs came",
-    "characters in a second": "of inputs, while inputs came",
-    "tool time behind the stream": "the share of the tools' time that passed while the reply was still coming",
-    "won by starting tools early": "beside the same run with its tools begun at the end of each reply",
+    "99th percentile of gaps": "99 of 100 waits between fragments are at most this long",
+    "fragments in a second": "fragments of inputs, while inputs arrived",
+    "characters in a second": "characters of inputs, while inputs arrived",
+    "tool time behind the stream": "share of the tools' time that passed while the response was still arriving",
+    "won by starting tools early": "compared with the same run with its tools started at the end of each response",
 }
-"""What the figures say, by their labels; see `metrics.METRICS`."""
+"""Descriptions of the figures, by label; see `metrics.METRICS`."""
 
 
 class TransportName(StrEnum):
-    """What sends the requests."""
+    """Transport that sends the requests."""
 
     ANTHROPIC = "anthropic"
     """`AsyncAnthropic`."""

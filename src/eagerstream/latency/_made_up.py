@@ -1,4 +1,4 @@
-"""Inputs made up for tools: what a scripted reply calls them with."""
+"""Generated tool inputs for scripted responses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PROSE: Final = (
     "a sentence of the usual length, then a shorter one, and words as they come in letters and reports. "
 )
 _ITEMS: Final = 12
-"""Of an array that may have as many."""
+"""Number of items in an array that allows as many."""
 _MAX_CHARS: Final = 10_000
 _MAX_DEPTH: Final = 6
-"""Where a schema goes deeper, what need not be there is left out."""
+"""Depth of a schema below which optional parts are left out."""
 
 _FORMATS: Final = {
     "date": "2026-01-31",
@@ -33,10 +33,10 @@ _FORMATS: Final = {
 
 
 def made_up_input(tool: Tool) -> dict[str, Any]:
-    """An input that the tool takes: the first of its own examples, or made up by its schema.
+    """Return an input that the tool accepts: its first example, or one generated from its schema.
 
     Raises:
-        UsageError: Its schema asks for what cannot be made up here (a pattern, say), or it has none.
+        UsageError: The schema has a rule that is not supported here (a pattern, for example), or there is none.
     """
     examples = tool.to_dict().get("input_examples") or ()
     made = dict(examples[0]) if examples else _value(tool.input_schema, tool.input_schema, 0)
@@ -63,7 +63,8 @@ def _value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     for choices in ("anyOf", "oneOf"):
         if schema.get(choices):
             options = schema[choices]
-            # An optional parameter lists null last; deep inside it is the way out of a schema that refers to itself.
+            # An optional parameter lists null last. At depth, null ends the recursion of a schema that refers to
+            # itself.
             return _value(options[-1 if depth > _MAX_DEPTH else 0], root, depth + 1)
     if schema.get("allOf"):
         merged: dict[str, Any] = {}

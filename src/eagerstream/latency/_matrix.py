@@ -1,4 +1,4 @@
-"""The matrix: every combination that is measured, and in which order."""
+"""Matrix of a benchmark: every combination to measure, and their order."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Case:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What tells it from others: its place on each axis."""
+        """Values of the case on each axis, which identify it."""
         return self.source.name, self.tools.name, self.streaming, self.model, self.transport
 
     @property
     def id(self) -> str:
-        """Its parts, joined by slashes; where a part has one itself, it is a hyphen there."""
+        """Parts of the case, joined by slashes. A slash within a part becomes a hyphen."""
         return "/".join(part.replace("/", "-") for part in self.parts)
 
 
 class Step(NamedTuple):
-    """A run that is to be measured.
+    """Run to measure.
 
     Attributes:
-        repetition: From 0; negative in a warm-up round.
-        order: Among the runs that count, from 0; negative in a warm-up round.
-        case: What to measure.
+        repetition: Number of the repetition, from 0; negative in a warm-up round.
+        order: Position among the runs that count, from 0; negative in a warm-up round.
+        case: Case to measure.
     """
 
     repetition: int
@@ -57,16 +57,16 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """The cases of a benchmark, and how often each is measured.
+    """Cases of a benchmark, and the number of runs of each.
 
     Attributes:
-        cases: In the order in which they are shown.
-        repetitions: Runs of each case that count.
-        warmup: Runs of each case before them, which do not.
-        seed: Decides the order.
+        cases: Cases in the order of display.
+        repetitions: Number of runs of each case that count.
+        warmup: Number of earlier runs of each case, which do not count.
+        seed: Seed of the order.
 
     Raises:
-        UsageError: There is no case, two have the same id, there are too many, or a count is out of its range.
+        UsageError: There is no case, two cases have the same id, there are too many cases, or a count is out of range.
     """
 
     cases: tuple[Case, ...]
@@ -90,15 +90,14 @@ class Matrix:
 
     @property
     def steps(self) -> int:
-        """Runs in all, warm-up included."""
+        """Total number of runs, warm-up included."""
         return len(self.cases) * (self.repetitions + self.warmup)
 
     def schedule(self) -> Iterator[Step]:
-        """Every run, in order: each round has every case once, shuffled, so that what drifts hits all alike.
+        """Yield every run in order: each round has every case once, shuffled, so drift affects all cases alike.
 
-        Every second round of those that count goes backwards through the one before it: of two cases, each is the
-        first one equally often, where chance alone would have one of them first in all of five rounds at every 16th
-        seed.
+        Every second round that counts reverses the one before it. So of two cases, each is first equally often. With
+        chance alone, one case would be first in all five rounds at every 16th seed.
         """
         order = -len(self.cases) * self.warmup
         for repetition in range(-self.warmup, self.repetitions):
@@ -112,9 +111,10 @@ class Matrix:
                 order += 1
 
     def pairs(self) -> list[tuple[Case, Case]]:
-        """Cases that are compared, (base, other): those that differ on one axis, where the base has its first value.
+        """Return the pairs of cases to compare, as (base, other).
 
-        Of eager and buffered, buffered is the base.
+        They differ on one axis, on which the base has the first value. On the axis of eager and buffered, buffered is
+        the base.
         """
         axes = [list(dict.fromkeys(values)) for values in zip(*(case.parts for case in self.cases), strict=True)]
         axes[_STREAMING].sort(key=_BASES.index)
@@ -129,7 +129,7 @@ class Matrix:
         return found
 
     def labels(self) -> dict[str, str]:
-        """By id, the parts of a case that not all share; of a single case, how it streams."""
+        """Return, by id, the parts that not all cases share. A single case gets its way to stream."""
         shared = [len(set(values)) == 1 for values in zip(*(case.parts for case in self.cases), strict=True)]
         if all(shared):
             shared[_STREAMING] = False
@@ -152,16 +152,16 @@ def cross(
     transports: Sequence[TransportName],
     live: bool,
 ) -> tuple[Case, ...]:
-    """Every combination.
+    """Return every combination.
 
     Args:
-        sources, streamings, models, transports: The axes.
-        tools: Where it is empty, each source has its own.
-        live: They are to be measured on the API.
+        sources, streamings, models, transports: Values of the axes.
+        tools: Tool sets. If it is empty, each source uses its own.
+        live: True if the cases run on the API.
 
     Raises:
-        UsageError: An axis is empty, or has what it cannot have; a recording is to be played on the API; recorded calls
-            do not fit the tools; a recording that was buffered is to be played eagerly.
+        UsageError: An axis is empty or has an invalid value, recorded calls do not fit the tools, or a recording cannot
+            be played: on the API none can, and a buffered one not eagerly.
     """
     axes: dict[str, Sequence[object]] = {
         "source": sources,
@@ -183,7 +183,7 @@ def cross(
     ]
     with TemporaryDirectory() as folder:
         for case in cases:
-            case.tools.made(Path(folder), eager=case.streaming == "eager")  # what is wrong with tools is told at once
+            case.tools.made(Path(folder), eager=case.streaming == "eager")  # report faulty tools at once
             if not live and case.source.recordings is None:
                 case.tools.script()
     return tuple(cases)

@@ -1,4 +1,4 @@
-"""Measures: one run after the other, each by itself, over a connection that is warm."""
+"""Measurement of runs: one after the other, each alone, over an open connection."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ANY_KEY: Final = "simulated"
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What holds for every run.
+    """Settings of every run.
 
     Attributes:
-        simulation: How the embedded server plays; None on the live API.
-        max_tokens: Of each reply.
-        max_turns: Replies of a run at most. A recording has no more than its turns.
-        timeout_s: Seconds that a run may take.
+        simulation: Settings of the embedded server; `None` on the live API.
+        max_tokens: Maximum number of tokens of each response.
+        max_turns: Maximum number of responses in a run. A recording has no more than its turns.
+        timeout_s: Maximum duration of a run in seconds. The preparation before it has the same limit.
     """
 
     simulation: Simulation | None
@@ -45,13 +45,14 @@ class Conditions:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One run that was measured.
+    """One measured run.
 
     Attributes:
-        step: Which one.
-        run: As it stands in the results.
-        figures: Every metric; empty where it failed.
-        failure: What ended it, in words; None where nothing was raised. For people: it may be the peer's words.
+        step: Step of the schedule.
+        run: Run as stored in the results.
+        figures: Value of every metric; empty if the run failed.
+        failure: Text about the exception that ended the run; `None` if there was none. It is for people: it may quote
+            the peer.
     """
 
     step: Step
@@ -61,10 +62,10 @@ class Measured:
 
 
 async def measure(matrix: Matrix, conditions: Conditions, tell: Callable[[Measured], None]) -> None:
-    """Measure every run of a matrix, in its order; `tell` is called with each, those of warm-up rounds included.
+    """Measure every run of a matrix, in order. `tell` is called with each run, warm-up rounds included.
 
-    A run that fails is told as such, and the next one follows. Cancelling ends the run under way, which is not told,
-    and closes connections and server.
+    A failed run is reported with its failure, and the next one follows. Cancelling this ends the current run without a
+    report, and closes the connections and the server.
 
     Raises:
         ServerLost: The embedded server did not start.
@@ -94,7 +95,7 @@ async def _measure_step(
         try:
             with anyio.fail_after(conditions.timeout_s):
                 if server is not None and conditions.simulation is not None:
-                    # In this thread, which has nothing else to do; the server answers at once.
+                    # This blocks the thread, which has nothing else to do; the server answers at once.
                     server.play(conditions.simulation.replies(case, step.repetition))
                 await connection.warm()
             with anyio.fail_after(conditions.timeout_s):
@@ -103,7 +104,7 @@ async def _measure_step(
                     await running.finish()
         except Exception as error:
             failure = _first(error)
-    # Where it did not come to a run: the latency of one in which nothing has happened.
+    # If no run started, use the latency of an empty run.
     unbegun = RunLatency(RunMarks(), model=case.model, eager=None, status=RunStatus.ERROR.value)
     latency = running.latency if running is not None else unbegun
     measured: MeasuredRun = {
@@ -128,7 +129,7 @@ def _run(case: Case, connection: _Connection, folder: Path, conditions: Conditio
         max_turns=turns,
         tools=case.tools.made(folder, eager=case.streaming == "eager"),
         messages=[{"role": "user", "content": case.source.prompt}],
-        # What is sent again is no figure of the first attempt, and what is refused must not count as eager.
+        # A retry must not count as the first attempt, and a refused eager request must not count as eager.
         on_interrupt="raise",
         eager_fallback=None,
     )
@@ -136,14 +137,14 @@ def _run(case: Case, connection: _Connection, folder: Path, conditions: Conditio
 
 @dataclass(frozen=True)
 class _Connection:
-    """A client, and what it sends with."""
+    """Client, with its HTTP client."""
 
     client: Any
     http_client: Any
     base_url: str
 
     async def warm(self) -> None:
-        """Have a connection open: one that nobody used for some seconds is closed.
+        """Open a connection: a connection that is unused for some seconds is closed.
 
         The page at the root costs nothing, and needs no key.
         """
@@ -152,16 +153,16 @@ class _Connection:
 
 @asynccontextmanager
 async def _connected(transport: TransportName, base_url: str | None) -> AsyncIterator[_Connection]:
-    """A client for the embedded server at this address; for the live API where it is None.
+    """Open a client for the embedded server at this address, or for the live API if the address is `None`.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: The transport is not installed.
     """
     import anthropic
 
     url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
     key = os.environ.get("ANTHROPIC_API_KEY") if base_url is None else _ANY_KEY
-    # What is set for proxies is meant for the way out, not for this machine.
+    # The environment's proxies are for other machines, not for this one.
     options: dict[str, Any] = {"trust_env": base_url is None}
     if transport is TransportName.ANTHROPIC:
         async with (
@@ -185,8 +186,8 @@ def _first(error: Exception) -> Exception:
 
 
 def _told(error: Exception, timeout_s: float) -> str:
-    """In words, where they are ours: others may quote what was sent."""
+    """Return the failure as text. Texts of other packages' exceptions are left out: they may quote the request."""
     name = type(error).__name__
-    if isinstance(error, TimeoutError) and not error.args:  # which is ours
+    if isinstance(error, TimeoutError) and not error.args:  # our own timeout
         return f"{name}: not at its end within {timeout_s:g} s"
     return f"{name}: {error}" if isinstance(error, EagerStreamError) else name

@@ -1,4 +1,4 @@
-"""The figures of a run that a benchmark compares: names, labels, units, words."""
+"""Figures of a run that a benchmark compares: names, labels, units, words."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Metric:
     """One figure of a run.
 
     Attributes:
-        name: As in `CaseData.metrics`.
-        label: For people.
-        unit: Of its values; a share is from 0 to 1.
-        lower, higher: What a run is, beside another, whose figure is lower or higher.
-        of: Of a run that has ended; None where it does not apply.
+        name: Name, as in `CaseData.metrics`.
+        label: Name for people.
+        unit: Unit of its values; a share is from 0 to 1.
+        lower, higher: Words for a run with a lower or higher figure than another run.
+        of: Function from the latency of a finished run to the figure, or to `None` if the figure does not apply.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Metric:
 
     @property
     def meaning(self) -> str:
-        """What it says, in a line."""
+        """Description in one line."""
         return MEANINGS[self.label]
 
 
-# What a run is, beside another, whose figure is lower, or higher.
+# Words for a run with a lower or a higher figure than another run.
 _TIME: Final = ("earlier", "later")
 _LENGTH: Final = ("shorter", "longer")
 _COUNT: Final = ("fewer", "more")
@@ -47,10 +47,11 @@ _AMOUNT: Final = ("less", "more")
 
 
 def large_parameter_s(latency: RunLatency) -> float | None:
-    """When the first fragment came of the value of the largest parameter of the largest input, its key aside.
+    """Return the arrival time of the first fragment of the largest parameter's value, in the largest input.
 
-    This is what eager input streaming is about: without it a parameter is held back until it is whole. None where no
-    input is one whole JSON object with something in it.
+    Eager input streaming changes this time most: without it, a parameter is held back until it is complete. The value
+    is `None` if no input has fragments, or the largest one is not a valid, non-empty object. The parameter's key does
+    not count.
     """
     calls = [call for call in latency.calls if call.first_fragment_s is not None]
     if not calls:
@@ -74,10 +75,10 @@ def _largest_parameter_s(call: CallLatency) -> float | None:
 
 
 def _parameters(raw: str) -> list[tuple[int, int]]:
-    """Where the value of each member of an object begins and ends in its text, which is one whole object of JSON."""
+    """Return start and end of each member's value in the text, which must be one complete JSON object."""
     decode = json.JSONDecoder().raw_decode
     spans: list[tuple[int, int]] = []
-    at = _next(raw, 0)  # the brace, and then what is behind it, or behind a comma
+    at = _next(raw, 0)  # the brace, then the character after it, or after a comma
     while raw[at := _next(raw, at + 1)] == '"':
         _, at = decode(raw, at)
         start = _next(raw, _next(raw, at) + 1)
@@ -90,7 +91,7 @@ def _parameters(raw: str) -> list[tuple[int, int]]:
 
 
 def _next(raw: str, at: int) -> int:
-    """Where the next character is that is no blank."""
+    """Return the index of the next character that is not whitespace."""
     while raw[at] in " \t\r\n":
         at += 1
     return at
@@ -103,7 +104,7 @@ METRICS: Final = {
         Metric("first_fragment_s", "first fragment of an input", "s", *_TIME, lambda run: run.time_to_first_fragment_s),
         Metric("first_field_s", "first finished field", "s", *_TIME, lambda run: run.time_to_first_field_s),
         Metric("tool_start_s", "first tool start", "s", *_TIME, lambda run: run.time_to_tool_start_s),
-        Metric("duration_s", "whole run", "s", *_LENGTH, lambda run: run.duration_s),
+        Metric("duration_s", "complete run", "s", *_LENGTH, lambda run: run.duration_s),
         Metric(
             "longest_gap_s", "longest gap of an input", "s", *_LENGTH, lambda run: run.gaps.max_s if run.gaps else None
         ),
@@ -114,9 +115,9 @@ METRICS: Final = {
         Metric("won_s", "won by starting tools early", "s", *_AMOUNT, lambda run: run.won_s),
     )
 }
-"""By name, in the order in which they are shown."""
+"""Metrics by name, in the order of display."""
 
 
 def figures(latency: RunLatency) -> dict[str, float | None]:
-    """Every metric of a run that has ended."""
+    """Return every metric of a finished run."""
     return {name: metric.of(latency) for name, metric in METRICS.items()}

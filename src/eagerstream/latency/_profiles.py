@@ -1,7 +1,7 @@
-"""Profiles: how a response without times of its own would arrive. All of it is simulated.
+"""Profiles: simulated arrival times for a response that has none.
 
-One follows the documentation of eager input streaming, `Documented`. One is fitted to a recording with times, `Fitted`,
-in its own file. Both compute: the same arguments give the same times on every machine.
+`Documented` follows the documentation of eager input streaming. `Fitted`, in its own module, is fitted to a recording
+with times. Both are deterministic: the same arguments give the same times on every machine.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from ..wire import TEXT_FIELDS, WireEvent
 
 
 class Profile(Protocol):
-    """Gives a reply its times, and its fragments.
+    """Source of times and fragments for a response.
 
     Attributes:
-        name: In the settings of the results.
+        name: Name in the settings of the results.
     """
 
     @property
     def name(self) -> str:
-        """In the settings of the results."""
+        """Name in the settings of the results."""
         ...
 
     def play(self, recording: Recording, *, eager: bool, seed: str) -> Recording:
-        """The reply as it would arrive, with eager input streaming or without; the same for the same seed."""
+        """Return the response as it would arrive, eager or buffered; the same for the same seed."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cutting:
-    """How an input is cut into fragments.
+    """Rule to cut an input into fragments.
 
     Attributes:
-        chars: Lengths to draw from, each as likely as the others.
-        inside_words: The share of those cuts that would fall between two letters or digits that stay there; the others
-            move to the end of the word.
+        chars: Lengths to draw from, all equally likely.
+        inside_words: Share of the cuts between two letters or digits that stay there. The other such cuts move to the
+            end of the word.
     """
 
     chars: tuple[int, ...]
     inside_words: float
 
     def split(self, text: str, random: Random) -> list[str]:
-        """The text in fragments."""
+        """Split the text into fragments."""
         found: list[str] = []
         start = 0
         while start < len(text):
@@ -68,27 +68,28 @@ class Cutting:
 
 @dataclass(frozen=True, kw_only=True)
 class Documented:
-    """The example of Anthropic's documentation of eager input streaming (then "fine-grained tool streaming").
+    """Profile after the example in Anthropic's documentation of eager input streaming.
 
-    It says that a large parameter begins to arrive after 3 s with eager input streaming and after 15 s without, and
-    shows both streams. From these come the figures here:
+    The documentation first called it "fine-grained tool streaming". In the example, a large parameter starts to arrive
+    after 3 s with eager input streaming and after 15 s without. It shows both streams. The figures come from them:
 
-    - The first fragment of the largest input of a reply comes at `eager_s`, later where what is before it takes longer,
-      and its last one `buffered_s - eager_s` after that, evenly by characters. An input that is no longer than a
-      fragment comes whole.
-    - With eager input streaming fragments are longer and less often cut inside words: of the shown ones 37 and 24
-      characters, not cut inside a word. The documentation says fewer word breaks, not none: one cut in ten.
-    - Without, of the shown ones 2, 11, 6, 11, 5, 2, 6 and 5 characters, three of seven cuts inside words; and each
-      top-level member of an input is held back until it is whole, then comes in a burst (see `replay.buffering`).
-    - Not documented, and assumed: everything else is written at 80 tokens of 4 characters in a second, and begins after
-      0.5 s at the earliest; times between fragments vary by up to `jitter` of their length, the first byte by up to
-      `first_byte_jitter`.
+    - The first fragment of a response's largest input arrives at `eager_s`, or later if the text before it takes
+      longer. Its last fragment arrives `buffered_s - eager_s` after that. The fragments in between are evenly spaced by
+      characters. An input that fits into one fragment arrives at once.
+    - With eager input streaming, fragments are longer and less often cut inside words. The two that are shown have 37
+      and 24 characters, with no cut inside a word. The documentation says fewer word breaks, not none: one cut in ten.
+    - Without it, the shown fragments have 2, 11, 6, 11, 5, 2, 6 and 5 characters, and three of seven cuts are inside
+      words. Each top-level member of an input is held back until it is complete, then arrives in a burst (see
+      `buffered`).
+    - The rest is assumed, not documented. Everything else is written at 80 tokens of 4 characters per second, and
+      starts after 0.5 s at the earliest. Times between fragments vary by up to the share `jitter`, the first byte by up
+      to the share `first_byte_jitter`.
 
     Attributes:
-        eager_s, buffered_s: When the large parameter begins to arrive.
-        eager, buffered: How inputs are cut.
-        tokens_per_second: Of everything but the largest input.
-        least_first_byte_s: Before the first event of a reply.
+        eager_s, buffered_s: Times at which the large parameter starts to arrive, in seconds.
+        eager, buffered: Rules to cut inputs.
+        tokens_per_second: Pace of everything but the largest input.
+        least_first_byte_s: Minimum time before the first event of a response, in seconds.
         jitter, first_byte_jitter: Shares, 0 to 1.
     """
 
@@ -106,7 +107,7 @@ class Documented:
         """See `Profile.play`."""
         pace_s = 1 / (self.tokens_per_second * TOKEN_CHARS)
         largest, size, before = _largest_input(recording)
-        at_once = sum(self.eager.chars) / len(self.eager.chars)  # of the largest input, with its first fragment
+        at_once = sum(self.eager.chars) / len(self.eager.chars)  # characters of the largest input in its first fragment
         first_byte_s = self.least_first_byte_s
         large_pace_s = pace_s
         if largest is not None:
@@ -137,10 +138,13 @@ DOCUMENTED: Final = Documented()
 
 
 def named_profile(name: str) -> Profile:
-    """The profile of this name, or in this file: a recording with times (.jsonl), or a saved profile (.json).
+    """Return the profile with this name, or from this file.
+
+    Args:
+        name: `"documented"`, a recording with times (.jsonl), or a saved profile (.json).
 
     Raises:
-        UsageError: There is none, or it cannot be read.
+        UsageError: There is no such profile, the file cannot be read, or the recording cannot be fitted.
     """
     if name == DOCUMENTED.name:
         return DOCUMENTED
@@ -158,7 +162,7 @@ def named_profile(name: str) -> Profile:
 
 
 def _largest_input(recording: Recording) -> tuple[int | None, int, int]:
-    """The index of the block with the largest input, its characters, and those that are written before it."""
+    """Return the block index of the largest input, its characters, and the characters written before it."""
     sizes: dict[int, int] = {}
     before: dict[int, int] = {}
     total = 0
@@ -177,34 +181,34 @@ def _is_inside_word(text: str, at: int) -> bool:
     return at < len(text) and text[at - 1].isalnum() and text[at].isalnum()
 
 
-# --- a reply cut anew: the same text in other fragments, and at other times -------------------------------------------
+# --- recutting a response: the same text in other fragments, and at other times ---------------------------------------
 
 Kind: TypeAlias = Literal["input", "text"]
-"""What a fragment is of: the JSON of an input, or something else that the model writes."""
+"""Kind of a fragment: JSON of an input, or any other text of the model."""
 
 _EVENT_STREAM: Final = "text/event-stream"
 
 
 class Piece(NamedTuple):
-    """A fragment of a block, and how long after the one before it it comes."""
+    """Fragment of a block, and the seconds since the previous fragment."""
 
     text: str
     after_s: float
 
 
 Cut: TypeAlias = Callable[[Kind, int, Sequence[str]], Sequence[Piece]]
-"""Cuts what a block says (its kind, its index, its fragments as they were) into pieces with the same text."""
+"""Function that cuts the text of a block (its kind, index and recorded fragments) into pieces with the same text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A fragment as it came.
+    """Recorded fragment.
 
     Attributes:
-        kind: What it is of.
-        index: Of its block.
-        text: What it says; never empty.
-        at_s: When it came.
+        kind: Kind of its block.
+        index: Block index.
+        text: Text of the fragment; never empty.
+        at_s: Arrival time in seconds.
     """
 
     kind: Kind
@@ -214,13 +218,13 @@ class Fragment:
 
 
 def check_playable(recording: Recording, name: str) -> None:
-    """A recording can be played to a client, and cut anew.
+    """Check that a recording can be played to a client, and recut.
 
     Raises:
-        UsageError: It is an error of HTTP, or no server-sent events.
+        UsageError: The recording has another HTTP status than 200, or contains no server-sent events.
     """
     if recording.status != 200:
-        raise UsageError(f"{name}: a reply with HTTP status {recording.status} has nothing to measure")
+        raise UsageError(f"{name}: a response with HTTP status {recording.status} has nothing to measure")
     if recording.media_type != _EVENT_STREAM:
         raise UsageError(
             f"{name}: only recordings of server-sent events can be measured, not of {recording.media_type!r}"
@@ -228,7 +232,7 @@ def check_playable(recording: Recording, name: str) -> None:
 
 
 def fragments(recording: Recording) -> Iterator[Fragment]:
-    """Everything that the model wrote, as it came."""
+    """Yield every recorded fragment of the model's output."""
     received = list(accumulate(len(chunk.data) for chunk in recording.chunks))
     for event in body_events(recording.body):
         text = model_text(event.data)
@@ -238,9 +242,9 @@ def fragments(recording: Recording) -> Iterator[Fragment]:
 
 
 def recut(recording: Recording, cut: Cut, *, first_byte_s: float) -> Recording:
-    """The same reply, one chunk per event, with its fragments cut and timed by `cut`.
+    """Return the same response, one chunk per event, with fragments cut and timed by `cut`.
 
-    Events that are no fragments come with what is before them, the first ones at `first_byte_s`.
+    Other events arrive together with the event before them, the first ones at `first_byte_s`.
     """
     body = recording.body
     chunks: list[Chunk] = []
@@ -284,7 +288,7 @@ def _index(event: WireEvent) -> int:
 
 
 def _goes_on(event: WireEvent) -> tuple[Any, Any]:
-    """What two deltas in a row have in common where the second continues the first."""
+    """Return a key that two consecutive deltas share if the second continues the first."""
     return event.get("index"), event["delta"].get("type")
 
 

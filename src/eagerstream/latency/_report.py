@@ -1,4 +1,4 @@
-"""The results of a benchmark as one HTML file: nothing is fetched, nothing runs in it, and it can be printed."""
+"""Report of a benchmark as one printable HTML file, which loads nothing and runs no scripts."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from ._wording import LABEL_CHARS, Names, metric_name, moment, seconds
 
 
 def write_report(results: Results, path: Path) -> None:
-    """Write the report to a file; what is there is replaced, once the new one is whole.
+    """Write the report to a file. An existing file is replaced once the new one is complete.
 
     Args:
-        results: What was measured.
-        path: Of the HTML file.
+        results: Results of a benchmark.
+        path: Path of the HTML file.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     text = report_html(results)
-    with replacing(path, private=False) as file:  # a report is to be shown to others
+    with replacing(path, private=False) as file:  # a report is meant for others
         file.write(text.encode())
 
 
 def report_html(results: Results) -> str:
-    """The report as text.
+    """Return the report as HTML.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
@@ -63,38 +63,38 @@ def report_html(results: Results) -> str:
     return page.substitute(title=title, body=joined(tables.head(results), main))
 
 
-# --- what a report shows in charts, each section with how to read it --------------------------------------------------
+# --- charts of a report, each section with an explanation -------------------------------------------------------------
 
 _BESIDE_ROWS: Final = 30
 
 _HOW_DISTRIBUTIONS: Final = (
     "Each mark is a run: filled circles eager, hollow squares buffered; up and down has no meaning. The box holds the"
-    " middle half, the thick line is the median, the bracket beneath it its interval. The axes need not begin at 0."
+    " middle half, the thick line is the median, the bracket beneath it its interval. The axes need not start at 0."
 )
 _HOW_BESIDE: Final = (
-    "The run in the middle of each, by its duration, on one time line. A bar is a content block, from its start to its"
-    " stop: hollow while nothing has come, then filled; each fine line in it is an arrival of fragments, each short"
-    " line beneath it a finished field of the input. The dark bar below is the tool; where it is hollow, the call"
-    " waits. Its diamond is the first progress that the tool reported. The dashed line is the end of the reply: what"
-    " tools do before it costs no time of its own."
+    "The median run of each, by its duration, on one time line. A bar is a content block, from its start to its"
+    " stop: hollow before the first fragment, then filled. Each fine line in it is an arrival of fragments. Each"
+    " short line beneath it is a finished field of the input. The dark bar below is the tool. While the call waits, the"
+    " bar is hollow. The diamond is the first progress that the tool reported. The dashed line is the end of the"
+    " response: work of tools before it costs no extra time."
 )
 _HOW_GAPS: Final = (
-    "Between one fragment of an input and the next, in all runs. A curve that is high at the left has fragments that"
-    " come together; a long way to the right at its top is a long wait. Marks: half of the gaps, 90 %, 99 % and all are"
-    " at most so long. Eager is the solid line, buffered the dashed one."
+    "Gaps between one fragment of an input and the next, in all runs. If a curve is high at the left, fragments"
+    " arrive together. If its top extends far to the right, there is a long wait. Marks: half of the gaps, 90 %, 99 %"
+    " and all are at most this long. Eager is the solid line, buffered the dashed one."
 )
 _HOW_WATERFALLS: Final = (
-    "As above, a time line for each run; those of one source have one scale. The run in the middle is open; the others"
-    " open where you press, and are printed where they are open."
+    "As above, a time line for each run; those of one source have one scale. The median run is open. Click the others"
+    " to open them. Only open ones are printed."
 )
 
 
 class Pictures:
-    """The charts of one report; a number for each, which its ids begin with.
+    """Charts of one report. Their numbers start the ids.
 
     Args:
-        results: Whose.
-        names: Of its cases.
+        results: Results to draw.
+        names: Names of the cases.
     """
 
     def __init__(self, results: Results, names: Names) -> None:
@@ -110,7 +110,7 @@ class Pictures:
         return f"f{self._charts}-"
 
     def distributions(self) -> Markup | None:
-        """Each figure: each run a mark."""
+        """Return a chart for each figure, with each run as a mark."""
         charts: list[Markup] = []
         for metric in metrics(self._results):
             chart = distribution(metric, self._cases, self._names, prefix=self._prefix())
@@ -127,13 +127,13 @@ class Pictures:
         )
 
     def beside(self) -> Markup | None:
-        """The run in the middle of each pair, eager above buffered."""
+        """Return a chart for each pair, with the median run of the eager case above that of the buffered one."""
         figures = [figure for pair in self._pairs[:MAX_PAIRS] if (figure := self._beside_of(pair))]
         if not figures:
             return None
         return section(
             self._results,
-            "Eager beside buffered",
+            "Eager compared with buffered",
             *figures,
             left_out(len(self._pairs) - MAX_PAIRS, "pair"),
             how=_HOW_BESIDE,
@@ -153,13 +153,13 @@ class Pictures:
         return element(
             "figure",
             element("h3", shared) if shared else None,
-            scroll(svg, f"Eager beside buffered, {shared}" if shared else "Eager beside buffered"),
+            scroll(svg, f"Eager compared with buffered, {shared}" if shared else "Eager compared with buffered"),
             element("figcaption", f"{count_text(hidden, 'row')} left out.") if hidden else None,
             class_="card",
         )
 
     def gaps(self) -> Markup | None:
-        """The gaps between fragments, a chart for each pair and for each case that is in none."""
+        """Return a chart of the gaps between fragments for each pair, and for each case without a pair."""
         groups: list[tuple[str, tuple[CaseData, ...]]] = [
             (self._names.shared(pair.eager), (pair.eager, pair.buffered)) for pair in self._pairs
         ]
@@ -207,7 +207,7 @@ class Pictures:
         )
 
     def waterfalls(self) -> Markup | None:
-        """Each run of each case on its time line."""
+        """Return the time line of each run of each case."""
         shown = ((case, shown_runs(case, len(self._cases))) for case in self._cases[:MAX_CASES])
         parts = [self._case(case, runs) for case, runs in shown if runs]
         if not parts:
@@ -237,7 +237,7 @@ class Pictures:
         if run["error"] is not None:
             title += f", failed: {plain(run['error'], LABEL_CHARS)}"
         elif run is median_run(case):
-            title += ", the run in the middle"
+            title += ", the median run"
         panel = Panel(title, run["latency"])
         svg = waterfall([panel], end_s=self._scales_s[case["source"]], prefix=self._prefix())
         hidden = hidden_rows(run["latency"], MAX_ROWS)

@@ -1,4 +1,4 @@
-"""The results of a benchmark: what is in the file, and reading and writing it."""
+"""Results of a benchmark: content of the file, reading and writing."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from ..loop import LatencyData
 
 VERSION: Final = 1
 MAX_BYTES: Final = 2**30
-"""Of results that are read."""
+"""Maximum size of a results file."""
 
 Verdict: TypeAlias = Literal["lower", "higher", "undecided"]
-"""Of a figure of one case, beside another: what the interval of the paired differences allows to say."""
+"""Verdict on a figure of one case compared with another, from the interval of the paired differences."""
 
 
 class MeasuredRun(TypedDict):
     """One run.
 
     Attributes:
-        repetition: From 0. Runs of different cases with the same number were measured next to one another.
-        order: Place in the order in which all runs were measured, from 0.
-        error: Class of what ended it; None where nothing was raised. Such a run counts in no figure.
-        latency: Its marks, with all arrivals.
+        repetition: Number of the repetition, from 0. Runs of different cases with the same number were measured in the
+            same round.
+        order: Position among all measured runs, from 0.
+        error: Class of the exception that ended the run; `None` if there was none. A run with an error counts in no
+            figure.
+        latency: Marks of the run, with all arrivals.
     """
 
     repetition: int
@@ -40,7 +42,7 @@ class MeasuredRun(TypedDict):
 
 
 class Estimate(TypedDict):
-    """A median, and the interval that holds it with the confidence of the benchmark (95 %, usually)."""
+    """Median, and the interval that contains it with the confidence of the benchmark (usually 95 %)."""
 
     n: int
     median: float
@@ -49,7 +51,7 @@ class Estimate(TypedDict):
 
 
 class MetricData(Estimate):
-    """A figure of one case; `values` by repetition, None where a run has none."""
+    """Figure of one case; `values` by repetition, `None` if a run has no value."""
 
     values: list[float | None]
 
@@ -58,11 +60,11 @@ class CaseData(TypedDict):
     """One combination of the matrix.
 
     Attributes:
-        id: Its parts, joined by slashes.
-        label: Its parts, but for those that all cases share.
-        source, tools, streaming, model, transport: Its parts.
-        metrics: By name, see `metrics.METRICS`; those that no run has a value of are left out.
-        runs: In the order in which they were measured.
+        id: Parts of the case, joined by slashes.
+        label: Parts of the case that not all cases share.
+        source, tools, streaming, model, transport: Parts of the case.
+        metrics: Figures by name, see `metrics.METRICS`. Figures without a value in any run are left out.
+        runs: Runs in the order of measurement.
     """
 
     id: str
@@ -77,12 +79,12 @@ class CaseData(TypedDict):
 
 
 class Judged(TypedDict):
-    """A difference in one figure.
+    """Difference in one figure.
 
     Attributes:
-        metric: Its name, as in `CaseData.metrics`.
-        difference: In the unit of the metric.
-        verdict: Lower or higher, if the interval of the difference is without 0.
+        metric: Name of the figure, as in `CaseData.metrics`.
+        difference: Difference in the unit of the metric.
+        verdict: Lower or higher, if the interval of the difference excludes 0.
     """
 
     metric: str
@@ -91,11 +93,11 @@ class Judged(TypedDict):
 
 
 class ComparisonData(Judged):
-    """One figure of two cases, paired by repetition; the difference is that of the pairs, other less base.
+    """One figure of two cases, paired by repetition. The difference is that of the pairs, other minus base.
 
     Attributes:
         base, other: Ids of the cases.
-        ratio: Of the pairs: other by base; None where a base is 0.
+        ratio: Ratio of the pairs, other divided by base; `None` if a base is 0.
     """
 
     base: str
@@ -104,7 +106,7 @@ class ComparisonData(Judged):
 
 
 class SettingsData(TypedDict):
-    """How it was measured. `profile` and `speed` are of the embedded server, None on the live API."""
+    """Settings of a benchmark. `profile` and `speed` belong to the embedded server, and are `None` on the live API."""
 
     repetitions: int
     warmup: int
@@ -115,9 +117,9 @@ class SettingsData(TypedDict):
 
 
 class Results(TypedDict):
-    """A benchmark.
+    """Results of a benchmark.
 
-    Where it is `simulated`, every time in it is one of the embedded server, and says nothing of the API.
+    If they are `simulated`, every time comes from the embedded server, and says nothing about the API.
     """
 
     eagerstream_bench: Literal[1]
@@ -130,49 +132,49 @@ class Results(TypedDict):
 
 
 def save_results(results: Results, path: Path) -> None:
-    """Write results to a JSON file, over whatever is there.
+    """Write results to a JSON file, replacing any existing file.
 
     Raises:
-        UsageError: The file cannot be written; what was there stays.
+        UsageError: The file cannot be written. An existing file stays unchanged.
     """
     save_json(path, results)
 
 
 def load_results(path: Path) -> Results:
-    """The results in a file, checked.
+    """Load and check the results in a file.
 
     Raises:
-        UsageError: The file cannot be read, or has other things in it.
+        UsageError: The file cannot be read, is too large, or does not contain results.
     """
     adapter: TypeAdapter[Results] = TypeAdapter(Results)
     return load_checked(path, adapter, what="benchmark", version=("eagerstream_bench", VERSION), max_bytes=MAX_BYTES)
 
 
-# --- JSON in files: written whole or not at all, and checked when it is read ------------------------------------------
+# --- JSON in files: written completely or not at all, and checked when read -------------------------------------------
 
 DataT = TypeVar("DataT")
 _LARGEST: Final = 1e18
-"""Of a number: sums of larger ones may be infinite."""
+"""Maximum size of a number: sums of larger ones may be infinite."""
 
 
 def save_json(path: Path, data: object) -> None:
-    """Write data to a file, over whatever is there; what was there stays where this fails.
+    """Write data to a file, replacing any existing file, which stays unchanged if this fails.
 
     Raises:
         UsageError: The file cannot be written.
     """
     try:
-        with replacing(path, private=False) as file:  # times and names: nothing of what was said
+        with replacing(path, private=False) as file:  # only times and names, no content
             file.write(json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n")
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def read_whole(path: Path, *, max_bytes: int) -> bytes:
-    """Return the content of a file that somebody gave.
+    """Return the content of a file that the user named.
 
     Raises:
-        UsageError: It cannot be read, or is larger than `max_bytes`; then no more of it was read.
+        UsageError: The file cannot be read, or is larger than `max_bytes`. Only one byte more than the limit is read.
     """
     try:
         with path.open("rb") as file:
@@ -187,17 +189,18 @@ def read_whole(path: Path, *, max_bytes: int) -> bytes:
 def load_checked(
     path: Path, adapter: TypeAdapter[DataT], *, what: str, version: tuple[str, int], max_bytes: int
 ) -> DataT:
-    """The data in a file.
+    """Load and check the data in a file.
 
     Args:
-        path: Of the file.
-        adapter: What they must be.
-        what: For people, "profile" say.
-        version: The key that says what the file is, and its value.
-        max_bytes: Larger files are not read.
+        path: Path of the file.
+        adapter: Type of the data.
+        what: Kind of file for error messages, for example "profile".
+        version: Key that identifies the kind of file, and its value.
+        max_bytes: Maximum size of the file. A larger file is not parsed.
 
     Raises:
-        UsageError: The file cannot be read, is too large, or does not hold such data; says where not.
+        UsageError: The file cannot be read, is too large, or does not contain such data. The text names the faulty
+            place.
     """
     key, number = version
     content = read_whole(path, max_bytes=max_bytes)
@@ -212,7 +215,7 @@ def load_checked(
     if not _is_computable(data):
         raise UsageError(f"{path}: no {what} of eagerstream: a number should be less than {_LARGEST:g}")
     try:
-        # In JSON, where a list may be a tuple and a whole number a float, whatever else is strict.
+        # Validate the JSON: strict mode then accepts a list for a tuple, and an integer for a float.
         return adapter.validate_json(content, strict=True)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
@@ -221,7 +224,7 @@ def load_checked(
 
 
 def _is_computable(data: object) -> bool:
-    """No number in it is too large."""
+    """Return True if no number is too large."""
     pending = [data]
     while pending:
         item = pending.pop()

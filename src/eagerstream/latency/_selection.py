@@ -1,4 +1,4 @@
-"""What of the results a report shows: which pairs, which run in the middle, which runs at all. Bounded, and said so."""
+"""Selection of the pairs and runs that a report shows. The number is limited, and the report says so."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from ..loop import BlockData, LatencyData
 from ._results import CaseData, ComparisonData, MeasuredRun, Results
 
 MAX_CASES: Final = 40
-"""Cases that are drawn beside one another."""
+"""Maximum number of cases in one chart."""
 
 MAX_PAIRS: Final = 12
-"""Pairs of an eager and a buffered case that are drawn."""
+"""Maximum number of pairs (eager and buffered) to draw."""
 
 MAX_RUNS: Final = 20
-"""Runs of a case that are drawn."""
+"""Maximum number of runs of a case to draw."""
 
 MAX_ALL_RUNS: Final = 200
-"""Runs of a report that are drawn, 50 ms or so each."""
+"""Maximum number of runs in a report to draw, at about 50 ms each."""
 
 _LARGEST: Final = 1e12
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two cases that are alike but for how inputs are streamed."""
+    """Two cases that differ only in the streaming of inputs."""
 
     eager: CaseData
     buffered: CaseData
 
 
 def pairs(results: Results) -> list[Pair]:
-    """All of them, in the order of the cases."""
+    """Return all pairs, in the order of the cases."""
     found: dict[tuple[str, str, str, str], dict[str, CaseData]] = {}
     for case in results["cases"]:
         key = (case["source"], case["tools"], case["model"], case["transport"])
@@ -45,12 +45,12 @@ def pairs(results: Results) -> list[Pair]:
 
 
 def metrics(results: Results) -> list[str]:
-    """The figures that any case has, in their order."""
+    """Return the figures that any case has, in order."""
     return list(dict.fromkeys(metric for case in results["cases"] for metric in case["metrics"]))
 
 
 def by_pair(comparisons: Iterable[ComparisonData]) -> dict[tuple[str, str], list[ComparisonData]]:
-    """The comparisons of each pair of cases, by the ids of both: (base, other)."""
+    """Return the comparisons of each pair of cases, by the ids of both: (base, other)."""
     found: dict[tuple[str, str], list[ComparisonData]] = {}
     for comparison in comparisons:
         found.setdefault((comparison["base"], comparison["other"]), []).append(comparison)
@@ -58,12 +58,12 @@ def by_pair(comparisons: Iterable[ComparisonData]) -> dict[tuple[str, str], list
 
 
 def whole_runs(case: CaseData) -> list[MeasuredRun]:
-    """Those that did not fail."""
+    """Return the runs that did not fail."""
     return [run for run in case["runs"] if run["error"] is None]
 
 
 def median_run(case: CaseData) -> MeasuredRun | None:
-    """Of those that did not fail the one whose duration is nearest to their median; None where there is none."""
+    """Return the successful run whose duration is nearest to the median; `None` if every run failed."""
     timed = [
         (duration, run) for run in whole_runs(case) if (duration := drawable(run["latency"]["duration_s"])) is not None
     ]
@@ -74,11 +74,11 @@ def median_run(case: CaseData) -> MeasuredRun | None:
 
 
 def shown_runs(case: CaseData, cases: int) -> list[MeasuredRun]:
-    """The runs that are drawn, that in the middle first, the others in the order in which they were measured.
+    """Return the runs to draw: the median run first, the others in the order of measurement.
 
     Args:
-        case: Whose runs.
-        cases: How many there are: the more of them, the fewer runs of each.
+        case: Case with the runs.
+        cases: Number of cases. With more cases, fewer runs of each are drawn.
     """
     middle = median_run(case)
     others = sorted((run for run in case["runs"] if run is not middle), key=lambda run: run["order"])
@@ -87,7 +87,7 @@ def shown_runs(case: CaseData, cases: int) -> list[MeasuredRun]:
 
 
 def scales_s(results: Results) -> dict[str, float]:
-    """Source to where its time lines end: the longest of its runs that did not fail, or of all where all did."""
+    """Return, by source, the end of its time lines: its longest successful run, or its longest run if all failed."""
     ends: dict[str, tuple[float, float]] = {}
     for case in results["cases"]:
         whole_s, any_s = ends.get(case["source"], (0.0, 0.0))
@@ -101,7 +101,7 @@ def scales_s(results: Results) -> dict[str, float]:
 
 
 def run_end_s(latency: LatencyData) -> float:
-    """The last moment of a run that is known; 0 where none is."""
+    """Return the last known moment of a run; 0 if there is none."""
     return max((drawable(at_s) or 0.0 for at_s in _moments(latency)), default=0.0)
 
 
@@ -117,7 +117,10 @@ def _moments(latency: LatencyData) -> Iterator[float | None]:
 
 
 def gaps_s(case: CaseData) -> list[float]:
-    """Between the fragments of each input, of all runs that did not fail; of all blocks where a case has no inputs."""
+    """Return the gaps between the fragments of each input, in all successful runs.
+
+    If a case has no inputs, return the gaps of all blocks.
+    """
     blocks = [
         block
         for run in whole_runs(case)
@@ -137,10 +140,10 @@ def _gaps_of(block: BlockData) -> list[float]:
 
 
 def drawable(value: float | None) -> float | None:
-    """The number where there is a place for it: not where it is none, or beyond 30,000 years."""
+    """Return the number if it can be drawn, or `None` if it is not finite or exceeds 30,000 years."""
     return value if value is not None and math.isfinite(value) and abs(value) < _LARGEST else None
 
 
 def drawables(values: Sequence[float | None]) -> list[float]:
-    """Those of them that have a place."""
+    """Return the values that can be drawn."""
     return [value for value in map(drawable, values) if value is not None]

@@ -1,4 +1,4 @@
-"""What is measured: where the replies come from, and the tools that they call."""
+"""Sources of responses, and the tools that they call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ._results import read_whole
 AnyTool: TypeAlias = ForeignTool | Mapping[str, Any]
 
 POEM: Final = "poem"
-"""The source, and the tool set, of the demo."""
+"""Name of the demo's source and tool set."""
 
 _MAX_PROMPT_BYTES: Final = 8 * 2**20
 _NOT_SAID: Final = "(what a recording answers is not in it)"
@@ -36,12 +36,13 @@ _GOES_ON: Final = frozenset({"tool_use", "pause_turn"})
 
 @dataclass(frozen=True, kw_only=True)
 class ToolSet:
-    """Tools, and what the embedded server answers with where a prompt is asked.
+    """Tools, and the embedded server's responses to a prompt.
 
     Attributes:
-        name: In the id of a case.
-        make: Gives the tools, for one run; of a folder of that run, which is deleted after it.
-        script: The replies to a prompt, turn by turn, without times.
+        name: Name in the id of a case.
+        make: Function that returns the tools for one run. Its argument is a folder for that run, which is deleted
+            afterwards.
+        script: Function that returns the responses to a prompt, turn by turn, without times.
     """
 
     name: str
@@ -49,7 +50,7 @@ class ToolSet:
     script: Callable[[], Sequence[Recording]] = field(repr=False)
 
     def made(self, folder: Path, *, eager: bool) -> list[AnyTool]:
-        """The tools of one run, each a copy whose input is streamed eagerly, or buffered.
+        """Return the tools of one run, each a copy with eager or buffered streaming.
 
         Raises:
             UsageError: One of them cannot be run.
@@ -59,13 +60,13 @@ class ToolSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where replies come from: the model (on the embedded server, the script of the tools), or recordings.
+    """Source of responses: the model (on the embedded server, the script of the tools), or recordings.
 
     Attributes:
-        name: In the id of a case.
-        prompt: What the model is asked.
-        recordings: One for each turn; None where the model is asked.
-        tools: Taken where no others are given.
+        name: Name in the id of a case.
+        prompt: Prompt for the model.
+        recordings: One recording for each turn; `None` to ask the model.
+        tools: Default tools.
     """
 
     name: str
@@ -75,19 +76,20 @@ class Source:
 
 
 def the_poem() -> Source:
-    """What the demo asks."""
+    """Return the source of the demo."""
     return Source(name=POEM, prompt=poem.PROMPT, tools=poem_tools())
 
 
 def of_prompt(prompt: str, *, name: str | None = None) -> Source:
-    """A prompt.
+    """Return a source for a prompt.
 
     Args:
-        prompt: What the model is asked.
-        name: Made from a digest of the prompt where it is None: the same for the same prompt, and tells nothing of it.
+        prompt: Prompt for the model.
+        name: Name of the source. If it is `None`, the name is made from a digest of the prompt, which does not reveal
+            the prompt.
 
     Raises:
-        UsageError: It is empty.
+        UsageError: The prompt is empty.
     """
     if not prompt.strip():
         raise UsageError("a prompt must not be empty")
@@ -96,10 +98,10 @@ def of_prompt(prompt: str, *, name: str | None = None) -> Source:
 
 
 def of_prompt_file(path: Path) -> Source:
-    """The prompt in a text file.
+    """Return a source for the prompt in a text file.
 
     Raises:
-        UsageError: It cannot be read, is no UTF-8, is too large, or empty.
+        UsageError: The file cannot be read, is not UTF-8, is too large, or is empty.
     """
     content = read_whole(path, max_bytes=_MAX_PROMPT_BYTES)
     try:
@@ -109,14 +111,15 @@ def of_prompt_file(path: Path) -> Source:
 
 
 def of_recordings(paths: Sequence[Path], *, tool_s: float = 0.0) -> Source:
-    """Recordings, each of which answers one turn of a conversation.
+    """Return a source of recordings, each of which answers one turn of a conversation.
 
     Args:
-        paths: In the order of the turns.
-        tool_s: Seconds that the tools take which are made for it; see `recorded_tools`.
+        paths: Files in the order of the turns.
+        tool_s: Duration in seconds of the tools made for the recordings; see `recorded_tools`.
 
     Raises:
-        UsageError: One cannot be read or played; or one that is not the last does not ask to be gone on from.
+        UsageError: A recording cannot be read or played, or one before the last has a stop reason that ends the
+            conversation.
     """
     recordings = tuple(Recording.load(path) for path in paths)
     for number, (path, recording) in enumerate(zip(paths, recordings, strict=True), 1):
@@ -133,19 +136,20 @@ def of_recordings(paths: Sequence[Path], *, tool_s: float = 0.0) -> Source:
 
 
 def poem_tools() -> ToolSet:
-    """The tools of the demo, and its replies."""
+    """Return the tools of the demo, and its responses."""
     return ToolSet(name=POEM, make=partial(poem.tools, eager=True), script=poem.replies)
 
 
 def own_tools(place: str) -> ToolSet:
-    """Tools of somebody's own; the script calls each of them once, with a made-up input.
+    """Return the user's own tools. The script calls each of them once, with a generated input.
 
     Args:
-        place: `module:attribute`; the attribute is a tool, a list of tools, or a function that gives either, called
-            once for each run. Modules are looked for in the current folder, too.
+        place: `module:attribute`. The attribute is a tool, a list of tools, or a function that returns either. The
+            function is called once for each run. Modules in the current folder are found, too.
 
     Raises:
-        UsageError: There is nothing there, or something else; or no input could be made up.
+        UsageError: There is no such attribute, or it cannot be loaded. The returned set raises it, too, if the
+            attribute gives no tools or no input could be generated.
     """
     found = _attribute(place)
 
@@ -165,7 +169,7 @@ def own_tools(place: str) -> ToolSet:
     def script() -> tuple[Recording, ...]:
         runnable = [tool for tool in map(as_tool, make(Path())) if tool is not None]
         if not runnable:
-            raise UsageError(f"{place} has no tool that runs here, which a scripted reply could call")
+            raise UsageError(f"{place} has no tool that runs here, which a scripted response could call")
         calls = [tool_use(tool.name, made_up_input(tool)) for tool in runnable]
         return reply(text("I will call each tool once."), *calls), reply(text("Each tool was called once."))
 
@@ -173,7 +177,7 @@ def own_tools(place: str) -> ToolSet:
 
 
 def recorded_tools(recordings: Sequence[Recording], *, tool_s: float, name: str) -> ToolSet:
-    """Tools for the calls of recordings: they take any input, and do nothing for `tool_s` seconds."""
+    """Return tools for the calls of recordings. They accept any input, and only wait for `tool_s` seconds."""
 
     async def do_nothing(_: dict[str, Any]) -> str:
         await anyio.sleep(tool_s)
@@ -189,10 +193,10 @@ def recorded_tools(recordings: Sequence[Recording], *, tool_s: float, name: str)
 
 
 def named_tools(name: str) -> ToolSet:
-    """The tool set of this name: the demo's, or `module:attribute`.
+    """Return the tool set with this name: the demo's, or `module:attribute`.
 
     Raises:
-        UsageError: There is none; see `own_tools`.
+        UsageError: There is no such tool set; see `own_tools`.
     """
     if name == POEM:
         return poem_tools()
@@ -202,7 +206,7 @@ def named_tools(name: str) -> ToolSet:
 
 
 def called_tools(recording: Recording) -> list[str]:
-    """The names of the tools that a reply calls, in order; a name may come again."""
+    """Return the names of the tools that a response calls, in order, with repetitions."""
     blocks = (event.data.get("content_block") for event in body_events(recording.body))
     calls = (block for block in blocks if isinstance(block, Mapping) and block.get("type") == "tool_use")
     return [str(call.get("name")) for call in calls]
@@ -217,19 +221,19 @@ def _stop_reason(recording: Recording) -> str | None:
 
 
 def _nothing_to_say(name: str) -> tuple[Recording, ...]:
-    raise UsageError(f"the tools of {name} were made for that recording, and have no reply to a prompt")
+    raise UsageError(f"the tools of {name} were made for that recording, and have no response to a prompt")
 
 
 def _attribute(place: str) -> Any:
     module_name, _, attribute = place.partition(":")
     folder = str(Path.cwd())
-    if folder not in sys.path:  # as `python -m` does it; the command's own script is elsewhere
+    if folder not in sys.path:  # as `python -m` does; the command's own script is elsewhere
         sys.path.insert(0, folder)
     try:
         found: Any = importlib.import_module(module_name)
         for step in attribute.split("."):
             found = getattr(found, step)
-    except (Exception, SystemExit) as error:  # whatever a module of somebody's own does when it is imported
+    except (Exception, SystemExit) as error:  # a user's module may do anything when it is imported
         raise UsageError(f"{place} cannot be loaded: {type(error).__name__}: {error}") from error
     return found
 
@@ -239,7 +243,7 @@ def _is_tool(value: object) -> bool:
 
 
 def _streamed(tool: AnyTool, *, eager: bool) -> AnyTool:
-    """A copy of a user-defined tool that is streamed so; of the others the API decides."""
+    """Return a copy of a user-defined tool with this streaming. For other tools, the API decides."""
     runnable = as_tool(tool)
     if runnable is None or tool_kind(runnable.to_dict()) != USER_DEFINED:
         return tool

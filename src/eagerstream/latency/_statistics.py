@@ -1,19 +1,19 @@
-"""What can be said of medians: intervals by the bootstrap, and verdicts where these allow one.
+"""Statistics of medians: bootstrap intervals, and verdicts if the intervals allow them.
 
-Intervals are percentile intervals of the bootstrap (`scipy.stats.bootstrap`, 9,999 resamples, a fixed seed). Not BCa,
-which SciPy takes by default: its acceleration comes from the jackknife, which is not consistent for a median (Efron and
-Tibshirani, An Introduction to the Bootstrap, section 10.6), and is undefined, with an interval of NaN, as soon as
-leaving out one value changes nothing, as ties do. The percentile interval of equal values is that value.
+Intervals are percentile intervals of the bootstrap (`scipy.stats.bootstrap`, 9,999 resamples, a fixed seed). They are
+not BCa, which is SciPy's default. BCa takes its acceleration from the jackknife, which is not consistent for a median
+(Efron and Tibshirani, An Introduction to the Bootstrap, section 10.6). With ties, leaving out one value may change
+nothing. BCa is then undefined, with an interval of NaN. The percentile interval of equal values is that value.
 
-Of few values the percentile interval is too narrow, of seven above all: at 95 % it goes from the second to the sixth,
-which holds the median with a probability of 87.5 %. So it is widened to the order statistics that hold the median often
-enough whatever is measured (Conover, Practical Nonparametric Statistics, section 3.2); a verdict on pairs is then a
-sign test as well.
+With few values, the percentile interval is too narrow, above all with seven. At 95 % it then goes from the second to
+the sixth value, and contains the median with a probability of 87.5 %. So it is widened to the order statistics that
+contain the median often enough for any distribution (Conover, Practical Nonparametric Statistics, section 3.2). A
+verdict on pairs is then a sign test as well.
 
-No interval of this kind is wider than what was measured: of n values it holds the median at best with a probability of
-1 - 2^(1 - n), 93.75 % of five. So verdicts have a least number of values, see `least_n`; of fewer, an interval is their
-range, and called so. Each figure is judged by itself: of twenty figures without a difference one will look different at
-95 %.
+No such interval is wider than the measured values. With n values, it contains the median with a probability of at most
+1 - 2^(1 - n), which is 93.75 % for five. So verdicts need a minimum number of values, see `least_n`. With fewer values,
+an interval is their range, and is labelled as a range. Each figure is judged by itself: of twenty figures without a
+difference, one will look different at 95 %.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 MIN_N: Final = 5
-"""Values, or pairs of them, that a verdict takes at 95 % confidence or less."""
+"""Minimum number of values, or pairs, for a verdict at 95 % confidence or less."""
 
 _RESAMPLES: Final = 9_999
 _DRAWN_AT_ONCE: Final = 2_000_000
-"""Values of resamples that are in memory at once, 16 MB."""
+"""Maximum number of resampled values in memory at once: 16 MB."""
 _TOLERANCE: Final = 1.25
-"""A verdict may be wrong so many times as often as the confidence says, where values are few: 6.25 % at five."""
+"""Factor by which a verdict may be wrong more often than the confidence says, if values are few: 6.25 % at five."""
 
 
 def least_n(confidence: float) -> int:
-    """Values, or pairs of them, that a verdict with this confidence takes: 5 at 95 %, 8 at 99 %."""
+    """Return the minimum number of values, or pairs, for a verdict with this confidence: 5 at 95 %, 8 at 99 %."""
     n = MIN_N
     while 2.0 ** (1 - n) > _wrong_share(confidence):
         n += 1
@@ -47,19 +47,22 @@ def least_n(confidence: float) -> int:
 
 
 def check_confidence(confidence: float) -> None:
-    """An interval can hold a median with this confidence.
+    """Check that an interval can have this confidence.
 
     Raises:
-        UsageError: It is not from 0.5 to 0.9999.
+        UsageError: The confidence is not from 0.5 to 0.9999.
     """
     if not 0.5 <= confidence <= 0.9999:
         raise UsageError(f"the confidence must be from 0.5 to 0.9999, not {confidence!r}")
 
 
 def estimate(values: Sequence[float | None], *, confidence: float, seed: int) -> Estimate | None:
-    """The median of the values that are there, and its interval; None where there are none.
+    """Return the median of the known values, and its interval; `None` if there are no values.
 
-    Of less values than a verdict takes, the interval is their range.
+    If there are fewer values than a verdict needs, the interval is their range.
+
+    Raises:
+        MissingExtraError: NumPy or SciPy is not installed.
     """
     known = [value for value in values if value is not None]
     if not known:
@@ -73,13 +76,13 @@ def estimate(values: Sequence[float | None], *, confidence: float, seed: int) ->
 
 
 def _order_statistics(values: Sequence[float], *, confidence: float) -> tuple[float, float]:
-    """The innermost two of the values, equally far from the ends, that hold the median with this confidence.
+    """Return the innermost two values, equally far from the ends, that contain the median with this confidence.
 
-    They miss it no more often than a verdict may be wrong; the ends themselves where no two do.
+    They miss it no more often than a verdict may be wrong. If no two values do, return the ends.
     """
     from scipy.stats import binom
 
-    # Values below the lower one: as many as lie below the median so rarely that both ends together may be wrong.
+    # Number of values below the lower one: the probability of so few below the median is half of the allowed error.
     left = max(0, int(binom.ppf(_wrong_share(confidence) / 2, len(values), 0.5)) - 1)
     ordered = sorted(values)
     return ordered[left], ordered[-1 - left]
@@ -90,13 +93,13 @@ def _wrong_share(confidence: float) -> float:
 
 
 def differences(base: Sequence[float | None], other: Sequence[float | None]) -> list[float]:
-    """Other less base, of the pairs that are whole; values at the same place are a pair."""
+    """Return other minus base for the complete pairs; values at the same position are a pair."""
     pairs = zip(base, other, strict=True)
     return [second - first for first, second in pairs if first is not None and second is not None]
 
 
 def ratios(base: Sequence[float | None], other: Sequence[float | None]) -> list[float] | None:
-    """Other by base, of the pairs that are whole; None where a base is 0."""
+    """Return other divided by base for the complete pairs; `None` if a base is 0."""
     pairs = [(first, second) for first, second in zip(base, other, strict=True) if None not in (first, second)]
     if any(first == 0 for first, _ in pairs):
         return None
@@ -106,9 +109,12 @@ def ratios(base: Sequence[float | None], other: Sequence[float | None]) -> list[
 def difference_of_medians(
     base: Sequence[float | None], other: Sequence[float | None], *, confidence: float, seed: int
 ) -> Estimate | None:
-    """The median of other less that of base, where the values are no pairs; `n` is that of the smaller sample.
+    """Return the median of other minus that of base, for values that are no pairs; `n` is that of the smaller sample.
 
-    None where one of them has no values.
+    Return `None` if one of them has no values.
+
+    Raises:
+        MissingExtraError: NumPy or SciPy is not installed.
     """
     first, second = ([value for value in values if value is not None] for values in (base, other))
     if not first or not second:
@@ -119,7 +125,7 @@ def difference_of_medians(
 
 
 def verdict(difference: Estimate, *, confidence: float) -> Verdict:
-    """What an interval of differences allows to say; nothing where it holds 0, or where there are too few of them."""
+    """Return the verdict that an interval of differences allows: "undecided" if it contains 0 or has too few values."""
     if difference["n"] < least_n(confidence) or difference["low"] <= 0 <= difference["high"]:
         return "undecided"
     return "lower" if difference["high"] < 0 else "higher"
@@ -128,7 +134,7 @@ def verdict(difference: Estimate, *, confidence: float) -> Verdict:
 def _interval(
     samples: list[list[float]], statistic: Callable[..., Any], middle: float, *, confidence: float, seed: int
 ) -> tuple[float, float]:
-    if min(map(len, samples)) < 2:  # of which there is nothing to draw
+    if min(map(len, samples)) < 2:  # too few values to resample
         return middle, middle
     bootstrap, default_rng = _scipy()
     result = bootstrap(
@@ -139,7 +145,7 @@ def _interval(
         batch=max(1, _DRAWN_AT_ONCE // max(map(len, samples))),
         confidence_level=confidence,
         method="percentile",
-        rng=default_rng(seed % 2**64),  # which takes no negative one
+        rng=default_rng(seed % 2**64),  # the generator takes no negative seed
     )
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
 

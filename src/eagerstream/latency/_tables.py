@@ -1,4 +1,4 @@
-"""The tables and texts of a report, and the parts that its sections are made of."""
+"""Tables and texts of a report, and the parts of its sections."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from ._wording import (
 )
 
 MAX_FAILED: Final = 200
-"""Failed runs that are listed."""
+"""Maximum number of failed runs to list."""
 
 MAX_COMPARISONS: Final = 400
-"""Verdicts that are told."""
+"""Maximum number of verdicts to show."""
 
 
 _SIMULATED: Final = (
-    " Every time in this report is one of the embedded server, which plays a profile on this machine."
-    " It tells how the program that reads behaves, and nothing of the speed of the API."
+    " Every time in this report comes from the embedded server, which plays a profile on this machine."
+    " The times show how the reading program behaves, and nothing about the speed of the API."
 )
 
 
 def section(results: Results, title: str, *content: Child, how: str | None = None) -> Markup:
-    """A section of the page; its title says so where the figures are simulated.
+    """Return a section of the page. If the figures are simulated, its title says so.
 
     Args:
-        results: Whose.
-        title: Of the section.
-        content: What it holds.
-        how: How to read it.
+        results: Results of the benchmark.
+        title: Title of the section.
+        content: Content of the section.
+        how: Text that explains how to read it.
     """
     if results["simulated"]:
         title += " (simulated)"
@@ -57,25 +57,25 @@ def section(results: Results, title: str, *content: Child, how: str | None = Non
 
 
 def scroll(content: Markup, label: str) -> Markup:
-    """What may be wider than a telephone; reached by the keyboard, so that it can be scrolled with it."""
+    """Return a scrollable element for wide content, which can be reached with the keyboard."""
     return element("div", content, class_="scroll", tabindex=0, role="group", aria_label=label)
 
 
 def table(heads: Sequence[str], bodies: Iterable[Markup], *, numbers: Sequence[str] = ()) -> Markup:
-    """A table; the columns of `numbers` stand at their right."""
+    """Return a table; the columns of `numbers` are aligned right."""
     cells = (element("th", name, scope="col", class_="number" if name in numbers else None) for name in heads)
     return element("table", element("thead", element("tr", *cells)), *bodies)
 
 
 def left_out(number: int, what: str) -> Markup | None:
-    """That so many are not shown; nothing where all are."""
+    """Return a note about the number of hidden items; `None` if all are shown."""
     if number <= 0:
         return None
     return element("p", f"{count_text(number, what)} left out; the results as JSON have all.", class_="how")
 
 
 def head(results: Results) -> Markup:
-    """When, where and how it was measured; whether it is simulated."""
+    """Return the header with time, machine and settings, and a note if the figures are simulated."""
     settings = results["settings"]
     runs = sum(len(case["runs"]) for case in results["cases"])
     parts = (moment(results["created_at"]), count_text(len(results["cases"]), "case"), count_text(runs, "run"))
@@ -102,11 +102,11 @@ def head(results: Results) -> Markup:
 
 
 def verdicts(results: Results, names: Names) -> Markup:
-    """What the intervals allow to say, a sentence for each figure of each comparison."""
+    """Return the verdicts, a sentence for each figure of each comparison."""
     shown = results["comparisons"][:MAX_COMPARISONS]
     parts = [
         joined(
-            element("h3", f"{names[other]}, beside {names[base]}"),
+            element("h3", f"{names[other]}, compared with {names[base]}"),
             element(
                 "ul", *_sentences(comparisons, needed=least_n(results["settings"]["confidence"])), class_="verdicts"
             ),
@@ -114,13 +114,13 @@ def verdicts(results: Results, names: Names) -> Markup:
         for (base, other), comparisons in by_pair(shown).items()
     ]
     how = (
-        "Runs of the same repetition are compared with each other. The figure is the median of the differences, in"
-        " brackets the interval that holds it; there is a verdict only where that interval is on one side of 0."
+        "Runs of the same repetition are compared with each other. The figure is the median of the differences. The"
+        " brackets contain its interval. There is a verdict only if that interval is on one side of 0."
         " Each figure is judged by itself: the more of them, the more likely one looks different by chance."
     )
     return section(
         results,
-        "What can be said",
+        "Verdicts",
         *parts,
         left_out(len(results["comparisons"]) - len(shown), "comparison"),
         how=how if parts else "Nothing was compared.",
@@ -144,7 +144,7 @@ def _sentences(comparisons: list[ComparisonData], *, needed: int) -> Iterator[Ma
 
 
 def medians(results: Results, names: Names) -> Markup:
-    """Each figure of each case, with its interval."""
+    """Return each figure of each case, with its interval."""
     confidence = results["settings"]["confidence"]
     needed = least_n(confidence)
     shown = metrics(results)
@@ -154,8 +154,8 @@ def medians(results: Results, names: Names) -> Markup:
         scroll(table(heads, bodies, numbers=heads[2:]), "Medians") if bodies else element("p", "No run has figures.")
     )
     how = (
-        f"An interval holds the median with a confidence of {confidence * 100:.4g} %. That takes {needed} runs; of"
-        " fewer it is their range that is shown."
+        f"An interval holds the median with a confidence of {confidence * 100:.4g} %. That takes {needed} runs."
+        " With fewer runs, their range is shown."
     )
     told = [f"{names[case['id']]}: {text}." for case in results["cases"] if (text := ended_text(case))]
     return section(
@@ -169,12 +169,12 @@ def medians(results: Results, names: Names) -> Markup:
 
 
 def _meanings(shown: list[str]) -> Markup | None:
-    """What the figures say."""
+    """Return the descriptions of the figures."""
     known = [METRICS[metric] for metric in shown if metric in METRICS]
     if not known:
         return None
     written = (joined(element("dt", metric_name(metric.name)), element("dd", f"{metric.meaning}.")) for metric in known)
-    return joined(element("h3", "What the figures say"), element("dl", *written, class_="facts"))
+    return joined(element("h3", "Meaning of the figures"), element("dl", *written, class_="facts"))
 
 
 def _median_rows(metric: str, all_cases: list[CaseData], names: Names, *, needed: int) -> Iterator[Markup]:
@@ -194,7 +194,7 @@ def _median_rows(metric: str, all_cases: list[CaseData], names: Names, *, needed
 
 
 def failed(results: Results, names: Names) -> Markup | None:
-    """The runs that failed; None where none did."""
+    """Return the runs that failed; `None` if none did."""
     runs = [(case, run) for case in results["cases"] for run in case["runs"] if run["error"] is not None]
     if not runs:
         return None

@@ -1,4 +1,4 @@
-"""Benchmarks in the terminal: how far one is, and what it came to."""
+"""Benchmarks in the terminal: progress and results."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from ._wording import (
 
 _SIDES: Final = ("a", "b")
 _PLAIN: Final = {ord("\u00a0"): " ", ord("\u2212"): "-"}
-_SIMULATED = "simulated: every time is one of the embedded server, and says nothing of the API"
+_SIMULATED = "simulated: every time comes from the embedded server, and says nothing about the API"
 
 
 def print_results(results: Results, console: Console) -> None:
-    """The medians of every case, and what can be said of each pair."""
+    """Print the medians of every case, and the verdicts on each pair."""
     settings, cases = results["settings"], results["cases"]
     for line in _how(results):
         console.print(Text(line, style="bold" if line == _SIMULATED else ""))
@@ -59,14 +59,14 @@ def print_results(results: Results, console: Console) -> None:
         if ended := ended_text(case):
             console.print(Text(f"{visible(case['label'])}: {ended}", style="yellow"))
     for (base, other), comparisons in by_pair(results["comparisons"]).items():
-        table = _table(f"{names[other]} beside {names[base]}{simulated}", "figure", "verdict")
+        table = _table(f"{names[other]} compared with {names[base]}{simulated}", "figure", "verdict")
         for one in comparisons:
             table.add_row(metric_name(one["metric"]), _verdict(one, names[other], needed))
         console.print(table)
 
 
 def print_comparison(compared: Compared, console: Console) -> None:
-    """What is different between two benchmarks, case by case."""
+    """Print the differences between two benchmarks, case by case."""
     for warning in compared["warnings"]:
         console.print(Text(f"warning: {visible(warning)}", style="yellow"))
     for case in compared["cases"]:
@@ -75,7 +75,7 @@ def print_comparison(compared: Compared, console: Console) -> None:
             console.print(Text(f"{name}: no figure that both have", style="yellow"))
             continue
         simulated = "; simulated" if compared["simulated"] else ""
-        table = _table(f"{name}, b beside a{simulated}", "figure", "a", "b", "verdict")
+        table = _table(f"{name}, b compared with a{simulated}", "figure", "a", "b", "verdict")
         for one in case["metrics"]:
             medians = (_median(one["metric"], one[side]) for side in _SIDES)
             told = _verdict(one, "b", least_n(compared["confidence"]))
@@ -103,7 +103,7 @@ def _table(title: str, *columns: str) -> Table:
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     for name in columns:
         justify: JustifyMethod = "right" if name in ("median", "n", "a", "b") else "left"
-        table.add_column(name, justify=justify, overflow="fold")  # a narrow terminal cuts no figure off
+        table.add_column(name, justify=justify, overflow="fold")  # a narrow terminal must not cut off figures
     return table
 
 
@@ -119,7 +119,7 @@ def _median(metric: str, estimate: Estimate) -> Text:
 
 
 def _verdict(judged: Judged, name: str, needed: int) -> Text:
-    """What can be said: `eager is 12.0 s earlier [11.8, 12.3] s`, or why nothing can."""
+    """Return the verdict, such as `eager is 12.0 s earlier [11.8, 12.3] s`, or the reason why there is none."""
     if judged["verdict"] == "undecided":
         return _text(f"no verdict: {no_verdict_reason(judged, needed=needed)}", "dim")
     metric = METRICS.get(judged["metric"])
@@ -128,15 +128,15 @@ def _verdict(judged: Judged, name: str, needed: int) -> Text:
 
 
 def _text(text: str, style: str = "") -> Text:
-    """Text, whatever is in brackets in it; with characters that every terminal has."""
+    """Return literal text without rich's markup, in characters that every terminal has."""
     return Text(visible(text).translate(_PLAIN), style=style)
 
 
-# --- how far it is ----------------------------------------------------------------------------------------------------
+# --- progress ---------------------------------------------------------------------------------------------------------
 
 
 class _Console(Console):
-    """Standard error; a pipe that was closed is an error of it, and not the end of the program, as rich has it."""
+    """Console on standard error. A closed pipe raises an exception. Rich would end the program."""
 
     def __init__(self) -> None:
         super().__init__(stderr=True)
@@ -147,7 +147,7 @@ class _Console(Console):
 
 @contextmanager
 def progress_of(matrix: Matrix) -> Iterator[Callable[[Measured], None]]:
-    """Gives what is to be called with each run that was measured; nobody need be there to see it."""
+    """Yield a function to call with each measured run. It shows the progress, and ignores a closed standard error."""
     console = _Console()
     if not console.is_terminal:
         yield _if_anybody_reads(_Lines(matrix.steps, console))
@@ -159,7 +159,7 @@ def progress_of(matrix: Matrix) -> Iterator[Callable[[Measured], None]]:
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    # Over all of it: rounds take as long as rounds before, whatever the runs in them take.
+    # Estimate over the complete time: rounds take equally long, but runs in a round do not.
     with Progress(*columns, console=console, speed_estimate_period=1e9, transient=True) as bar:
         task = bar.add_task("measuring", total=matrix.steps)
 
@@ -174,14 +174,14 @@ def progress_of(matrix: Matrix) -> Iterator[Callable[[Measured], None]]:
 
 def _if_anybody_reads(tell: Callable[[Measured], None]) -> Callable[[Measured], None]:
     def told(measured: Measured) -> None:
-        with suppress(OSError):  # what was measured may have cost money
+        with suppress(OSError):  # a measured run may have cost money: keep it
             tell(measured)
 
     return told
 
 
 class _Lines:
-    """A line for each run."""
+    """Progress as a line for each run."""
 
     def __init__(self, total: int, console: Console) -> None:
         self._total = total

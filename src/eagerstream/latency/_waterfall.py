@@ -1,4 +1,4 @@
-"""`waterfall`: one run on a time line, its requests and blocks in rows, each tool beneath the input that called it."""
+"""`waterfall`: one run on a time line, with requests and blocks in rows, and each tool below its input."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_ROWS: Final = 60
-"""Of a run."""
+"""Maximum number of rows of a run."""
 
 MAX_TICKS: Final = 240
-"""Arrivals, and finished fields, that are drawn of a block."""
+"""Maximum number of arrivals, and of finished fields, to draw for a block."""
 
 _GUTTER: Final = 1.75
 _RIGHT: Final = 0.3
@@ -36,7 +36,7 @@ _CHAR_INCHES: Final = 0.069  # of the font at 9 points, on average
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One run, and what stands above it."""
+    """One run, and the title above it."""
 
     title: str
     latency: LatencyData
@@ -44,7 +44,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A request, or one of its blocks."""
+    """Row of a request, or of one of its blocks."""
 
     request: RequestData
     block: BlockData | None
@@ -56,13 +56,13 @@ class _Row:
 
 
 def waterfall(panels: Sequence[Panel], *, end_s: float, prefix: str, max_rows: int = MAX_ROWS) -> Markup:
-    """Runs below one another on one time line.
+    """Draw runs below one another on one time line.
 
     Args:
-        panels: The runs.
-        end_s: Where the time line ends; what goes on after it is cut off there, and said to.
-        prefix: Before the ids of the figure.
-        max_rows: Of each run; the last rows are left out, and counted beneath.
+        panels: Runs to draw.
+        end_s: End of the time line. A longer run is cut off there, with a note.
+        prefix: Prefix of the figure's ids.
+        max_rows: Maximum number of rows of each run; the last rows are left out.
     """
     rows = [_rows(panel.latency, max_rows) for panel in panels]
     heights = [sum(row.height for row in own) or _REQUEST_INCHES for own in rows]
@@ -79,12 +79,12 @@ def waterfall(panels: Sequence[Panel], *, end_s: float, prefix: str, max_rows: i
 
 
 def hidden_rows(latency: LatencyData, max_rows: int) -> int:
-    """Rows of the run that are not drawn."""
+    """Return the number of rows of the run that are not drawn."""
     return max(0, sum(1 + len(request["blocks"]) for request in latency["requests"]) - max_rows)
 
 
 def described(latency: LatencyData) -> str:
-    """The moments of a run that matter, in words."""
+    """Return the important moments of a run as text."""
     moments = (
         ("first fragment of an input", latency["time_to_first_fragment_s"]),
         ("first finished field", latency["time_to_first_field_s"]),
@@ -113,7 +113,7 @@ def _rows(latency: LatencyData, max_rows: int) -> list[_Row]:
 
 
 def _draw(axes: Axes, panel: Panel, rows: Sequence[_Row], height: float, end_s: float) -> None:
-    """Down in inches from the top, across in seconds."""
+    """Draw a panel: down in inches from the top, across in seconds."""
     axes.set_xlim(0, end_s * 1.02)
     axes.set_ylim(height, 0)
     axes.set_yticks([])
@@ -126,7 +126,7 @@ def _draw(axes: Axes, panel: Panel, rows: Sequence[_Row], height: float, end_s: 
     inch_s = end_s * 1.02 / (WIDE - _GUTTER - _RIGHT)
     axes.text(-_GUTTER * inch_s, -0.12, panel.title, weight="bold", color=INK)
     if not rows:
-        axes.text(0, height / 2, "nothing is known of this run", color=FAINT, va="center")
+        axes.text(0, height / 2, "no data about this run", color=FAINT, va="center")
     shapes = Shapes()
     bottoms = {id(row.request): row.top + row.height for row in rows}
     for row in rows:
@@ -136,7 +136,7 @@ def _draw(axes: Axes, panel: Panel, rows: Sequence[_Row], height: float, end_s: 
             _draw_block(axes, shapes, row, row.block, inch_s)
     shapes.draw(axes)
     if run_end_s(panel.latency) > end_s * 1.02:
-        text = f"goes on to {seconds(run_end_s(panel.latency))} \u2192"
+        text = f"continues to {seconds(run_end_s(panel.latency))} \u2192"
         axes.text(1, -0.12, text, transform=axes.get_yaxis_transform(), ha="right", color=INK, weight="bold")
 
 
@@ -180,7 +180,7 @@ def _moments(request: RequestData) -> Iterator[tuple[str, float | None]]:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """What some marks are called, in one text: beside the first of them, or where the line ends."""
+    """Text for some marks, next to the first of them or at the end of the line."""
 
     marks: list[tuple[float, str]]
     at_s: float
@@ -193,7 +193,7 @@ class _Label:
 
 
 def _labels(marks: Iterable[tuple[float, str]], end_s: float, inch_s: float) -> list[_Label]:
-    """Labels for the marks, from left to right; none lies on another, or goes on beyond `end_s`."""
+    """Return labels for the marks, from left to right. They do not overlap, nor extend beyond `end_s`."""
     labels: list[_Label] = []
     for mark in marks:
         group = [mark]
@@ -204,7 +204,7 @@ def _labels(marks: Iterable[tuple[float, str]], end_s: float, inch_s: float) -> 
 
 
 def _label(marks: list[tuple[float, str]], from_s: float, end_s: float, inch_s: float) -> _Label | None:
-    """One for all of these; None where it has no room behind `from_s`."""
+    """Return one label for all of these marks; `None` if there is no room after `from_s`."""
     at_s, wide_s = marks[0][0], _text_inches(_group_text(marks)) * inch_s
     if from_s <= at_s <= end_s - wide_s:
         return _Label(marks, at_s, "left", at_s + wide_s)
@@ -289,7 +289,7 @@ def _draw_call(axes: Axes, shapes: Shapes, top: float, call: CallData, inch_s: f
 
 
 def _thinned(at_s: Sequence[float]) -> list[float]:
-    """At most `MAX_TICKS` of them, the first and the last as well."""
+    """Return at most `MAX_TICKS` of them, including the first and the last."""
     there = [at for at in at_s if drawable(at) is not None]
     if len(there) <= MAX_TICKS:
         return there

@@ -1,4 +1,4 @@
-"""The words of the report and of the terminal: names of figures and cases, quantities with units, verdicts."""
+"""Words of the report and of the terminal: names of figures and cases, quantities with units, verdicts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ._metrics import METRICS, Unit
 from ._results import CaseData, ComparisonData, Estimate, Judged, MeasuredRun, Results
 
 LABEL_CHARS: Final = 72
-"""Of the name of a case, a figure, a tool."""
+"""Maximum length of the name of a case, a figure or a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How quantities of about one size are written: `value * factor`, so many digits behind the point, the unit."""
+    """Format of quantities of similar size: `value * factor`, the number of decimals, the unit."""
 
     factor: float
     digits: int
@@ -26,7 +26,7 @@ class Scale:
 
     @classmethod
     def of(cls, unit: Unit | None, *sizes: float) -> Scale:
-        """That of quantities of which these are the largest; in the unit of the figures."""
+        """Return the scale for quantities whose largest values are `sizes`, in the unit of the figures."""
         size = max((abs(size) for size in sizes if math.isfinite(size)), default=0.0)
         match unit:
             case "s" if 0 < size < 1:
@@ -38,11 +38,11 @@ class Scale:
 
     @classmethod
     def of_estimate(cls, metric: str, estimate: Estimate) -> Scale:
-        """That of a median and its interval."""
+        """Return the scale of a median and its interval."""
         return cls.of(unit_of(metric), estimate["median"], estimate["low"], estimate["high"])
 
     def number(self, value: float) -> str:
-        """Without its unit."""
+        """Format a value without its unit."""
         value *= self.factor
         if not math.isfinite(value):
             return "unknown"
@@ -51,42 +51,42 @@ class Scale:
         return f"{value:,.{self.digits}f}".replace("-", "\u2212")
 
     def text(self, value: float) -> str:
-        """With its unit."""
+        """Format a value with its unit."""
         return f"{self.number(value)}{self.suffix}"
 
     def interval(self, estimate: Estimate) -> str:
-        """`[low, high] unit`."""
+        """Format an interval as `[low, high] unit`."""
         return f"[{self.number(estimate['low'])}, {self.number(estimate['high'])}]{self.suffix}"
 
     @property
     def suffix(self) -> str:
-        """The unit as it stands behind a number."""
+        """Unit as written after a number."""
         return self.unit if self.unit.startswith("/") or not self.unit else f"\u00a0{self.unit}"
 
 
 def _digits(size: float) -> int:
-    """So that three or four are shown."""
+    """Return the number of decimals that shows three or four digits."""
     return 0 if size >= 100 else 1 if size >= 10 else 2
 
 
 def seconds(value: float) -> str:
-    """One duration."""
+    """Format one duration."""
     return Scale.of("s", value).text(value)
 
 
 def unit_of(metric: str) -> Unit | None:
-    """The unit of a figure; None of one that is not known here."""
+    """Return the unit of a figure; `None` if the figure is unknown."""
     return METRICS[metric].unit if metric in METRICS else None
 
 
 def metric_name(metric: str) -> str:
-    """A figure in words, without its unit."""
+    """Return a figure's name without its unit."""
     label = METRICS[metric].label if metric in METRICS else metric
     return plain(label[:1].upper() + label[1:], LABEL_CHARS)
 
 
 class Names:
-    """How the cases of a benchmark are called: by their labels, or by their ids where those are not enough."""
+    """Names of a benchmark's cases: their labels, or their ids if a label is not unique."""
 
     def __init__(self, results: Results) -> None:
         labels = [case["label"] for case in results["cases"]]
@@ -100,7 +100,7 @@ class Names:
         return self._names.get(id) or plain(id, LABEL_CHARS)
 
     def shared(self, case: CaseData) -> str:
-        """What a pair of an eager and a buffered case has in common, and others do not; "" where it is the only one."""
+        """Return the parts that an eager and a buffered case share and others do not; "" if there is only one pair."""
         return plain(" / ".join(case[part] for part in self._varying), LABEL_CHARS)
 
 
@@ -109,25 +109,25 @@ _PARTS: Final[tuple[_Part, ...]] = ("source", "tools", "model", "transport")
 
 
 def interval_words(metric: str, estimate: Estimate, *, needed: int) -> str:
-    """The interval of a median. It is called a range if there are fewer values than the `needed` ones."""
+    """Return the interval of a median. It is called a range if there are fewer than `needed` values."""
     text = Scale.of_estimate(metric, estimate).interval(estimate)
     return text if estimate["n"] >= needed else f"range {text}"
 
 
 def verdict_words(judged: Judged) -> str:
-    """What is said of one figure against the other: `2.40 s earlier`, where the interval allows it."""
+    """Return the verdict on one figure compared with the other, such as `2.40 s earlier`."""
     verdict, metric = judged["verdict"], METRICS.get(judged["metric"])
     word = verdict if metric is None else metric.lower if verdict == "lower" else metric.higher
     return f"{_scale_of(judged).text(_amount(judged)['median'])} {word}"
 
 
 def verdict_interval(judged: Judged) -> str:
-    """The interval of the difference as `verdict_words` tells it: of an amount, so without its sign."""
+    """Return the interval of the difference as an amount without its sign, to follow `verdict_words`."""
     return _scale_of(judged).interval(_amount(judged))
 
 
 def ratio_words(comparison: ComparisonData) -> str:
-    """`, 0.25 times as much`; "" where it is about the same."""
+    """Return the ratio, such as `, 0.25 times as much`; "" if it is within 5 % of 1."""
     ratio = comparison["ratio"]
     if ratio is None or not math.isfinite(ratio["median"]) or abs(ratio["median"] - 1) < 0.05:
         return ""
@@ -137,7 +137,7 @@ def ratio_words(comparison: ComparisonData) -> str:
 
 
 def no_verdict_reason(judged: Judged, *, needed: int) -> str:
-    """Why there is none, if it takes so many values."""
+    """Return the reason why there is no verdict, if a verdict needs `needed` values."""
     difference = judged["difference"]
     if difference["n"] < needed:
         return f"{difference['n']} of {needed} values that it takes"
@@ -150,7 +150,7 @@ def _scale_of(judged: Judged) -> Scale:
 
 
 def _amount(judged: Judged) -> Estimate:
-    """The difference as the amount by which one is lower, or higher: without its sign."""
+    """Return the difference as an amount without its sign."""
     difference = judged["difference"]
     if judged["verdict"] != "lower":
         return difference
@@ -159,7 +159,7 @@ def _amount(judged: Judged) -> Estimate:
 
 
 def moment(text: str) -> str:
-    """A time of ISO 8601 as people write it; as it is, where it is none."""
+    """Format an ISO 8601 time for people; return any other text unchanged."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -168,19 +168,19 @@ def moment(text: str) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """`a, b and c`."""
+    """Join the words as `a, b and c`."""
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 
 def ended_text(case: CaseData) -> str:
-    """How its runs ended, where not all did as one expects; empty where they did."""
+    """Describe the end of the runs that did not end as expected; empty if all did."""
     counts: dict[str, int] = {}
     for run in case["runs"]:
         # A recording may end with calls, and the run with it.
         if run["error"] is not None or run["status"] not in ("completed", "limit"):
             how = f"failed with {run['error']}" if run["error"] else run["status"]
             counts[how] = counts.get(how, 0) + 1
-    # Such a run is a run like others; but whose tools are broken does not measure what they want to.
+    # Such a run counts like others, but with broken tools it does not measure the intended case.
     if refused := sum(map(_has_failed_calls, case["runs"])):
         counts["with calls that were answered with an error"] = refused
     total = len(case["runs"])
