@@ -2,17 +2,17 @@
 
     EagerStreamError
     ├── ProtocolError        the peer broke the format of the stream
-    ├── LimitError           a bound of `Limits` was reached
+    ├── LimitError           a bound was reached, mostly one of `Limits`
     ├── APIError             the API answered with an HTTP error, or with an `error` event
-    │   └── StreamInterrupted    the reply broke off: connection lost, silence, no `message_stop`
-    ├── UsageError           our caller erred
+    │   └── StreamInterrupted    the response was cut: connection lost, silence, no `message_stop`
+    ├── UsageError           the caller made a mistake
     │   ├── HistoryError         messages or tools that the API would refuse
     │   └── MissingExtraError    an optional dependency is not installed
     ├── WorkerLost           a process that ran a tool is gone
-    ├── InputInterrupted     a value that was waited for can no longer come
-    └── ToolError            raised by a tool, to answer the model with an error of its own words
+    ├── InputInterrupted     a value that a tool waited for can no longer come
+    └── ToolError            raised by a tool: the model gets its text as an error result
 
-An input that is invalid or cut off is an outcome (`Outcome`), never an exception; cancellation always passes through.
+An invalid or truncated input is an outcome (`Outcome`), never an exception. Cancellation always passes through.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 _MAX_REASON_CHARS: Final = 2_000
-"""Of what a peer says of its error: no more than people read."""
+"""Maximum length of a peer's error text. People read no more."""
 
 
 class EagerStreamError(Exception):
@@ -35,16 +35,17 @@ class EagerStreamError(Exception):
     result: Any = None  # the loop is above this module, which therefore cannot name its class
 
     def to_dict(self) -> dict[str, Any]:
-        """What went wrong as plain data: its class, its text, and what else is known of it."""
+        """Return the error as plain data: the class as `type`, the message as `text`, and the facts of subclasses."""
         return {"type": type(self).__name__, "text": str(self)}
 
 
 class ProtocolError(EagerStreamError):
-    """The peer sent what the format does not allow, and going on would be guessing.
+    """A violation of the stream format by the peer. Continuing would require guesses.
 
     Attributes:
-        excerpt: The first characters of what was wrong. They may be a piece of what a model wrote, which has no place
-            in a log: the error's text does not have them.
+        message: The text of the error.
+        excerpt: The first 80 characters of the faulty data. They may be text of the model and do not belong in a log,
+            so the error's text omits them.
     """
 
     def __init__(self, message: str, *, excerpt: str = "") -> None:
@@ -54,11 +55,12 @@ class ProtocolError(EagerStreamError):
 
 
 class LimitError(EagerStreamError):
-    """A bound of `Limits` was reached, and what lies behind it was not taken in.
+    """A bound was reached, mostly one of `Limits`. Nothing beyond it was accepted.
 
     Attributes:
-        limit: The field of `Limits`, for example `"max_event_bytes"`.
-        bound: Its value, in the unit that the field's name ends with.
+        limit: The field of `Limits`, for example `"max_event_bytes"`. With `on_truncated="raise"`: `"max_tokens"`.
+        bound: The value of the limit, in the unit at the end of its name.
+        what: The thing that exceeds the limit, in words.
     """
 
     def __init__(self, limit: str, bound: float, what: str) -> None:
@@ -72,24 +74,24 @@ class LimitError(EagerStreamError):
 
 
 class APIError(EagerStreamError):
-    """The API refused the request, or ended the stream with an `error` event.
+    """A refusal of the request by the API, or an `error` event that ended the stream.
 
-    The client's own exception, where there is one, is the `__cause__`.
+    If the client raised an exception of its own, it is the `__cause__`.
 
     Attributes:
-        reason: What went wrong; the words of the peer without secrets, and no more than their first 2,000 characters.
-        status_code: HTTP status; None for an `error` event inside a stream and for a lost connection.
-        error_type: The API's word for it, for example `"overloaded_error"`; None where the peer gave none.
-        request_id: What to quote to support; None where the peer gave none.
-        retryable: True where the same request may succeed later.
-        retried: The client has sent the request several times already, by its own setting.
-        retry_after_s: Seconds that the peer asks to wait; None where it asks for nothing.
-        message: The assistant message so far, where a reply had begun; None otherwise.
-        hint: What to do about it, where there is something to say; None otherwise.
-        details: Facts that the API adds to the error, `{"error_code": "image_dimensions_too_large", ...}` for example,
-            without secrets. None if there are none, or more than 8,000 characters of them.
-        error_code: The cause, from the details; None if the API names none. Codes may be added: treat one that you do
-            not know as the bare `error_type`.
+        reason: The peer's description of the error, without secrets, cut after 2,000 characters.
+        status_code: HTTP status. None for an `error` event inside a stream and for a lost connection.
+        error_type: The API's name of the error, for example `"overloaded_error"`. None if the peer gave none.
+        request_id: Id to quote to support. None if the peer gave none.
+        retryable: True if the same request may succeed later.
+        retried: True if the client already sent the request several times, by its own setting.
+        retry_after_s: Seconds that the peer asks to wait. None if it does not ask.
+        message: The assistant message so far, if a response had started. None otherwise.
+        hint: Advice for the caller. None if there is none.
+        details: Facts that the API adds to the error, without secrets, for example
+            `{"error_code": "image_dimensions_too_large", ...}`. None if there are none, or more than 8,000 characters.
+        error_code: The cause, from the details. None if the API names none. The API may add codes: treat an unknown
+            one as the bare `error_type`.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class APIError(EagerStreamError):
         hint: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        # Here, where something has gone wrong: compiling its patterns takes as long as loading the parsers.
+        # Imported only for an error: compiling the patterns takes as long as loading the parsers.
         from ._support.redaction import redact, redact_excerpt
 
         self.reason = redact_excerpt(reason, _MAX_REASON_CHARS)
@@ -136,15 +138,15 @@ class APIError(EagerStreamError):
         return printable(f"{text}. {self.hint}" if self.hint else text)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, with every attribute but `message`, `reason`, `retried` and `hint`."""
+        """Return the error as plain data, with all attributes except `message`, `reason`, `retried` and `hint`."""
         names = ("status_code", "error_type", "request_id", "retryable", "retry_after_s", "error_code", "details")
         return {**super().to_dict(), **{name: getattr(self, name) for name in names}}
 
 
 class StreamInterrupted(APIError):
-    """The reply broke off before its end: a lost connection, silence, a body without `message_stop`.
+    """A response cut before its end: a lost connection, silence, or a body without `message_stop`.
 
-    Always retryable: nothing says that the request was wrong.
+    It is always retryable, because nothing suggests that the request was wrong.
     """
 
     def __init__(self, reason: str, *, request_id: str | None = None, message: Mapping[str, Any] | None = None) -> None:
@@ -152,14 +154,14 @@ class StreamInterrupted(APIError):
 
 
 class UsageError(EagerStreamError):
-    """eagerstream was called with what it cannot take, or at a time when it cannot."""
+    """A call of eagerstream with unusable arguments, or at the wrong time."""
 
 
 class HistoryError(UsageError):
-    """A conversation, or its tools, that the API would refuse; found before anything was sent.
+    """A conversation, or its tools, that the API would refuse. It is found before anything is sent.
 
     Attributes:
-        faults: All of them, in the API's own words; each knows the index of its message.
+        faults: All faults, in the API's own words. Each one knows the index of its message.
     """
 
     def __init__(self, faults: Sequence[object]) -> None:
@@ -174,7 +176,8 @@ class MissingExtraError(UsageError):
     """An optional dependency is missing.
 
     Attributes:
-        extra: The extra of eagerstream that brings it.
+        extra: The extra of eagerstream that installs it.
+        module: The missing module.
     """
 
     def __init__(self, extra: str, module: str) -> None:
@@ -187,11 +190,11 @@ class MissingExtraError(UsageError):
 
 
 class WorkerLost(EagerStreamError):
-    """The process that ran a tool is gone, or none can be had.
+    """The process that ran a tool is gone, or no process is available.
 
     Attributes:
-        reason: What became of it.
-        may_have_begun: The tool may have been called there, although nobody was told of it.
+        reason: The cause of the loss.
+        may_have_begun: True if the tool may have been called, although its start was not reported.
     """
 
     code: Final = "SERVICE_UNAVAILABLE"
@@ -203,11 +206,11 @@ class WorkerLost(EagerStreamError):
 
 
 class InputInterrupted(EagerStreamError):
-    """What was waited for in a tool's input can no longer come: the input was cut off, or is not JSON.
+    """A value of a tool's input that can no longer come: the input was cut off, or is not JSON.
 
     Attributes:
         path: The place in the input, as in `GrowingInput.field(*path)`.
-        reason: How the input ended.
+        reason: The way the input ended.
     """
 
     def __init__(self, path: Sequence[str | int], reason: str) -> None:
@@ -221,13 +224,13 @@ class InputInterrupted(EagerStreamError):
 
 
 class ToolError(EagerStreamError):
-    """Raised by a tool: the model is answered with `message` (and `hint`) as an error result.
+    """An error that a tool raises to answer the model with `message` (and `hint`) as an error result.
 
     Attributes:
-        message: What went wrong.
-        hint: What to try instead.
-        code: A `ToolErrorCode`; `EXECUTION_ERROR` where it is None.
-        content: Content blocks (an image of what went wrong, say) that follow the text.
+        message: The description of the error.
+        hint: Advice for the model's next attempt.
+        code: A `ToolErrorCode`. None means `EXECUTION_ERROR`.
+        content: Content blocks that follow the text, for example a screenshot of the failure.
     """
 
     def __init__(
@@ -246,7 +249,7 @@ class ToolError(EagerStreamError):
 
     @classmethod
     def rate_limited(cls, retry_after_s: float | None = None) -> Self:
-        """The error of a tool whose own service asks it to slow down, and when to try again."""
+        """Return the error for a tool whose own service asks it to slow down, with the seconds to wait if known."""
         hint = None if retry_after_s is None else f"Retry after {retry_after_s:g} seconds."
         return cls("Rate limit exceeded.", hint=hint, code="RATE_LIMIT")
 

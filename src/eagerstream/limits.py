@@ -10,26 +10,25 @@ from .errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much of each thing is taken in. Every bound is on by default; raise one knowingly.
+    """Upper bounds of everything the library accepts. All are on by default; raise one only deliberately.
 
     Attributes:
-        max_event_bytes: One server-sent event, in bytes. Over it: `LimitError`, and the stream is given up.
-        max_input_chars: One tool input, in characters. Over it: the input is `INVALID`, what comes later is not kept.
-        max_depth: Containers inside containers in one input. Over it: the input is `INVALID`.
-        max_integer_digits: Digits of one integer (CPython's own default). Over it: the input is `INVALID`.
-        max_blocks: Content blocks of one message. Over it: `LimitError`, and the stream is given up.
-        max_reply_bytes: The body of one reply, in bytes. Over it: `LimitError`, and the stream is given up.
-        max_waiting_events: Events that wait for a consumer who does not keep up, deltas merged. Over it: `LimitError`,
-            and the stream is given up.
-        idle_timeout_s: Seconds without a single byte from the peer, pings included. Over it: `StreamInterrupted`.
-        progress_timeout_s: Seconds in which nothing but pings comes, or no event becomes whole. Over it:
-            `StreamInterrupted`.
-        max_reply_s: Seconds that one reply may take from its first byte to its end, however it comes; time in which it
-            waits for a slow consumer does not count. Over it: `LimitError`, and the stream is given up.
-        max_retry_after_s: Seconds that a peer may ask a run to wait before it sends a request again. Over it: the
-            error is raised instead of waited out.
-        tool_timeout_s: Seconds that one tool call may run. Over it: the call is cancelled and answered with an error.
-        max_result_chars: Text of one tool result, in characters. Over it: the middle is left out, with a notice.
+        max_event_bytes: Bytes of one server-sent event. Beyond it: `LimitError`, and the stream is abandoned.
+        max_input_chars: Characters of one tool input. Beyond it: the input is `INVALID`, and the rest is dropped.
+        max_depth: Levels of nested containers in one input. Beyond it: the input is `INVALID`.
+        max_integer_digits: Digits of one integer (CPython's own default). Beyond it: the input is `INVALID`.
+        max_blocks: Content blocks of one message. Beyond it: `LimitError`, and the stream is abandoned.
+        max_reply_bytes: Bytes of the body of one response. Beyond it: `LimitError`, and the stream is abandoned.
+        max_waiting_events: Events buffered for a slow consumer, after deltas are merged. Beyond it: `LimitError`, and
+            the stream is abandoned.
+        idle_timeout_s: Seconds without a byte from the peer, pings included. Beyond it: `StreamInterrupted`.
+        progress_timeout_s: Seconds in which only pings come, or no event is completed. Beyond it: `StreamInterrupted`.
+        max_reply_s: Seconds from the first byte of one response to its end, however fast it comes. Time spent waiting
+            for a slow consumer does not count. Beyond it: `LimitError`, and the stream is abandoned.
+        max_retry_after_s: Seconds that a peer may ask a run to wait before a retry. Beyond it: the run raises the
+            error instead of waiting.
+        tool_timeout_s: Seconds that one tool call may run. Beyond it: the call is cancelled and answered with an error.
+        max_result_chars: Characters of text in one tool result. Beyond it: the middle is replaced by a notice.
 
     Raises:
         UsageError: A bound is not a positive number.

@@ -1,14 +1,14 @@
-r"""The format of a recorded stream: the body of a reply in chunks, each with the time at which it arrived.
+r"""The format of a recorded stream: the body of a response in chunks, each with its arrival time.
 
-A file is JSON Lines. The first line describes the reply, each other line is a chunk:
+A file is JSON Lines. The first line describes the response. Each other line is a chunk:
 
     {"eagerstream_recording": 1, "status": 200, "headers": {"content-type": "text/event-stream"}, "note": ""}
     {"at_s": 0.412, "data": "event: message_start\ndata: ..."}
     {"at_s": 0.498, "base64": "4pyT..."}
 
-Text is kept as text, so that a recording can be read and compared line by line; a chunk that is not UTF-8 by itself
-(the transport may cut in the middle of a character) is kept as base64. A plain body (`.sse`, `.txt`) is a recording
-too, with everything at 0.
+Text is stored as text, so a recording can be read and compared line by line. A transport may cut a character in the
+middle: a chunk that is not valid UTF-8 by itself is stored as base64. A plain body (`.sse`, `.txt`) is a recording too,
+with everything at 0 s.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # one line that f
 
 
 def media_type(content_type: str) -> str:
-    """A content type without its parameters, in lower case."""
+    """Return a content type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
@@ -42,8 +42,8 @@ class Chunk(NamedTuple):
     """Bytes that arrived together.
 
     Attributes:
-        at_s: When they arrived: seconds after the request was sent.
-        data: The bytes, after any content encoding (gzip, say) was undone; they may end anywhere.
+        at_s: Arrival time, in seconds after the request was sent.
+        data: The bytes, after any content encoding (such as gzip) was undone. They may end anywhere.
     """
 
     at_s: float
@@ -59,20 +59,19 @@ def _event_stream_headers() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Recording:
-    """A reply as it came over the wire.
+    """A response as it came over the wire.
 
-    Nothing in it is redacted, neither what the model wrote nor the headers of the response; `redacted` and `save` mask
-    the secrets in both.
+    It contains the model's text and the response headers unmasked. `redacted` and `save` mask the secrets in both.
 
     Attributes:
         chunks: The body, in the order of arrival.
         status: HTTP status, 200 to 599.
         headers: Headers of the response.
-        note: Where it comes from, in words.
+        note: The origin of the recording, in words.
 
     Raises:
-        UsageError: An arrival time is negative, not finite, or before the one of an earlier chunk; a status or header
-            that HTTP does not have.
+        UsageError: An arrival time is no number, negative, not finite, or before the one of an earlier chunk. Or HTTP
+            does not allow the status or a header. Or `note` is not a text.
     """
 
     chunks: tuple[Chunk, ...]
@@ -92,10 +91,10 @@ class Recording:
         if fault:
             raise UsageError(fault)
         object.__setattr__(self, "chunks", chunks)
-        object.__setattr__(self, "headers", dict(self.headers))  # what the caller changes later stays out
+        object.__setattr__(self, "headers", dict(self.headers))  # later changes by the caller have no effect
 
     def __repr__(self) -> str:
-        # Never what is in it: what a model wrote, and the headers of a response, do not belong in a log.
+        # Without the contents: a model's text and response headers do not belong in a log.
         size = sum(len(chunk.data) for chunk in self.chunks)
         return f"<Recording {self.status}, {size} bytes in {len(self.chunks)} chunks, {self.duration_s:g} s>"
 
@@ -106,25 +105,25 @@ class Recording:
 
     @property
     def media_type(self) -> str:
-        """What the body is by its headers, for example `"text/event-stream"`; empty where they do not say."""
+        """The media type that the headers give, for example `"text/event-stream"`; empty if they give none."""
         return media_type(next((value for name, value in self.headers.items() if name.lower() == "content-type"), ""))
 
     @property
     def duration_s(self) -> float:
-        """Seconds from the request to the last chunk; 0 where there is none."""
+        """Seconds from the request to the last chunk; 0 if there is none."""
         return self.chunks[-1].at_s if self.chunks else 0.0
 
     @classmethod
     def from_body(cls, body: bytes) -> Recording:
-        """A body without arrival times: one chunk, at 0."""
+        """Return a recording of a body without arrival times: one chunk, at 0 s."""
         return cls((Chunk(0.0, body),))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recording:
-        """The recording in a file: `.jsonl` with arrival times, `.sse` or `.txt` a plain body.
+        """Load the recording in a file: `.jsonl` with arrival times, `.sse` or `.txt` for a plain body.
 
         Raises:
-            UsageError: The file cannot be read, has another suffix, or does not parse; names the file and the line.
+            UsageError: The file cannot be read, has another suffix, or does not parse. A parse error names the line.
         """
         path = Path(path)
         suffix = path.suffix.lower()
@@ -141,22 +140,20 @@ class Recording:
         return cls.from_body(content)
 
     def redacted(self, *, contents: bool = False, input_keys: Collection[str] = ()) -> Recording:
-        """The same without secrets: keys, tokens and the like in the body, credentials and the sender's ids in headers.
+        """Return a copy without secrets: keys and tokens in the body, credentials and the sender's ids in the headers.
 
-        In the body each byte of a secret becomes a `*`, also where a model wrote it in pieces, so that events, chunks
-        and their times stay where they were and it still plays. Apart from secrets, what was said is kept, unless
-        `contents` go, too.
+        Each byte of a secret in the body becomes a `*`, even if a model wrote the secret in pieces. Events, chunks and
+        times keep their places, so the copy still plays. Everything else that was said stays, unless `contents` is set.
 
         Args:
-            contents: Mask all that was said as well: texts, thinking and signatures, citations, inputs of tools,
-                results of server tools, the words of errors. Types, ids, names of tools, stop reasons, usage, and the
-                API's own names of fields stay; each input is as valid as it was, and of the same structure where it is
-                JSON.
-            input_keys: With `contents`, the keys of inputs that stay as they are: those that the tools of the request
-                declare, which are no words of the model. Others become other keys of the same length.
+            contents: Also mask everything that was said: texts, thinking and signatures, citations, tool inputs,
+                results of server tools, error texts. Types, ids, tool names, stop reasons, usage and the API's own
+                field names stay. Each input stays as valid as it was; JSON keeps its structure.
+            input_keys: With `contents`, the keys of inputs to keep: those that the tools of the request declare, which
+                are no words of the model. Other keys become different keys of the same length.
 
         Raises:
-            UsageError: The body is not text (an AWS event stream): nothing in it can be masked.
+            UsageError: The body is not text (an AWS event stream), so it cannot be masked.
         """
         if self.media_type == AWSEventStreamDecoder.media_type:
             raise UsageError("nothing can be masked in binary frames: save(redact=False) keeps them as they are")
@@ -177,24 +174,24 @@ class Recording:
         return replace(self, chunks=tuple(chunks), headers=redact_headers(self.headers), note=redact_text(self.note))
 
     def encoded(self) -> bytes:
-        """The content of a `.jsonl` file with it, as it is."""
+        """Return the unmasked content of a `.jsonl` file with this recording."""
         header = {_VERSION_KEY: _VERSION, "status": self.status, "headers": dict(self.headers), "note": self.note}
-        # The model's text stays readable; the note may hold half a surrogate pair, which only an escape can say.
+        # The model's text stays readable. The note may contain half a surrogate pair, which only an escape can express.
         lines = [json.dumps(header), *(json.dumps(_chunk_line(chunk), ensure_ascii=False) for chunk in self.chunks)]
         return "".join(f"{line}\n" for line in lines).encode()
 
     def save(self, path: str | os.PathLike[str], *, redact: bool = True) -> None:
         """Write the recording to a `.jsonl` file.
 
-        Only the owner may read the file. It takes its place when it is complete and on the disk.
+        Only the owner may read the file. It appears under its name only when it is complete and on the disk.
 
         Args:
-            path: Of the file. A file that is there is replaced; so is a link, which is not followed.
-            redact: Write it as `redacted` gives it. With False, `load` gives back an equal recording, and the file has
-                whatever was secret in the reply.
+            path: Path of the file. An existing file is replaced; an existing link is replaced too, not followed.
+            redact: Write the copy that `redacted` returns. With False, the file contains all secrets of the response,
+                and `load` returns an equal recording.
 
         Raises:
-            UsageError: The file cannot be written, or has another suffix; or the secrets cannot be masked, see
+            UsageError: The file cannot be written or has another suffix. Or the secrets cannot be masked, see
                 `redacted`.
         """
         path = Path(path)
@@ -208,14 +205,14 @@ class Recording:
             raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-# --- what is allowed --------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 def _time_fault(at_s: object, earlier: float) -> str | None:
-    """What is wrong with an arrival time, given the one before it; None where nothing is."""
+    """Return the fault of an arrival time, given the previous time; None if it is valid."""
     if isinstance(at_s, bool) or not isinstance(at_s, (int, float)):
         return f"at_s must be a number of seconds, not {at_s!r}"
-    if not 0 <= at_s <= sys.float_info.max:  # an integer may be beyond all floats; NaN is not in any range
+    if not 0 <= at_s <= sys.float_info.max:  # an integer may exceed all floats; NaN is in no range
         return f"at_s must be finite and not negative, not {at_s!r:.40}"
     if at_s < earlier:
         return f"at_s must not decrease: {at_s!r} after {earlier!r}"
@@ -223,7 +220,7 @@ def _time_fault(at_s: object, earlier: float) -> str | None:
 
 
 def _response_fault(status: object, headers: object, note: object) -> str | None:
-    """What is wrong with what is known of a reply besides its body; None where nothing is."""
+    """Return the fault of the status, the headers or the note; None if they are valid."""
     if type(status) is not int or not 200 <= status <= 599:
         return f"status must be an HTTP status from 200 to 599, not {status!r}"
     if not isinstance(note, str):
@@ -239,8 +236,8 @@ def _response_fault(status: object, headers: object, note: object) -> str | None
 
 
 def _holds_wire_event(body: bytes) -> bool:
-    """At least one server-sent event of `body` is an event of the Messages API."""
-    decoder = SSEDecoder(max_event_bytes=len(body) + 1)  # the file is in memory already
+    """Return True if at least one server-sent event of `body` is an event of the Messages API."""
+    decoder = SSEDecoder(max_event_bytes=len(body) + 1)  # the file is already in memory
     for event in decoder.feed(body):
         try:
             decode_event(event.data)
@@ -251,7 +248,7 @@ def _holds_wire_event(body: bytes) -> bool:
 
 
 def _first_data_line(body: bytes) -> int:
-    """Number of the first line that has data, from 1: where a body that does not parse went wrong."""
+    """Return the number, from 1, of the first line with data. Errors name it if a body does not parse."""
     lines = body.splitlines()
     return next((number for number, line in enumerate(lines, 1) if line.startswith(b"data")), 1)
 
@@ -267,7 +264,7 @@ def _chunk_line(chunk: Chunk) -> dict[str, Any]:
 
 
 def _parse(content: bytes, path: Path) -> Recording:
-    # Cut at line feeds only: U+2028 and its like may stand inside a JSON string.
+    # Cut at line feeds only: a JSON string may contain U+2028 and similar separators.
     lines = [(number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip()]
     if not lines:
         raise _fault(path, 1, f"expected an object with {_VERSION_KEY!r}")

@@ -1,8 +1,8 @@
-"""`redacted_body`: the body of a recorded reply without its secrets, each byte where it was.
+"""`redacted_body`: the body of a recorded response with its secrets masked in place.
 
-A model writes a key in pieces: it stands in no single event, and the body as a whole does not show it either. So the
-texts of a reply are put together first, block by block, and what is found in them is masked where its pieces stand. The
-escapes of JSON are masked with what they stand for; what was JSON stays JSON.
+A model writes a key in pieces, so neither a single event nor the body as it stands shows it. Therefore the texts of a
+response are joined first, block by block. A secret found in them is masked at the places of its pieces. JSON escapes of
+a secret are masked with it, and JSON stays JSON.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ..wire._events import TEXT_FIELDS
 _BATCH_CHARS: Final = 262_144
 _LINE: Final = re.compile(rb"[^\r\n]++")
 _STRING: Final = rb'"((?:[^"\\]|\\.)*+)"'
-# What one character of a decoded string is written as.
+# The written form of one character of a decoded string.
 _CHARACTER: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL)
 
 
 def redacted_body(body: bytes) -> bytes:
-    """`body` with each byte of a secret masked, and as long as it was; linear in its length."""
+    """Return `body` with each byte of a secret masked. The length stays; the time is linear in it."""
     return until_stable(_masked, body)
 
 
@@ -57,7 +57,7 @@ def _masked(body: bytes) -> bytes:
 
 
 def _mask_document(masked: bytearray, body: bytes) -> bool:
-    """Mask a body that is JSON as a whole; False if it is none."""
+    """Mask a body that is one JSON document; return False if it is not."""
     document = Document(_decoded(body))
     if read_json(document.text).end < len(document.text):
         return False
@@ -68,11 +68,11 @@ def _mask_document(masked: bytearray, body: bytes) -> bool:
 
 
 def _decoded(data: bytes) -> str:
-    return data.decode(errors="surrogateescape")  # a byte that is not UTF-8 stands for a character
+    return data.decode(errors="surrogateescape")  # a byte that is not UTF-8 becomes one character
 
 
 class _Lines:
-    """The lines of a body, many of which are searched at once."""
+    """The lines of a body, many of which are searched in one pass."""
 
     def __init__(self, masked: bytearray) -> None:
         self._masked = masked
@@ -82,12 +82,12 @@ class _Lines:
         self._others_start = 0
 
     def add(self, line: bytes, start: int, known: Sequence[Piece]) -> None:
-        """Add a line that may be JSON, which begins at the byte `start`; except the pieces in it that are known."""
+        """Add a line that starts at the byte `start` and may be JSON, except for its known pieces."""
         self._add_others()
         self._add(line, start, known)
 
     def add_other(self, line: bytes, start: int) -> None:
-        """Add a line of a text: a private key has several."""
+        """Add a line of plain text. Consecutive ones are joined, because a private key has several lines."""
         if not self._others:
             self._others_start = start
         else:
@@ -96,7 +96,7 @@ class _Lines:
         self._others.append(line)
 
     def mask(self) -> None:
-        """Mask the secrets of all lines that were added."""
+        """Mask the secrets of all added lines."""
         self._add_others()
         self._search()
 
@@ -126,7 +126,7 @@ _NO_BREAK: Final = re.compile(rb"[^\r\n]")  # lines stay lines
 
 
 def _in_bytes(text: str, spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
-    """The places of spans, in order, in the bytes of a text."""
+    """Convert spans of a text, in order, to spans of its bytes."""
     if text.isascii():
         yield from spans
         return
@@ -138,7 +138,7 @@ def _in_bytes(text: str, spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
 
 
 def is_json(data: bytes) -> bool:
-    """`data` is a JSON document, as Python reads it."""
+    """Return True if `data` is a JSON document for Python's parser."""
     try:
         json.loads(data)
     except (ValueError, RecursionError):
@@ -147,10 +147,10 @@ def is_json(data: bytes) -> bool:
 
 
 class Piece:
-    """A JSON string that stands somewhere in the body, from the byte `start` on.
+    """A JSON string in the body, from the byte `start` on.
 
     Raises:
-        ValueError: It is no JSON string.
+        ValueError: The bytes are no JSON string.
     """
 
     __slots__ = ("_bounds", "_raw", "_size_bytes", "start", "text")
@@ -163,7 +163,7 @@ class Piece:
         self._bounds: list[int] = []
 
     def places(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes of the body that the characters from `start` to `end` of the text take."""
+        """Return the byte span in the body of the characters from `start` to `end` of the text."""
         if not self._bounds and len(self.text) == self._size_bytes:
             return self.start + start, self.start + end  # each character is one byte
         if not self._bounds:
@@ -173,7 +173,7 @@ class Piece:
 
 
 def piece_at(start: int, raw: bytes) -> Piece | None:
-    """The string with these bytes between its quotes, of which the first stands at `start`; None where it is none."""
+    """Return the piece with the bytes `raw` between its quotes, the first at `start`; None if it is no JSON string."""
     try:
         return Piece(start, raw)
     except ValueError:
@@ -181,7 +181,7 @@ def piece_at(start: int, raw: bytes) -> Piece | None:
 
 
 class Written:
-    """What was written in pieces, as one text."""
+    """One text, joined from the pieces in which it was written."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.text = "".join(piece.text for piece in pieces)
@@ -189,7 +189,7 @@ class Written:
         self._starts = list(accumulate((len(piece.text) for piece in pieces), initial=0))
 
     def places(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The bytes of the body that the characters from `start` to `end` take, piece by piece."""
+        """Yield the byte spans in the body of the characters from `start` to `end`, one per piece."""
         number = bisect_right(self._starts, start) - 1
         while start < end:
             piece, begin = self._pieces[number], self._starts[number]
@@ -200,18 +200,18 @@ class Written:
             number += 1
 
 
-# --- what a reply writes in pieces ------------------------------------------------------------------------------------
+# --- texts that a response contains in pieces -------------------------------------------------------------------------
 
 
 class _Texts:
-    """The texts of a reply, each in its pieces."""
+    """The texts of a response, each as its pieces."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, int, str], list[Piece]] = {}
         self._message = 0
 
     def add_event(self, data: bytes, start: int) -> list[Piece]:
-        """The pieces in an event, which begins at the byte `start`."""
+        """Add the pieces of an event whose data starts at the byte `start`, and return them."""
         try:
             event = decode_event(data)
         except ProtocolError:
@@ -231,7 +231,7 @@ class _Texts:
 
 
 def _written(event: WireEvent, line: bytes, start: int) -> Iterator[tuple[str, Piece]]:
-    """What the model wrote in an event, and where it stands in the body."""
+    """Yield the model's texts in an event: the name of the field, and the piece."""
     delta = event.get("delta")
     name = TEXT_FIELDS.get(str(delta.get("type"))) if isinstance(delta, dict) else None
     if name is not None:

@@ -1,12 +1,12 @@
-"""`masked_contents`: the body of a recorded reply without what the model wrote, each byte where it was.
+"""`masked_contents`: the body of a recorded response with everything the model wrote masked in place.
 
-Everything that is not known to say nothing becomes filler: a string `*` for each of its bytes, a number other digits.
-What stays is what a program goes by: types, ids, names of tools, stop reasons, counts of usage. So events, chunks and
-times stay, and it plays as before.
+Everything becomes filler, unless it is known to reveal nothing: each byte of a string becomes `*`, each number gets
+other digits. Types, ids, tool names, stop reasons and usage counts stay, because programs depend on them. Events,
+chunks and times stay too, so the recording plays as before.
 
-The text of a tool's input comes in pieces, and is put together first: it stays JSON of the same structure where it was
-JSON, and is wrong, or cut off, where it was. Keys become other keys of the same length, the same one in each place,
-except those that the tools of the request declare.
+The text of a tool's input comes in pieces and is joined first. Valid JSON stays JSON of the same structure. An invalid
+or truncated input stays invalid or truncated. Keys become other keys of the same length, the same one at each place,
+except those that the request's tools declare.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 _LINE: Final = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
 _FIELD: Final = re.compile(rb"(data|event|retry|id)(?:: ?|\Z)")
 _SAYS_NOTHING: Final = re.compile(rb"[A-Za-z0-9_.:@/+-]{1,200}")
-"""An id, a type, the name of a tool or of a model: no prose."""
-_DONE: Final = b"[DONE]"  # gateways end a body with it, and a reader passes over it
+"""Pattern of an id, a type, or the name of a tool or model: no prose."""
+_DONE: Final = b"[DONE]"  # gateways end a body with it; readers skip it
 
 _TOKEN: Final = re.compile(
     rb'"((?:[^"\\]|\\.)*+)(?:"([ \t\r\n]*+:)?)?|(-?[0-9][0-9.eE+-]*+)|([{\[])|([}\]])', re.DOTALL
@@ -43,11 +43,11 @@ _DIGITS_OF_KEYS: Final = "".join(
 
 
 def masked_contents(body: bytes, input_keys: Collection[str] = ()) -> bytes:
-    """`body` with filler in the place of contents, and as long as it was; nearly linear in its length.
+    """Return `body` with its contents replaced by filler. The length stays; the time is nearly linear in it.
 
     Args:
-        body: Server-sent events, an error or a message as JSON, or anything else, of which nothing but line ends stays.
-        input_keys: The keys of tool inputs that say nothing: those that the request's tools declare.
+        body: Server-sent events, or an error or a message as JSON. Of anything else, only the line ends stay.
+        input_keys: The keys of tool inputs that reveal nothing: those that the request's tools declare.
     """
     masked = bytearray(body)
     keys = _KeyMasks(frozenset(input_keys))
@@ -70,7 +70,7 @@ def _fill(masked: bytearray, start: int, end: int, filler: bytes = _FILLER) -> N
 
 
 class _Data:
-    """The data of an event: of its lines, where each begins in the body, and what is in it."""
+    """The data of an event, joined from its lines, with the position of each line in the body."""
 
     __slots__ = ("_lines", "joined", "start")
 
@@ -81,24 +81,24 @@ class _Data:
 
     @property
     def is_one_line(self) -> bool:
-        """It stands in the body as it is."""
+        """True if the joined data is contiguous in the body."""
         return len(self._lines) == 1
 
     def fill(self, masked: bytearray) -> None:
-        """Filler in the place of all of it."""
+        """Replace all data by filler."""
         for start, line in self._lines:
             _fill(masked, start, start + len(line))
 
     def put(self, masked: bytearray, data: bytes | bytearray) -> None:
-        """Other data of the same length in its place."""
+        """Replace the data by other data of the same length."""
         at = 0
         for start, line in self._lines:
             masked[start : start + len(line)] = data[at : at + len(line)]
-            at += len(line) + 1  # the line feed between two
+            at += len(line) + 1  # the line feed between two lines
 
 
 def _events(masked: bytearray, body: bytes) -> Iterator[_Data]:
-    """The data of each event that ends; what else lines say is masked."""
+    """Yield the data of each completed event, and mask the rest of the lines."""
     lines: list[tuple[int, bytes]] = []
     for found in _LINE.finditer(body):
         start, line = found.start(), found[1]
@@ -111,14 +111,14 @@ def _events(masked: bytearray, body: bytes) -> Iterator[_Data]:
             continue
         named = _FIELD.match(line)
         if named is None:
-            _fill(masked, start + line.startswith(b":"), start + len(line))  # a comment stays one
+            _fill(masked, start + line.startswith(b":"), start + len(line))  # a comment stays a comment
             continue
         value = line[named.end() :]
         if named[1] == b"data":
             lines.append((start + named.end(), value))
         elif not _SAYS_NOTHING.fullmatch(value):
             _fill(masked, start + named.end(), start + len(line))
-    if lines:  # it never ended: no reader sees it
+    if lines:  # the event never ended: no reader sees it
         _Data(lines).fill(masked)
 
 
@@ -130,14 +130,14 @@ class _Inputs:
         self._open: dict[int, list[Piece]] = {}
 
     def begin(self, event: WireEvent) -> None:
-        """What is written to a block from here on is another text."""
+        """Close the texts that the event ends: all at `message_start`, one at `content_block_start`."""
         if event["type"] == "message_start":
             self._open.clear()
         elif event["type"] == "content_block_start" and type(event.get("index")) is int:
             self._open.pop(event["index"], None)
 
     def add(self, index: int, piece: Piece) -> None:
-        """The next piece of the input of a block."""
+        """Add the next piece of the input of a block."""
         if index not in self._open:
             self.all.append([])
             self._open[index] = self.all[-1]
@@ -155,24 +155,24 @@ def _mask_event(masked: bytearray, data: _Data, keys: _KeyMasks, inputs: _Inputs
     inputs.begin(event)
     if data.is_one_line:
         _mask_document(masked, data.start, joined, keys, event=event, inputs=inputs)
-    else:  # nobody sends it so; a fragment in it is masked as a whole
+    else:  # nobody sends events this way; a fragment in one is masked completely
         copy = bytearray(joined)
         _mask_document(copy, 0, joined, keys)
         data.put(masked, copy)
 
 
-# --- what stays -------------------------------------------------------------------------------------------------------
+# --- the parts that stay ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of object: what in it says nothing of the conversation, besides its type and ids.
+    """A kind of JSON object: the parts of it that reveal nothing of the conversation, besides its type and ids.
 
     Attributes:
-        stays: Fields whose numbers stay, and whose texts do where they are single words.
-        inside: What the objects in a field are; contents where it is not named.
-        is_known: All of its fields stay.
-        is_input: None stays, and its keys are the model's.
+        stays: Fields whose numbers stay, and whose texts stay if they are single words.
+        inside: The kind of the objects in each field; `_CONTENT` if the field is missing.
+        is_known: True if all fields stay.
+        is_input: True if no field stays, and the keys are the model's.
     """
 
     stays: frozenset[str] = frozenset()
@@ -181,11 +181,11 @@ class _Kind:
     is_input: bool = False
 
     def within(self, name: str) -> _Kind:
-        """What the objects in a field are."""
+        """Return the kind of the objects in a field."""
         return self if self.is_input or self.is_known else self.inside.get(name, _CONTENT)
 
     def keeps(self, name: str) -> bool:
-        """The value of a field stays."""
+        """Return True if the value of a field stays."""
         if self.is_input:
             return False
         return self.is_known or name in ("type", "id") or name.endswith("_id") or name in self.stays
@@ -197,7 +197,7 @@ _CONTENT: Final = _Kind(frozenset({"error_code", "tool_name"}))
 _BLOCK: Final = _Kind(frozenset({"name", "server_name"}), {"input": _INPUT})
 _DELTA: Final = _Kind(frozenset({"stop_reason"}))
 _MESSAGE: Final = _Kind(frozenset({"role", "model", "stop_reason"}), {"content": _BLOCK, "usage": _USAGE})
-# Of an event, or of an answer that is no stream: a message, or an error.
+# For an event, or for a response that is no stream: a message or an error.
 _DOCUMENT: Final = _Kind(
     _MESSAGE.stays | {"index"},
     {**_MESSAGE.inside, "message": _MESSAGE, "content_block": _BLOCK, "delta": _DELTA},
@@ -213,11 +213,11 @@ def _mask_document(
     event: WireEvent | None = None,
     inputs: _Inputs | None = None,
 ) -> None:
-    """Mask a JSON document that begins at the byte `start`; the fragment of an input is left for `inputs`."""
+    """Mask a JSON document that starts at the byte `start`; leave the fragment of an input to `inputs`."""
     index = _input_index(event) if event is not None else None
     around: list[tuple[_Kind | None, str]] = []
     kind: _Kind | None = None  # None outside the first object
-    name = ""  # of the field under way, also inside its lists
+    name = ""  # of the current field, also inside its lists
     for found in _TOKEN.finditer(data):
         text, colon, number, opening, closing = found.groups()
         if opening is not None:
@@ -248,7 +248,7 @@ def _mask_document(
 
 
 def _input_index(event: WireEvent) -> int | None:
-    """The index of the block whose input the event brings more of; None where it does not."""
+    """Return the index of the block whose input the event extends; None for other events."""
     delta, index = event.get("delta"), event.get("index")
     is_fragment = isinstance(delta, dict) and delta.get("type") == "input_json_delta"
     return index if event["type"] == "content_block_delta" and is_fragment and type(index) is int else None
@@ -276,14 +276,14 @@ def _mask_input(masked: bytearray, written: Written, keys: _KeyMasks) -> None:
                 for first, last in places:
                     masked[first:last], other = other[: last - first], other[last - first :]
         elif quote is None and fault is not None:
-            end = found.start()  # the fault is in this string: it is one from its quote on
+            end = found.start()  # the fault is in this string: mask from its quote on
         else:
             fill(*found.span(1))
-    fill(end, len(written.text))  # where filler stands outside a string, the text is wrong
+    fill(end, len(written.text))  # filler outside a string makes the text invalid here, as it was
 
 
 def _fault_offset(text: str) -> int | None:
-    """Where a text stops being the beginning of a usable input; None where it does not."""
+    """Return the offset at which a text stops being the start of a usable input; None if it never stops."""
     parser = PartialJSON()
     parser.feed(text)
     parser.close()
@@ -292,7 +292,7 @@ def _fault_offset(text: str) -> int | None:
 
 
 def _other_digits(number: str) -> Iterator[tuple[int, int, str]]:
-    """What each run of digits becomes: as many of another, so that a number stays one, and within floats or beyond."""
+    """Yield the digit that replaces each run of digits. A float stays finite, or infinite, as it was."""
     is_beyond = len(number) > 1 and any(sign in number for sign in ".eE") and _is_infinite(number)
     for found in _DIGITS.finditer(number):
         exponent = found[1]
@@ -304,11 +304,11 @@ def _is_infinite(number: str) -> bool:
     try:
         return math.isinf(float(number))
     except ValueError:
-        return False  # cut off, or none
+        return False  # cut off, or not a number
 
 
 class _KeyMasks:
-    """Other keys: as long, the same for the same key, and different for different ones as far as there are enough."""
+    """The replacements of keys: same length, equal for equal keys, different for different keys while enough exist."""
 
     def __init__(self, stay: frozenset[str]) -> None:
         self._stay = stay
@@ -316,11 +316,11 @@ class _KeyMasks:
         self._next: dict[int, int] = {}
 
     def mask(self, written: str, size_bytes: int) -> bytes | None:
-        """What stands in the place of a key.
+        """Return the replacement of a key; None if the key stays.
 
         Args:
-            written: As it is written between its quotes.
-            size_bytes: What it takes in the body.
+            written: The key as written between its quotes.
+            size_bytes: The bytes that it takes in the body.
         """
         if _unescaped(written) in self._stay or not size_bytes:
             return None
@@ -344,7 +344,7 @@ def _unescaped(written: str) -> str:
 
 
 def _numeral(number: int, size: int) -> str:
-    """A number in `size` signs, filled up in front; where they are too few, the end of it."""
+    """Return a number as `size` characters, padded in front. If they are too few, only the last characters stay."""
     signs = ""
     while number or not signs:
         number, digit = divmod(number, len(_DIGITS_OF_KEYS))
