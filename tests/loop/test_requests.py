@@ -347,5 +347,5 @@ async def test_a_tool_brings_its_beta(options: dict[str, Any], sent: str, *, pla
 async def test_the_legacy_beta_beside_a_toolset(given: dict[str, Any]) -> None:
     """The API refuses the two together: said before anything is sent."""
     toolset = {"type": "computer_toolset_20260801", "name": "computer"}
-    with pytest.raises(UsageError, match="beside computer_toolset_20260801"):
+    with pytest.raises(UsageError, match="together with computer_toolset_20260801"):
         eagerstream.stream(LocalAPI([DONE]).transport(), **REQUEST, tools=[toolset], **given)

@@ -65,7 +65,7 @@ async def test_a_body_is_read_once() -> None:
     body = pieces(100)
     transport = BodyTransport(body)
     assert await lines(transport)
-    with pytest.raises(eagerstream.UsageError, match="read once"):
+    with pytest.raises(eagerstream.UsageError, match="read only once"):
         await lines(transport)
 
 

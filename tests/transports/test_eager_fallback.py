@@ -788,7 +788,7 @@ async def test_a_peer_that_is_silent(before: list[APIError], bound: str) -> None
     options: dict[str, Any] = {"idle_timeout_s": NEVER_S, bound: 0.1}
     limits = Limits(**options)
     source.default_timeout_s = Transport.opening_timeout_s(source, limits)
-    with anyio.fail_after(SLOWLY_S), pytest.raises(StreamInterrupted, match=r"no reply began within 0\.1 s"):
+    with anyio.fail_after(SLOWLY_S), pytest.raises(StreamInterrupted, match=r"no response started within 0\.1 s"):
         async with EagerFallback(source, source, "auto").open({**REQUEST, "tools": [EAGER]}, limits):
             raise AssertionError
     assert source.opened == source.closed == len(before) + 1

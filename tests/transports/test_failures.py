@@ -481,7 +481,7 @@ def test_headers_that_cannot_be_sent(error: Exception) -> None:
         try:
             refusal(raised)
         except UsageError as mistake:
-            assert "a header holds what HTTP does not allow" in str(mistake)
+            assert "a header contains characters that HTTP does not allow" in str(mistake)
             assert mistake.__suppress_context__
         else:
             pytest.fail("it has to be raised, without its cause")
@@ -502,7 +502,7 @@ def test_interruptions(library: Any) -> None:
         assert (lost.request_id, lost.retryable) == ("r", True)
     broken = interruption(library.DecodingError("no gzip"), "r")
     assert isinstance(broken, ProtocolError)
-    assert str(broken) == "the reply cannot be decompressed: no gzip"
+    assert str(broken) == "the response cannot be decompressed: no gzip"
 
 
 @pytest.mark.parametrize(

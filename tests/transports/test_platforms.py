@@ -484,7 +484,7 @@ async def test_a_key_with_the_end_of_its_line() -> None:
 
     client = PlatformClient(Platform.FOUNDRY, "AsyncAnthropicFoundry", {"api_key": "0123456789abcdef\n"})
     async with ReplayServer(WEATHER) as server, client.client(server) as made:
-        with pytest.raises(UsageError, match="a header holds what HTTP does not allow") as caught:
+        with pytest.raises(UsageError, match="a header contains characters that HTTP does not allow") as caught:
             async with eagerstream.stream(made, **REQUEST) as stream:
                 await stream.finish()
         assert not server.requests

@@ -1,4 +1,4 @@
-"""Sources of bytes: an anthropic async client, plain httpx, a recording, or a body that is there already."""
+"""Sources of bytes: an anthropic async client, plain httpx, a recording, or a body that was already received."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
 
 
 def as_transport(client: Any) -> Transport:
-    """The transport that `client` is, or is wrapped in.
+    """Return `client` if it is a transport, otherwise a transport that wraps it.
 
     Args:
-        client: A transport, a `Recording`, an async client of the anthropic package, or the body of one response, see
-            `BodyTransport`.
+        client: A transport, a `Recording`, an async client of the anthropic package, or the body of one response (see
+            `BodyTransport`).
 
     Raises:
-        UsageError: It is none of them.
+        UsageError: `client` is none of them.
     """
     if isinstance(client, Recording):
         from ._playback import PlaybackTransport

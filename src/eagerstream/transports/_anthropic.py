@@ -1,7 +1,7 @@
 """Any async client of the anthropic package as a transport: first-party, Bedrock, Vertex and the others.
 
-They share no base class, so the client is taken by what it can do: it sends the request, and the bytes of the reply
-are decoded here, those of Bedrock's binary frames, too.
+The clients share no base class, so their attributes decide. The client sends the request. The bytes of the response are
+decoded here, including Bedrock's binary frames.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ._failures import is_resent_by_clients, raise_as, refusal
 
 
 class AnthropicTransport(Transport):
-    """Sends requests through `client.messages` (or `client.beta.messages` where the request has `betas`).
+    """Sends requests through `client.messages`, or through `client.beta.messages` if the request has `betas`.
 
-    Retries, time-outs, redirects and the key are the client's own business; so is closing the client. Its HTTP client
-    gets a hook, which bounds the bodies of error responses to requests that are sent from here.
+    The client handles retries, time-outs, redirects and the key. Its owner closes it. Its HTTP client gets a hook that
+    bounds the bodies of error responses to requests sent from here.
 
     Raises:
-        UsageError: `client` is not an async client of the anthropic package, nor like one.
+        UsageError: `client` is neither an async client of the anthropic package nor similar to one.
     """
 
     def __init__(self, client: Any) -> None:
@@ -42,7 +42,7 @@ class AnthropicTransport(Transport):
         self._client = client
 
     def opening_timeout_s(self, limits: Limits) -> float:
-        """See `Transport.opening_timeout_s`: the client pauses before each retry as the peer asks, without a bound."""
+        """See `Transport.opening_timeout_s`. Includes the client's retries, each after a pause the peer may ask for."""
         retry_s = limits.idle_timeout_s + limits.max_retry_after_s
         return super().opening_timeout_s(limits) + self._retries * retry_s
 
@@ -62,17 +62,17 @@ class AnthropicTransport(Transport):
         """See `Transport.open`.
 
         Raises:
-            MissingExtraError: The client is one of another platform, and the packages that it needs are not installed.
+            MissingExtraError: The client belongs to another platform, and the packages that it needs are missing.
         """
         try:
             response = await self._send(request)
         except UnicodeEncodeError:
-            # A history may hold lone surrogates that a model wrote. Looking for them in every request would cost more
-            # than this second attempt, before which nothing was sent.
+            # A history may contain lone surrogates from a model. Looking for them in every request would cost more than
+            # this second attempt. The first attempt sent nothing.
             try:
                 response = await self._send(encodable(request))
             except UnicodeEncodeError:
-                # It is the client's own then, a key perhaps; the exception shows what it is in, and is not chained.
+                # A setting of the client caused it, perhaps the key. The exception shows the text: do not chain it.
                 raise UsageError("a setting of the client, or the name of a header, cannot be encoded") from None
         try:
             async with streamed(response.http_response, limits) as reply:
@@ -84,7 +84,7 @@ class AnthropicTransport(Transport):
         messages = self._client.beta.messages if "betas" in request else self._client.messages
         create = messages.with_streaming_response.create
         try:
-            # The clients offer no other way to reach what they send with.
+            # The clients offer no other access to their HTTP client.
             with bounded_error_bodies(getattr(self._client, "_client", None)):
                 return await create(**self._arguments(messages.create, request), stream=True).__aenter__()
         except UnicodeEncodeError:
@@ -96,7 +96,7 @@ class AnthropicTransport(Transport):
             raise_as(refused, error)
 
     def _arguments(self, create: Any, request: RequestBody) -> dict[str, Any]:
-        """Request fields that this version of the client does not know travel in its `extra_body`."""
+        """Return the arguments of `create`. Fields that this version of the client does not know go to `extra_body`."""
         known = inspect.signature(create).parameters
         arguments = {name: value for name, value in request.items() if name in known}
         unknown = {name: value for name, value in request.items() if name not in known}

@@ -1,4 +1,4 @@
-"""What a transport is: it sends one streaming request and hands back the wire events of the reply, as they arrive."""
+"""The interface of transports: send one streaming request, and return the wire events of its response as they come."""
 
 from __future__ import annotations
 
@@ -25,67 +25,67 @@ RequestBody: TypeAlias = Mapping[str, Any]
 BETA_HEADER: Final = "anthropic-beta"
 
 _CLOSE_TIMEOUT_S: Final = 5.0
-_MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may hand out before it waits for the connection again
+_MAX_BUFFERED_CHUNKS: Final = 1_000  # that a client may yield before it waits for the connection again
 _PIECE_BYTES: Final = 16_384
-"""Of a longer chunk, what is decoded in one go: some 150 events, a quarter of a millisecond."""
+"""Bytes of a longer chunk that are decoded at once: about 150 events, 0.25 ms."""
 _CHUNKS_IN_ONE_GO: Final = 32
-"""Where each event is a chunk of HTTP, a client finds 600 of them in one read, and hands them out without a pause."""
+"""Chunks before a pause. If each event is an HTTP chunk, a client finds 600 in one read and yields them at once."""
 
 
 class Reply(Protocol):
-    """A streamed reply under way."""
+    """A streamed response in progress."""
 
     request_id: str | None
 
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
-        """The wire events of the next chunk, or of a part of it, often none; None at the end of the body.
+        """Return the wire events of the next chunk or of a part of it, often none; None at the end of the body.
 
         An `input_json_delta` may come as an `InputFragment`, which is cheaper.
 
-        Cancelling it leaves the reply unusable: close it.
+        If this is cancelled, the response is unusable: close it.
 
         Raises:
             StreamInterrupted: The connection was lost.
-            ProtocolError: The body is not what the API sends.
-            LimitError: An event is over `Limits.max_event_bytes`, or the body over `Limits.max_reply_bytes`.
+            ProtocolError: The body does not have the API's format.
+            LimitError: An event exceeds `Limits.max_event_bytes`, or the body exceeds `Limits.max_reply_bytes`.
         """
         ...
 
 
 class Transport(ABC):
-    """Where the bytes come from. Subclass it for a source of your own."""
+    """A source of response bytes. Subclass it for your own source."""
 
     def opening_timeout_s(self, limits: Limits) -> float:
-        """Seconds that `open` may take in silence; more where it tries more than once."""
+        """Return the seconds that `open` may take in silence; more if it makes several attempts."""
         return min(limits.idle_timeout_s, limits.progress_timeout_s)
 
     @property
     def default_betas(self) -> Sequence[str]:
-        """The betas of a request that has neither `betas` nor an `anthropic-beta` in its `extra_headers`."""
+        """The betas of a request with neither `betas` nor an `anthropic-beta` in its `extra_headers`."""
         return ()
 
     @abstractmethod
     def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
-        """Send the request and enter its reply; leaving it closes the connection, also when cancelled.
+        """Send the request and enter its response. Leaving the context closes the connection, also when cancelled.
 
         Raises:
             APIError: The API refused the request, or could not be reached.
-            ProtocolError: The answer is no stream of events.
+            ProtocolError: The response is not a stream of events.
             UsageError: The request, or a setting of the client, cannot be sent.
         """
 
 
 class StreamedReply:
-    """A reply whose body is a stream of events, from any source of bytes. Its HTTP status is 200.
+    """A response whose body is a stream of events, from any source of bytes. Its HTTP status is 200.
 
     Attributes:
-        request_id: What to quote to support; None where the peer gave none.
-        headers: Those of the response.
-        tap: Called with each chunk as it comes, unpacked, before anything is made of it; None where nobody wants them.
-        ended: True once the body has ended, False once the connection is lost, None before.
+        request_id: Id to quote to support. None if the peer gave none.
+        headers: Headers of the response.
+        tap: Called with each unpacked chunk before it is decoded. None if nobody listens.
+        ended: True after the end of the body. False after a lost connection or damaged compression. None before.
 
     Raises:
-        ProtocolError: The body has another content coding than the one that was asked for.
+        ProtocolError: The content coding of the body is not the requested one.
     """
 
     def __init__(
@@ -107,18 +107,18 @@ class StreamedReply:
         self._max_bytes = limits.max_reply_bytes
         self._bytes = 0
         self._chunks_in_a_row = 0
-        self._pieces: Iterator[bytes] = iter(())  # what is left of a long chunk
+        self._pieces: Iterator[bytes] = iter(())  # the rest of a long chunk
         self._unpacker: Unpacker | None = None
         if content_encoding:
             with self._as_our_errors():
                 self._unpacker = Unpacker(content_encoding, max_bytes=self._max_bytes, piece_bytes=_PIECE_BYTES)
 
     async def receive(self) -> Sequence[WireEvent | InputFragment] | None:
-        """See `Reply.receive`; a long chunk comes in pieces, and others get their turn between them."""
+        """See `Reply.receive`. A long chunk comes in pieces, and other tasks get their turn between them."""
         piece = next(self._pieces, None)
         if piece is not None or self._chunks_in_a_row == _CHUNKS_IN_ONE_GO:
             self._chunks_in_a_row = 0
-            # Shielded: what has come is taken in before a cancellation is seen.
+            # Shielded: received bytes are processed before a cancellation takes effect.
             await anyio.lowlevel.cancel_shielded_checkpoint()
         if piece is not None:
             return self._decoder.feed(piece)
@@ -127,7 +127,7 @@ class StreamedReply:
         try:
             chunk = await self._next_chunk()
         except StopAsyncIteration:
-            pass  # the end, which is no context for what is wrong with it
+            pass  # the end; as the context of a later error it would only confuse
         except Exception as error:
             self.ended = False
             raise_as(interruption(error, self.request_id), error)
@@ -163,17 +163,17 @@ class StreamedReply:
             raise self._too_long() from None
         except UnpackingError as error:
             self.ended = False
-            raise ProtocolError(f"the reply cannot be decompressed: {error}") from error
+            raise ProtocolError(f"the response cannot be decompressed: {error}") from error
 
     def _too_long(self) -> LimitError:
-        return LimitError("max_reply_bytes", self._max_bytes, "the reply")
+        return LimitError("max_reply_bytes", self._max_bytes, "the response")
 
 
 async def unwind(chunks: AsyncIterator[object]) -> None:
-    """End an iteration that was given up before its end.
+    """End an iteration before its natural end.
 
-    HTTP clients nest async generators. Closing the outermost leaves the inner ones to the garbage collector, which trio
-    complains about; cancelling the innermost wait ends them all, one after the other.
+    HTTP clients nest async generators. Closing the outermost leaves the inner ones to the garbage collector, and trio
+    warns about that. Cancelling the innermost wait ends all of them, one after the other.
     """
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -182,24 +182,24 @@ async def unwind(chunks: AsyncIterator[object]) -> None:
                 if await anext(chunks, None) is None:
                     return
         except Exception:
-            return  # it is over, which is all that is wanted
+            return  # the iteration is over
     if isinstance(chunks, AsyncGenerator):
         await chunks.aclose()
 
 
 async def close_quietly(response: Any) -> None:
-    """Close a response also when cancelled: a connection must not outlive the one who asked for it.
+    """Close a response, also when cancelled, because a connection must not outlive the task that opened it.
 
-    Shielded from cancellation, therefore bounded in time.
+    Closing is shielded from cancellation and therefore bounded: 5 seconds.
     """
     with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(Exception):
         await (response.aclose() if hasattr(response, "aclose") else response.close())
 
 
 def betas_in(headers: Mapping[str, object]) -> list[str]:
-    """The betas that the headers of a request name, the case of `anthropic-beta` regardless; none where it has none."""
+    """Return the betas in `anthropic-beta` of a request's headers, in any case; an empty list if there are none."""
     value = {name.lower(): value for name, value in headers.items()}.get(BETA_HEADER)
-    # The anthropic package has an object that stands for the removal of a header.
+    # The anthropic package uses an object to express the removal of a header.
     named = value.split(",") if isinstance(value, str) else ()
     return [beta.strip() for beta in named if beta.strip()]
 
@@ -217,18 +217,18 @@ def betas_of(request: RequestBody, default_betas: Iterable[str]) -> list[str]:
 
 
 def check_legacy_beta(tools: Iterable[Mapping[str, Any]], betas: Iterable[str]) -> None:
-    """Check that the beta for fine-grained tool streaming does not go with a tool that the API refuses beside it.
+    """Check that no tool forbids the beta for fine-grained tool streaming, if the request has this beta.
 
     Raises:
-        UsageError: It does.
+        UsageError: `betas` contains the beta, and the API refuses it together with one of the tools.
     """
     forbidding = next((tool_kind(tool) for tool in tools if forbids_legacy_beta(tool)), None)
     if forbidding is not None and LEGACY_BETA in betas:
-        raise UsageError(f"the API refuses the beta {LEGACY_BETA} beside {forbidding}, and no tool needs it")
+        raise UsageError(f"the API refuses the beta {LEGACY_BETA} together with {forbidding}, and no tool needs it")
 
 
 def with_betas(request: RequestBody, betas: Sequence[str], default_betas: Iterable[str]) -> RequestBody:
-    """Return the request with these betas beside all those that it would be sent with; itself if there are none."""
+    """Return the request with `betas` added to those it would be sent with; the same request if `betas` is empty."""
     if not betas:
         return request
     body = request.get("extra_body") or {}
@@ -249,25 +249,25 @@ DECODERS: Final[Mapping[str, type[Decoder[Any]]]] = {
     FragmentDecoder.media_type: FragmentDecoder,
     AWSEventStreamDecoder.media_type: AWSEventStreamDecoder,
 }
-"""By the media type of a body, what reads it."""
+"""The decoder for each media type of a body."""
 
 
 @asynccontextmanager
 async def streamed(response: Any, limits: Limits) -> AsyncIterator[StreamedReply]:
-    """The reply of a response of httpx or httpx2 whose status is 200; leaving it ends the reading, also when cancelled.
+    """Enter the `StreamedReply` of a response of httpx or httpx2 with status 200.
 
-    Closing the response is left to who opened it.
+    Leaving the context ends the reading, also when cancelled. The caller closes the response.
 
     Raises:
-        ProtocolError: It has no content type of a stream of events, or its content coding is not gzip.
+        ProtocolError: The content type is not a stream of events, or the content coding is neither gzip nor identity.
     """
     content_type = media_type(response.headers.get("content-type", ""))
     decoder = DECODERS.get(content_type)
     if decoder is None:
         told = repr(content_type[:80]) if content_type else "of no content type"
-        raise ProtocolError(f"the reply is not a stream of events but {told}")
-    # The raw bytes: clients unpack each chunk as a whole, whatever comes of it. A body that was read already, by a hook
-    # of the client say, is unpacked.
+        raise ProtocolError(f"the response is not a stream of events but {told}")
+    # The raw bytes: clients unpack each chunk completely, however large the result. If the body was already read, for
+    # example by a hook of the client, it is already unpacked.
     is_raw = not getattr(response, "is_stream_consumed", True)
     chunks: AsyncIterator[bytes] = response.aiter_raw() if is_raw else response.aiter_bytes()
     try:

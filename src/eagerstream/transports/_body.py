@@ -1,4 +1,4 @@
-"""The body of a response that is there already, as a transport: bytes, an HTTP response, or decoded events."""
+"""A response body that was already received, as a transport: bytes, an HTTP response, or decoded events."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _ITEMS_IN_ONE_GO: Final = 32
 
 
 def is_body(source: object) -> TypeGuard[AsyncIterable[Any]]:
-    """Return True for what `BodyTransport` reads: an async iterable, or a response of httpx or httpx2."""
+    """Return True for the inputs of `BodyTransport`: an async iterable, or a response of httpx or httpx2."""
     return isinstance(source, AsyncIterable) or hasattr(source, "aiter_bytes")
 
 
 class BodyTransport(Transport):
-    """Answers one request with a body that is there already; nothing is sent.
+    """Answers one request with a body that was already received. Nothing is sent.
 
     Args:
         source: An async iterable of `bytes` in any pieces, a streaming response of httpx or httpx2, or an async
-            iterable of events: mappings, or those of the anthropic package (`AsyncStream`). A response is yours to
-            close; an iterator that was not read to its end is closed here.
+            iterable of events: mappings, or those of the anthropic package (`AsyncStream`). You close a response. An
+            iterator that was not read to its end is closed here.
     """
 
     def __init__(self, source: AsyncIterable[Any]) -> None:
@@ -38,14 +38,14 @@ class BodyTransport(Transport):
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:  # noqa: ARG002
-        """See `Transport.open`; the request is not looked at.
+        """See `Transport.open`. The request is ignored.
 
         Raises:
             UsageError: The body was read before, or its HTTP status is not 200.
-            ProtocolError: It is no stream of events.
+            ProtocolError: The body is not a stream of events.
         """
         if self._is_taken:
-            raise UsageError("the body of a response can be read once only: give a client to send another request with")
+            raise UsageError("the body of a response can be read only once: pass a client to send another request")
         self._is_taken = True
         source: Any = self._source
         if not hasattr(source, "aiter_bytes"):
@@ -62,7 +62,7 @@ class BodyTransport(Transport):
 
 
 class _Items:
-    """A reply of items that are bytes or events; the first one tells."""
+    """A response whose items are all bytes or all events. The first item decides which."""
 
     request_id: str | None = None
 
@@ -97,7 +97,7 @@ class _Items:
         return await self._bytes.receive()
 
     async def _pause(self) -> None:
-        """Give others their turn, and see a cancellation: the items may come without any wait."""
+        """Let other tasks run and check for cancellation, because the items may come without any wait."""
         self._in_a_row += 1
         if self._in_a_row == _ITEMS_IN_ONE_GO:
             self._in_a_row = 0

@@ -1,19 +1,19 @@
-"""`EagerFallback`: inputs as they are written, also where the API refuses the field that asks for them.
+"""`EagerFallback`: inputs streamed as they are written, even if the API refuses the field that requests this.
 
-A tool asks with `eager_input_streaming` in its definition. Some platforms refuse that field for some models; most of
-these take the beta that came before it, which holds for all tools of a request, and some refuse that, too. So a request
-has up to three forms, and is sent in one after the other until one is accepted:
+A tool requests it with `eager_input_streaming` in its definition. Some platforms refuse that field for some models.
+Most of these accept the older beta, which applies to all tools of a request; some refuse that too. Therefore a request
+has up to three forms, which are sent one after the other until one is accepted:
 
-| form | the tools | the beta | is left out where |
+| form | the tools | the beta | is omitted if |
 |---|---|---|---|
-| field | as they are | as the user gave it | |
-| header | without the field | added | a tool says `false`, no tool says `true`, or a toolset forbids the beta |
-| neither | without the field | as the user gave it | the user gave the beta himself |
+| field | unchanged | as the user gave it | |
+| header | without the field | added | a tool has `false`, no tool has `true`, or a toolset forbids the beta |
+| neither | without the field | as the user gave it | the user gave the beta |
 
-`false` asks for a checked input even under the beta, and cannot be said where the field is refused: then nothing may
-stream unchecked, for any tool. A beta of the user's own is not taken from him: its refusal is raised.
+`false` requests a checked input even under the beta. If the field is refused, nothing else can express `false`, so then
+no tool may stream unchecked. A beta that the user gave is never removed: its refusal is raised.
 
-Sources: the API's guide to fine-grained tool streaming; the 400 answers of the API, of Vertex and of Bedrock.
+Sources: the API's guide to fine-grained tool streaming; the 400 responses of the API, of Vertex and of Bedrock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 _Opening: TypeAlias = AbstractAsyncContextManager[Reply]
 
 EagerForm: TypeAlias = Literal["field", "header"]
-"""How an accepted request asked for inputs as they are written: with the field of its tools, or with the beta."""
+"""The way an accepted request asked for inputs as they are written: with the field of its tools, or with the beta."""
 
 
 class _Form(Enum):
@@ -51,7 +51,7 @@ class _Form(Enum):
 
 _REFUSALS: Final = {
     _Form.FIELD: re.compile(EAGER_FIELD),
-    # Bedrock only says "invalid beta flag", and not which.
+    # Bedrock only says "invalid beta flag" and does not name it.
     _Form.HEADER: re.compile(rf"{LEGACY_BETA}|invalid beta flag|anthropic[-_]beta", re.IGNORECASE),
 }
 
@@ -64,11 +64,11 @@ _INSTEAD: Final = {
 
 
 class _Learned:
-    """What is known of a model.
+    """The knowledge about one model.
 
     Attributes:
-        refused: Forms that were refused before another one was accepted.
-        told: Forms of which the user knows that they are used instead.
+        refused: Forms that were refused before another form was accepted.
+        told: Forms whose use as a substitute was already logged.
     """
 
     def __init__(self) -> None:
@@ -77,31 +77,31 @@ class _Learned:
 
 
 _Memory: TypeAlias = MutableMapping[tuple[str, str], _Learned]
-"""By address and model."""
+"""Knowledge by address and model."""
 
 _memories: WeakKeyDictionary[object, _Memory] = WeakKeyDictionary()
 
 
 class EagerFallback(Transport):
-    """Sends a request in the first of its forms that the API accepts, over another transport.
+    """Sends a request over another transport, in the first of its forms that the API accepts.
 
-    One belongs to one stream or one run, which sends one request at a time; what it learns of a client and a model
-    counts for all others of that client, as long as the client lives, and for copies of it that go to the same address
+    Each instance belongs to one stream or one run, which sends one request at a time. Knowledge of a client and a model
+    is shared: by all instances of that client while the client lives, and by its copies that use the same address
     (`client.with_options(...)`).
 
     Args:
         transport: Sends the requests.
-        client: What the user gave, whose memory is used; one that has no hash or no weak references has none beyond
-            this object.
-        option: `"auto"`, or None: a request has only the form that it comes in.
+        client: The user's object, whose memory is used. If it has no hash or no weak references, the memory ends with
+            this instance.
+        option: `"auto"`, or None to send each request only in its original form.
 
     Raises:
         UsageError: `option` is neither.
 
     Attributes:
-        eager: What the last accepted request had of what its tools ask for; None before, where no tool asks, and where
-            all that asks was refused.
-        client: What the user gave.
+        eager: The form in which the last accepted request asked for eager inputs. None before that, if no tool asks,
+            and if every form that asks was refused.
+        client: The user's object.
     """
 
     def __init__(self, transport: Transport, client: object, option: Literal["auto"] | None) -> None:
@@ -113,21 +113,21 @@ class EagerFallback(Transport):
         self._falls_back = option is not None
         self._memory = _memory_of(client)
         self._address = str(getattr(client, "base_url", ""))
-        # Here, even if nothing was accepted yet: no form is tried a second time. By model: a run may change it.
+        # Kept even before any form is accepted: no form is tried twice. Per model, because a run may change its model.
         self._refused_by: defaultdict[str, set[_Form]] = defaultdict(set)
 
     def opening_timeout_s(self, limits: Limits) -> float:
-        """See `Transport.opening_timeout_s`: as often as a request may be sent."""
+        """See `Transport.opening_timeout_s`. Multiplied by the number of possible forms."""
         return self._transport.opening_timeout_s(limits) * (len(_Form) if self._falls_back else 1)
 
     @asynccontextmanager
     async def open(self, request: RequestBody, limits: Limits) -> AsyncIterator[Reply]:
-        """See `Transport.open`. Cancelling it closes whatever it has opened.
+        """See `Transport.open`. If cancelled, it closes everything it has opened.
 
         Raises:
-            APIError: The API refused every form (the error is of the last one, with those before in its context), or
-                one of them for another reason.
-            StreamInterrupted: One of them had no answer in the time that it has where it is the only one.
+            APIError: The API refused every form (the last error is raised, with the earlier ones as its context), or
+                refused one of them for another reason.
+            StreamInterrupted: One form got no response within the opening time of the wrapped transport.
         """
         request = self._with_betas_of_tools(request)
         refused = self._refused_by[str(request.get("model"))]
@@ -135,7 +135,7 @@ class EagerFallback(Transport):
         timeout_s = self._transport.opening_timeout_s(limits)
 
         def opening(form: _Form) -> _Opening:
-            # For each anew: all together may take longer, but a peer must not be silent for so long.
+            # Reset for each form: all together may take longer, but the peer must not be silent for that long.
             scope.deadline = anyio.current_time() + timeout_s
             return self._transport.open(self._in_form(form, request), limits)
 
@@ -146,13 +146,13 @@ class EagerFallback(Transport):
                 self._accept(form, request, refused)
                 yield reply
         if scope.cancelled_caught:
-            # Not "no byte came": the client may have had errors in that time, and waited as they asked.
-            raise StreamInterrupted(f"no reply began within {timeout_s:g} s")
+            # Not "no byte came": the client may have received errors in that time, and waited as they asked.
+            raise StreamInterrupted(f"no response started within {timeout_s:g} s")
 
     def _with_betas_of_tools(self, request: RequestBody) -> RequestBody:
-        """The request with the betas that its tools need, those that a header of the client has included.
+        """Return the request with the betas that its tools need, including those in a header of the client.
 
-        Bedrock's client looks at the headers of the request only.
+        Bedrock's client reads only the headers of the request.
         """
         tools, defaults = request.get("tools") or (), self._transport.default_betas
         given = betas_of(request, defaults)
@@ -168,7 +168,7 @@ class EagerFallback(Transport):
         stack: AsyncExitStack,
         refused: set[_Form],
     ) -> tuple[_Form, Reply]:
-        """The first form that is accepted, and its reply, which `stack` closes."""
+        """Return the first accepted form and its response, which `stack` closes."""
         form, *others = forms
         try:
             return form, await stack.enter_async_context(opening(form))
@@ -182,10 +182,10 @@ class EagerFallback(Transport):
                 raise
             return await self._enter_first(
                 others, opening, stack, refused
-            )  # in here: an error has those before in its context
+            )  # inside `except`: an error keeps the earlier ones as its context
 
     def _accept(self, form: _Form, request: RequestBody, refused: set[_Form]) -> None:
-        """The API has taken this form."""
+        """Record the accepted form, and log once per model that it replaces the field."""
         asks = True in _said(request)
         self.eager = form.value if asks and form is not _Form.NEITHER else None
         if form is _Form.FIELD:
@@ -200,14 +200,14 @@ class EagerFallback(Transport):
             _log.warning(what, names, model, _INSTEAD[form])
 
     def _forms_left(self, request: RequestBody, refused: set[_Form]) -> list[_Form]:
-        """The forms of a request that are not known to be refused; where all are, the last: its error says why."""
+        """Return the forms not known to be refused. If all are, return the last: its error gives the reason."""
         forms = self._forms(request)
         learned = self._memory.get((self._address, str(request.get("model"))), _Learned())
         known = learned.refused | refused
         return [form for form in forms if form not in known] or forms[-1:]
 
     def _forms(self, request: RequestBody) -> list[_Form]:
-        """The forms that a request may have, in the order in which they are tried."""
+        """Return the possible forms of a request, in the order of the attempts."""
         said = _said(request)
         if not (said and self._falls_back):
             return [_Form.FIELD]
@@ -232,16 +232,16 @@ class EagerFallback(Transport):
 
 
 def _memory_of(client: object) -> _Memory:
-    # Copies of an anthropic client share its HTTP client, and nothing else.
+    # Copies of an anthropic client share only its HTTP client.
     shared = None if isinstance(client, Transport) else getattr(client, "_client", None)
     try:
         return _memories.setdefault(client if shared is None else shared, {})
-    except TypeError:  # it cannot be hashed, or weakly referenced
+    except TypeError:  # it has no hash, or no weak references
         return {}
 
 
 def _said(request: RequestBody) -> list[object]:
-    """What the tools of a request say in the field; those that leave it out say nothing."""
+    """Return the values of the field in the tools of a request, without the tools that omit it."""
     return [tool[EAGER_FIELD] for tool in request.get("tools") or () if EAGER_FIELD in tool]
 
 

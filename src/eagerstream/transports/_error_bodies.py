@@ -1,4 +1,4 @@
-"""Read the bodies of error responses within a bound; HTTP clients read and unpack them as a whole, however long."""
+"""Bounded reading of error responses. HTTP clients read and unpack them completely, however long they are."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _is_bounded: ContextVar[bool] = ContextVar("eagerstream_is_bounded", default=Fal
 
 
 async def read_error(chunks: AsyncIterator[bytes], content_encoding: str) -> bytes:
-    """Return the body of an error response, unpacked, as far as anybody would read it.
+    """Return the unpacked body of an error response, at most about `MAX_ERROR_BYTES`.
 
-    What cannot be read is left out: the status says enough.
+    Unreadable parts are dropped, because the status says enough.
 
     Args:
-        chunks: The raw bytes; the iteration is ended here.
+        chunks: The raw bytes. This function ends the iteration.
         content_encoding: The value of the response header.
     """
     content = b""
@@ -37,7 +37,7 @@ async def read_error(chunks: AsyncIterator[bytes], content_encoding: str) -> byt
     except Exception as error:
         if refusal(error) is error:
             raise
-        # The connection was lost: what has come has to do.
+        # The connection was lost: use the bytes that arrived.
     finally:
         await unwind(chunks)
     return content
@@ -45,10 +45,10 @@ async def read_error(chunks: AsyncIterator[bytes], content_encoding: str) -> byt
 
 @contextmanager
 def bounded_error_bodies(http_client: Any) -> Iterator[None]:
-    """Bound the bodies of error responses to the requests that this task sends through an HTTP client in the block.
+    """Bound the error bodies of requests that this task sends through an HTTP client inside the block.
 
-    The anthropic package reads such a body as a whole. So its HTTP client gets a hook, once, which does nothing outside
-    of such a block. For a client without hooks, nothing is bounded.
+    The anthropic package reads error bodies completely. Therefore its HTTP client gets a hook, once, which does nothing
+    outside of such a block. If the client has no hooks, nothing is bounded.
 
     Args:
         http_client: An `AsyncClient` of httpx or httpx2, or anything else.
@@ -71,7 +71,7 @@ async def _bound(response: Any) -> None:
     content_encoding = response.headers.pop("content-encoding", "")
 
     class Bounded(library.AsyncByteStream):  # type: ignore[misc]  # the base is known at run time only
-        """The beginning of the body, unpacked; nothing is read before somebody asks for it."""
+        """The start of the body, unpacked. It is read only on demand."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             yield await read_error(aiter(inner), content_encoding)

@@ -1,7 +1,7 @@
-"""What goes wrong on the way, as our errors: exceptions of HTTP clients, error responses, `error` events.
+"""Conversion of foreign failures to our errors: exceptions of HTTP clients, error responses, `error` events.
 
-Exceptions are told by class names: the anthropic package uses httpx or httpx2, by version, and both may be installed.
-Error responses have the shape of whoever answered: the Messages API, AWS, Google, Azure, or a gateway in front of them.
+Exceptions are recognized by class name, because the anthropic package uses httpx or httpx2 and both may be installed.
+The shape of an error response depends on the sender: the Messages API, AWS, Google, Azure, or a gateway before them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RETRYABLE_TYPES: Final = frozenset(
         "overloaded_error",
         "rate_limit_error",
         "timeout_error",
-        # Of AWS, which has some of them in the middle of a stream, where no status says it.
+        # AWS sends some of these in the middle of a stream, without a status.
         "InternalError",
         "InternalFailure",
         "InternalServerException",
@@ -37,10 +37,10 @@ _RETRYABLE_TYPES: Final = frozenset(
 )
 
 _MISTAKES: Final = (TypeError, ValueError, RuntimeError)
-"""What clients raise for a request that they cannot send: no credentials, no JSON form, a client that was closed."""
+"""Exceptions of clients for a request they cannot send: no credentials, no JSON form, a closed client."""
 
 _SIGN_IN: Final = frozenset({"AzureError", "BotoCoreError", "GoogleAuthError", "WorkloadIdentityError"})
-"""What is raised where clients get their credentials from: Azure, AWS, Google, the token endpoint of the API."""
+"""Exceptions of the sources of credentials: Azure, AWS, Google, the token endpoint of the API."""
 
 _UNREACHED: Final = frozenset(
     {
@@ -52,27 +52,27 @@ _UNREACHED: Final = frozenset(
         "TransportError",
     }
 )
-"""How they, and the HTTP clients under them, call a service that could not be reached."""
+"""Exceptions, of these sources and of their HTTP clients, for a service that could not be reached."""
 
 _EXTRAS: Final = {"boto3": "bedrock", "botocore": "bedrock", "google": "vertex"}
-"""Top-level modules of other platforms, and our extra that brings each of them."""
+"""The extra of eagerstream that installs the top-level module of another platform."""
 
 _MAX_DETAILS_CHARS: Final = 8_000
 _MAX_DETAILS_DEPTH: Final = 32
 _MAX_WORDS_CHARS: Final = 2_000
 _MAX_NAME_CHARS: Final = 200
-_MAX_HINTED_CHARS: Final = 4_000  # of a reason: looking for its words takes more than linear time
+_MAX_HINTED_CHARS: Final = 4_000  # of a reason: the search for a hint takes more than linear time
 
 
 def raise_as(translated: Exception, error: Exception) -> NoReturn:
-    """Raise `translated` with `error` as its cause; what was not translated is raised as it is."""
+    """Raise `translated` with `error` as its cause. If both are the same, raise `error` unchanged."""
     if translated is error:
         raise error
     raise translated from error
 
 
 def request_id_of(headers: Mapping[str, str]) -> str | None:
-    """What to quote to support, under the name that this platform gives it."""
+    """Return the id to quote to support, from the first known header with a value; None if there is none."""
     return next((headers[name] for name in _REQUEST_ID_HEADERS if headers.get(name)), None)
 
 
@@ -80,10 +80,13 @@ def request_id_of(headers: Mapping[str, str]) -> str | None:
 
 
 def refusal(error: Exception) -> Exception:
-    """What an exception of an HTTP client, raised by sending the request, is in our terms; itself if it is not one.
+    """Translate an exception that an HTTP client raised while it sent the request.
+
+    Returns:
+        Our error, or `error` itself if it is not an exception of a client.
 
     Raises:
-        UsageError: Instead of being returned, where the exception must not be seen.
+        UsageError: A header is illegal. The original exception shows the key, so it is not chained.
     """
     missing = missing_extra(error)
     if missing is not None:
@@ -94,11 +97,13 @@ def refusal(error: Exception) -> Exception:
         response = getattr(error, "response", None)
         return status_error(status, getattr(error, "body", None), getattr(response, "headers", {}), str(error))
     is_lost = bool(names & {"APIConnectionError", "TransportError"})
-    # A client that was closed raises a RuntimeError, which newer clients take for a lost connection.
+    # A closed client raises a RuntimeError, which newer clients report as a lost connection.
     cause = error.__cause__ if is_lost and isinstance(error.__cause__, Exception) else error
     if "Illegal header" in str(cause):
-        # With the header in its text, and the key in that: it is not chained.
-        raise UsageError("a header holds what HTTP does not allow, the end of a line in a key for example") from None
+        # The text contains the header, and with it the key: the error is not chained.
+        raise UsageError(
+            "a header contains characters that HTTP does not allow, for example a line end in a key"
+        ) from None
     from .._support.redaction import redact_excerpt
 
     mistake = UsageError(f"the client cannot send this request: {redact_excerpt(_words(cause), _MAX_WORDS_CHARS)}")
@@ -108,16 +113,16 @@ def refusal(error: Exception) -> Exception:
         return _sign_in_error(error)
     if is_lost:
         return APIError(f"the API could not be reached: {_words(cause)}", retryable=True)
-    if "RetryableError" in names:  # of middleware, which asks for another attempt so
+    if "RetryableError" in names:  # raised by middleware to request another attempt
         return APIError(_words(error), retryable=True)
     return mistake if "AnthropicError" in names else error
 
 
 def missing_extra(error: Exception) -> MissingExtraError | None:
-    """What to raise where `error` says that a platform's own package is not installed; None where it does not.
+    """Return the error to raise if `error` means that a platform's own package is missing; None otherwise.
 
-    The AWS clients let the `ModuleNotFoundError` out; Vertex made a `RuntimeError` of it in 0.78, and makes a
-    `MissingDependencyError` of it since then, as Google Cloud does. Each has it as its cause.
+    The AWS clients pass the `ModuleNotFoundError` through. Vertex converted it to a `RuntimeError` in 0.78. Since then,
+    Vertex and Google Cloud convert it to a `MissingDependencyError`. Each keeps it as the cause.
     """
     found: BaseException | None = error
     while found is not None:
@@ -131,7 +136,7 @@ def missing_extra(error: Exception) -> MissingExtraError | None:
 
 
 def _is_of_aws(error: Exception) -> bool:
-    """An answer of AWS, by way of botocore; other packages, too, have errors of this name."""
+    """Return True for an AWS response, from botocore. Other packages also have errors named `ClientError`."""
     return "ClientError" in _class_names(error) and isinstance(getattr(error, "response", None), dict)
 
 
@@ -140,7 +145,7 @@ def _sign_in_error(error: Exception) -> APIError:
     fields = told.get("ResponseMetadata") if isinstance(told, dict) else None
     status = fields.get("HTTPStatusCode") if isinstance(fields, dict) else getattr(error, "status_code", None)
     is_unreached = bool((_class_names(error) | _class_names(error.__cause__)) & _UNREACHED)
-    # Google says itself whether it may pass.
+    # Google's exceptions have their own `retryable`.
     retryable = bool(getattr(error, "retryable", False)) or is_unreached
     retryable = retryable or (isinstance(status, int) and _is_retryable_status(status))
     return APIError(
@@ -149,7 +154,7 @@ def _sign_in_error(error: Exception) -> APIError:
 
 
 def is_resent_by_clients(error: Exception) -> bool:
-    """A client of the anthropic package that retries has sent the request again before it raised this."""
+    """Return True if a client of the anthropic package, with retries on, sent the request again before this error."""
     names = _class_names(error)
     if "APIStatusError" not in names:
         return bool(names & {"APIConnectionError", "RetryableError"})
@@ -159,10 +164,10 @@ def is_resent_by_clients(error: Exception) -> bool:
 
 
 def interruption(error: Exception, request_id: str | None) -> Exception:
-    """What an exception of an HTTP client, raised while the body was read, is in our terms; itself if it is not one."""
+    """Translate an exception that an HTTP client raised while it read the body; return other exceptions unchanged."""
     names = _class_names(error)
     if "DecodingError" in names:
-        return ProtocolError(f"the reply cannot be decompressed: {_words(error)}")
+        return ProtocolError(f"the response cannot be decompressed: {_words(error)}")
     if names & {"TransportError", "StreamError"}:
         return StreamInterrupted(f"the connection was lost: {_words(error)}", request_id=request_id)
     return error
@@ -180,20 +185,20 @@ def _words(error: Exception) -> str:
 
 
 def status_error(status: int, body: object, headers: Mapping[str, str], otherwise: str) -> APIError:
-    """The error of an HTTP status.
+    """Return the error for an HTTP status.
 
     Args:
         status: HTTP status; 200 for an `error` event.
         body: The decoded JSON body, or anything else.
-        headers: Of the response, by lower-case name.
-        otherwise: What to say if the body says nothing.
+        headers: Headers of the response, by lower-case name.
+        otherwise: The text of the error if the body has none.
     """
     told = _read_body(body)
     error_type = told.error_type or _error_type(headers, "x-amzn-errortype")
     reason = told.message or otherwise
-    # In the middle of a stream gateways and Google tell the status in the error itself.
+    # In the middle of a stream, gateways and Google put the status into the error itself.
     retryable = _is_retryable_status(told.status if status == 200 else status) or error_type in _RETRYABLE_TYPES
-    # The API's own last word; its clients go by it, too.
+    # The API's own decision. Its clients obey it too.
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
     retry_after_s = _retry_after_s(headers)
     return APIError(
@@ -209,7 +214,7 @@ def status_error(status: int, body: object, headers: Mapping[str, str], otherwis
 
 
 def body_error(status: int, body: str | bytes, headers: Mapping[str, str], otherwise: str) -> APIError:
-    """The error of an HTTP status and a body that may be JSON; see `status_error`."""
+    """Return the error for an HTTP status and a body that may be JSON. See `status_error`."""
     try:
         decoded: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -218,7 +223,7 @@ def body_error(status: int, body: str | bytes, headers: Mapping[str, str], other
 
 
 def event_error(event: WireEvent, request_id: str | None) -> APIError:
-    """The error of an `error` event inside a stream."""
+    """Return the error for an `error` event inside a stream."""
     error = status_error(200, event, {}, "the API ended the stream with an error")
     error.request_id = request_id or error.request_id
     return error
@@ -229,7 +234,7 @@ def _is_retryable_status(status: int) -> bool:
 
 
 class _Told(NamedTuple):
-    """What the body of an error says."""
+    """The facts in the body of an error."""
 
     message: str | None = None
     error_type: str | None = None
@@ -241,7 +246,7 @@ class _Told(NamedTuple):
 
 def _read_body(body: object) -> _Told:
     if isinstance(body, list) and body:
-        body = body[0]  # Google answers streaming requests so
+        body = body[0]  # Google's format for streaming requests
     if not isinstance(body, Mapping):
         return _Told()
     fault = body.get("error")
@@ -262,7 +267,7 @@ def _read_body(body: object) -> _Told:
 
 
 def _details(details: object) -> Mapping[str, Any] | None:
-    """The details of an error of the API, if they are few enough to be shown to people."""
+    """Return the details of an API error if they are short enough for people; None otherwise."""
     if not isinstance(details, Mapping) or not details:
         return None
     try:
@@ -274,37 +279,37 @@ def _details(details: object) -> Mapping[str, Any] | None:
 
 
 def _status(code: object) -> int:
-    """The HTTP status that a code is; 0 where it is none."""
+    """Convert a code to an HTTP status; return 0 if it is none."""
     digits = str(code) if isinstance(code, str | int) else ""
     return int(digits) if len(digits) == 3 and digits.isascii() and digits.isdigit() else 0
 
 
 def _text(fields: Mapping[Any, Any], *names: str) -> str | None:
-    """The first of these that is a text, and not an empty one: a peer may send anything."""
+    """Return the first of these fields that is a non-empty text, because a peer may send anything."""
     return next((value for name in names if isinstance(value := fields.get(name), str) and value), None)
 
 
 def _name(fields: Mapping[Any, Any], *names: str) -> str | None:
-    """The first of these that is a text, of which no more is kept than any name has."""
+    """Return the first of these fields that is a text, cut to the longest plausible length of a name."""
     text = _text(fields, *names)
     return text and head(text, _MAX_NAME_CHARS)
 
 
 def _error_type(fields: Mapping[Any, Any], *names: str) -> str | None:
-    r"""The peer's word for the error, which is `type` in the API, `status` at Google, and `code` at Azure.
+    r"""Return the peer's name of the error: `type` in the API, `status` at Google, `code` at Azure.
 
-    AWS begins the same word with a small letter in the middle of a stream; elsewhere a namespace may stand before it,
-    and an address behind it: `com.amazon#ThrottlingException:http://internal.amazon.com/`.
+    In the middle of a stream, AWS writes the same name with a small first letter. Elsewhere it may have a namespace in
+    front and an address behind: `com.amazon#ThrottlingException:http://internal.amazon.com/`.
     """
     word = _name(fields, *names)
     if word is None or word.isdigit():
-        return None  # an HTTP status once more
+        return None  # an HTTP status again
     word = word.partition(":")[0].rpartition("#")[2]
     return (word[:1].upper() + word[1:] if word.endswith("Exception") else word) or None
 
 
 def _hint(reason: str) -> str | None:
-    """What to do about a request that the API refuses, where its words say what is wrong with the history."""
+    """Return advice for a refused request if its text names a fault of the history; None otherwise."""
     found = re.search(r"`tool_use` ids were found without `tool_result` blocks immediately after: (.*?)\. Each", reason)
     if found is None:
         return None
@@ -323,7 +328,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
         if seconds is not None:
             return seconds
     try:
-        # By the peer's own clock: ours may be another.
+        # By the peer's clock, which may differ from ours.
         until, now = (parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date"))
         return max(0.0, (until - now).total_seconds())
     except (ValueError, TypeError, OverflowError):
@@ -331,7 +336,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _retry_delay_s(details: object) -> float | None:
-    """`google.rpc.RetryInfo` among the details of an error, for example `{"retryDelay": "21s"}`."""
+    """Return the seconds of `google.rpc.RetryInfo` in an error's details, for example `{"retryDelay": "21s"}`."""
     for detail in details if isinstance(details, list) else ():
         delay = _text(detail, "retryDelay") if isinstance(detail, Mapping) else None
         if delay is not None and delay.endswith("s"):

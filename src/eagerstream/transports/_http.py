@@ -19,8 +19,8 @@ from ._error_bodies import read_error
 from ._failures import body_error, raise_as, refusal
 
 _CONNECT_TIMEOUT_S = 10.0
-# Reading is bounded by Limits.idle_timeout_s, not by the client.
-# Replies last for minutes: waiting for a connection of the client's pool is no sign of anything.
+# `Limits.idle_timeout_s` bounds reading, not the client.
+# Responses last for minutes, so a long wait for a pooled connection does not indicate a fault.
 _TIMEOUT = (_CONNECT_TIMEOUT_S, None, _CONNECT_TIMEOUT_S, None)
 _MAX_CONNECTIONS = 1_000
 _MAX_IDLE_CONNECTIONS = 100
@@ -29,26 +29,26 @@ _MAX_IDLE_CONNECTIONS = 100
 class HTTPTransport(Transport):
     """Posts to `{base_url}/v1/messages` and reads server-sent events.
 
-    Proxies, certificates, HTTP/2 and what else is about connections are settings of the client, see `http_client`;
-    only time-outs are not: silence is bounded by `Limits.idle_timeout_s`, connecting by 10 seconds.
+    Proxies, certificates, HTTP/2 and other connection settings belong to the client, see `http_client`. Only time-outs
+    do not: `Limits.idle_timeout_s` bounds silence, and connecting may take 10 seconds.
 
-    Redirects are not followed, even if the client would: a redirect is an `APIError`. Replies may come compressed with
-    gzip, and with nothing else.
+    Redirects are not followed, even if the client would follow them: a redirect is an `APIError`. A response may be
+    compressed only with gzip.
 
-    Used as an async context manager it closes the client that it made; a client that was handed in stays open.
+    As an async context manager, it closes the client that it made. A client that was passed in stays open.
 
     Args:
         base_url: For example `"https://api.anthropic.com"`, `"https://gateway/anthropic"` or `"http://127.0.0.1:8080"`.
-            With `/v1` at its end, as local servers often tell it, or `/v1/messages`, it means the same as without.
-            A user and a password in it are sent as the header `authorization`, and appear in no log.
-        api_key: Sent as `x-api-key`; None sends none.
-        headers: Sent with every request, over the default ones: `{"authorization": "Bearer ..."}`, for example.
-        http_client: An `httpx.AsyncClient`, or one of httpx2; by default one of httpx is made with the first
-            request, for at most 1,000 replies at once.
+            A `/v1` (local servers often name it) or `/v1/messages` at its end makes no difference. A user and password
+            in it are sent as the header `authorization`, and appear in no log.
+        api_key: Sent as `x-api-key`. None sends no key.
+        headers: Sent with every request, overriding the defaults, for example `{"authorization": "Bearer ..."}`.
+        http_client: An `httpx.AsyncClient`, or one of httpx2. By default, the first request makes one of httpx, for at
+            most 1,000 concurrent responses.
 
     Raises:
-        UsageError: `base_url` is not an http(s) URL, or has a query; a header cannot be sent; or `http_client` is not
-            an async client.
+        UsageError: `base_url` is not an http(s) URL, or has a query or fragment; a header cannot be sent; or
+            `http_client` is not an async client.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class HTTPTransport(Transport):
         self._owns_client = http_client is None
 
     def __repr__(self) -> str:
-        return f"<HTTPTransport {_redacted(self._url)}>"  # never the headers: one of them is the key
+        return f"<HTTPTransport {_redacted(self._url)}>"  # without the headers: one of them is the key
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,7 +84,7 @@ class HTTPTransport(Transport):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the client, if it was made here."""
+        """Close the client if it was made here. A cancellation takes effect afterwards."""
         if self._owns_client and self._client is not None:
             await close_quietly(self._client)
             self._client = None
@@ -100,9 +100,9 @@ class HTTPTransport(Transport):
         if self._client is None:
             import httpx
 
-            # As many as the anthropic package's own clients have.
+            # The same numbers as the anthropic package's own clients.
             pool = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_IDLE_CONNECTIONS)
-            # Loading certificates takes a tenth of a second, in which the event loop stands still.
+            # Loading certificates blocks the event loop for 0.1 s.
             self._client = httpx.AsyncClient(limits=pool, verify=self._url.startswith("https:"))
         body = dict(request)
         for option in ("timeout", "extra_query"):
@@ -121,7 +121,7 @@ class HTTPTransport(Transport):
         content = encodable(text).encode()
         post = self._client.build_request("POST", self._url, headers=headers, content=content, timeout=_TIMEOUT)
         try:
-            # A redirect would take the key and the prompt wherever the peer wants.
+            # A redirect could send the key and the prompt to any address.
             response = await self._client.send(post, stream=True, follow_redirects=False)
         except Exception as error:
             raise_as(refusal(error), error)
@@ -135,28 +135,28 @@ class HTTPTransport(Transport):
 
 
 def _messages_url(base_url: str) -> str:
-    """Where requests are posted to. What is in `base_url` of the path already is not doubled."""
+    """Return the URL for requests. The part of the path that `base_url` already contains is not doubled."""
     if not isinstance(base_url, str):
         raise UsageError(f"base_url must be a text, not {type(base_url).__name__}")
     try:
         url = urlsplit(base_url)
-        # Asking for the port checks it.
+        # Reading the port validates it.
         is_usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
         raise _not_a_url(base_url) from None
-    # Blanks and line ends, from a file say, are nothing to urlsplit, but an address of nowhere to the clients.
+    # urlsplit accepts blanks and line ends (from a file, for example), but the clients would use a wrong address.
     if not is_usable or " " in base_url or not base_url.isprintable():
         raise _not_a_url(base_url)
     if "?" in base_url or "#" in base_url:
         told = f"{_redacted(base_url)!r:.200}"
-        raise UsageError(f"base_url ends with its path, and {told} does not: parameters belong into the http_client")
-    # In the path, and nowhere else: a host may be named v1.
+        raise UsageError(f"base_url must end with its path, not {told}: set parameters on the http_client")
+    # Only in the path: a host may be named v1.
     given = next((known for known in ("/v1/messages", "/v1") if url.path.rstrip("/").endswith(known)), "")
     return base_url.rstrip("/") + "/v1/messages".removeprefix(given)
 
 
 def _without_password(url: str) -> tuple[str, dict[str, str]]:
-    """The URL without a user and a password, and the header that says them: HTTP clients log each URL as it is."""
+    """Return the URL without user and password, and the header that carries them. HTTP clients log URLs as they are."""
     parts = urlsplit(url)
     userinfo, at, host = parts.netloc.rpartition("@")
     if not at:
@@ -168,20 +168,23 @@ def _without_password(url: str) -> tuple[str, dict[str, str]]:
 
 def _not_a_url(base_url: str) -> UsageError:
     told = f"{_redacted(base_url)!r:.200}"
-    return UsageError(f"base_url must be a URL that begins with http:// or https://, not {told}")
+    return UsageError(f"base_url must be a URL that starts with http:// or https://, not {told}")
 
 
 def _redacted(url: str) -> str:
-    from .._support.redaction import redact_text  # where something is told of it, and not before the first request
+    from .._support.redaction import redact_text  # only for messages, not before the first request
 
     return redact_text(url)
 
 
 def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers by lower-case name.
+    """Return the headers by lower-case name.
 
-    A key that was read from a file with the end of its line is the commonest mistake. What the clients say of it comes
-    late, as an error of the connection, and shows the value.
+    The most common mistake is a key read from a file with its line end. The clients report it late, as a connection
+    error, and show the value.
+
+    Raises:
+        UsageError: A name or a value is not printable ASCII, or has blanks around it.
     """
     for name, value in headers.items():
         for text in (name, value):
@@ -191,7 +194,7 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _error_text(response: Any) -> str:
-    """The text of an error response, as far as anybody would read it; empty for the page of a proxy."""
+    """Return the start of an error response's text; an empty text for the HTML page of a proxy."""
     if response.is_stream_consumed:  # by a hook of the client, which has unpacked it
         content = await read_error(response.aiter_bytes(), "")
     else:
@@ -202,5 +205,5 @@ async def _error_text(response: Any) -> str:
 
 def _response_error(response: Any, text: str) -> APIError:
     told = f"the server answered with HTTP {response.status_code}"
-    # Whatever it is: its words, in a shape that is not known here, are better than none.
+    # Even in an unknown shape, the peer's own text is better than none.
     return body_error(response.status_code, text, response.headers, f"{told}: {text}" if text else told)
