@@ -225,12 +225,12 @@ def test_any_flipped_bit_is_noticed(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (frame_of(b"", b"", more_bytes=-1), "shorter than what it says"),
-        (frame_of(b"", b"", more_bytes=-16), "shorter than what it says"),
-        (frame_of(b"", b"", more_headers_bytes=1), "shorter than what it says"),
-        (frame_of(b"", b"x" * 5, more_headers_bytes=6), "shorter than what it says"),
+        (frame_of(b"", b"", more_bytes=-1), "shorter than its stated contents"),
+        (frame_of(b"", b"", more_bytes=-16), "shorter than its stated contents"),
+        (frame_of(b"", b"", more_headers_bytes=1), "shorter than its stated contents"),
+        (frame_of(b"", b"x" * 5, more_headers_bytes=6), "shorter than its stated contents"),
         (frame_of(b"", b"x" * 5, more_headers_bytes=5), "headers of a frame cannot be read"),
-        (frame_of(b"", b"", more_headers_bytes=-1), "shorter than what it says"),
+        (frame_of(b"", b"", more_headers_bytes=-1), "shorter than its stated contents"),
         (frame_of(bytes(131_073), b""), "more than 131072 bytes"),
         (frame_of(b"\x01a\x04\x00\x00", b""), "headers of a frame are cut off"),
         (frame_of(b"\x01a\x07\x00\x05abc", b""), "headers of a frame are cut off"),
@@ -289,7 +289,7 @@ _NO_BASE64: list[Any] = [None, 5, [], {}, "é", "====", "e30", "e30=\n", "e3 0="
 def test_a_chunk_without_base64(payload: bytes) -> None:
     """Whatever is in the place of the event, it is the peer's fault, and is shown in short."""
     failure = failure_of(event_frame(payload))
-    assert str(failure) in ("a chunk frame has no base64 in it", "the data of an event is not JSON")
+    assert str(failure) in ("a chunk frame contains no base64", "the data of an event is not JSON")
     assert failure.excerpt == payload[:80].decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""The core: bytes to events to growing inputs. Synchronous, no I/O, no clock, and no dependency but `jiter`."""
+"""The core: bytes to events to growing inputs. Synchronous, no I/O, no clock, and no dependency except `jiter`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""`InputAccumulator`: wire events in, one growing `ToolInput` per content block out.
+"""`InputAccumulator`: turns wire events into one growing `ToolInput` per content block.
 
 The contract is the API's own: a `content_block_start` opens an empty text (its `input: {}` is a placeholder), each
-`input_json_delta` appends a fragment, `content_block_stop` ends it. What the text turned out to be is its `Outcome`.
+`input_json_delta` appends a fragment, `content_block_stop` ends it. The result of the text is its `Outcome`.
 
-Nothing that a peer does raises here, apart from too many blocks. An exception would lose the whole response for one bad
-event: the anthropic client raises IndexError at a gap in the block indexes, and ValueError at a control character in an
-input. But nothing is mended either: an input that may lack a part never reaches a tool.
+No mistake of a peer raises here, except too many blocks. An exception would lose the entire response for one bad event.
+The anthropic client raises IndexError at a gap in the block indexes, and ValueError at a control character in an input.
+Mistakes are not repaired either: an input that may lack a part never reaches a tool.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from ._tool_input import INVALID_JSON, Outcome, ToolInput
 from ._type_variables import InputT
 from ._values import encodable, mapping_in
 
-TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send what has no hash
+TOOL_BLOCKS: Final = ("tool_use", *SERVER_CALLS)  # not a set: a peer may send a type without a hash
 """The block types whose input arrives as `input_json_delta`s. Only `tool_use` is for the client to run."""
 
 _ENDED_BY_THE_MODEL: Final = ("tool_use", "end_turn", "pause_turn")
-"""Stop reasons that prove that the reply was not cut off: an empty input before one of them is really empty.
+"""Stop reasons that prove that the response was not cut: an empty input before one of them is really empty.
 
-20 of 276 recorded inputs are empty: tools without arguments get no fragment but `""`. A list of the reasons that prove
-it, and not of those that disprove it (`max_tokens`, `refusal`, ...), because a reason of tomorrow proves nothing.
+20 of 276 recorded inputs are empty: tools without arguments get no fragment except `""`. The list contains the reasons
+that prove it, not those that disprove it (`max_tokens`, `refusal`, ...), because a future reason proves nothing.
 """
 
 _LOST: Final = "a fragment of the input was lost"
-_MAX_VIOLATIONS: Final = 100  # the first ones say what is wrong with a peer, and a hostile one could make millions
+_MAX_VIOLATIONS: Final = 100  # the first ones identify the fault of a peer; a hostile peer could cause millions
 _MAX_TOLD_INDEX: Final = 10**9  # Python does not print an index of thousands of digits
 
 
 def named(index: object) -> str:
-    """A block in a violation, without anything else that a peer may have put in the place of its index."""
+    """Return the name of a block for a violation, without any other value a peer may have sent as its index."""
     return f"block {index}" if type(index) is int and abs(index) < _MAX_TOLD_INDEX else "a block without an index"
 
 
@@ -49,43 +49,43 @@ def check_invalid_key(key: object) -> None:
     """Refuse a key that cannot be sent.
 
     Raises:
-        UsageError: It is empty, no string, or has a lone surrogate.
+        UsageError: The key is empty, no string, or has a lone surrogate.
     """
     if not isinstance(key, str) or not key or encodable(key) != key:
         raise UsageError(f"invalid_key must be a key of JSON, not {key!r:.80}")
 
 
 def check_block_count(count: int, limits: Limits) -> None:
-    """Refuse a message of so many blocks, before anything is done about the newest of them.
+    """Refuse a message with this many blocks, before any work for the newest of them.
 
     Raises:
-        LimitError: There are more than `Limits.max_blocks`.
+        LimitError: `count` exceeds `Limits.max_blocks`.
     """
     if count > limits.max_blocks:
         raise LimitError("max_blocks", limits.max_blocks, "the number of content blocks")
 
 
 def content_of_start(message: Mapping[str, Any]) -> list[Any]:
-    """Return the blocks that came with the start of a message. Calls made from code that the API runs come this way."""
+    """Return the blocks inside the start of a message. Calls made from code that the API runs come this way."""
     content = message.get("content")
     return content if isinstance(content, list) else []
 
 
 class Places:
-    """Gives each block of a message an index of its own: that of the peer, unless an earlier block has it.
+    """Gives each block of a message an index of its own: the peer's, unless an earlier block has it.
 
-    Once the peer has used an index twice, its indexes say nothing of the order: from then on, blocks are counted up.
-    The alternative, one input per index of the peer, would mix the texts of two calls or lose the first one. The order
+    Once the peer has used an index twice, its indexes do not give the order, so further blocks are counted up. The
+    alternative, one input per index of the peer, would mix the texts of two calls or lose the first one. The order
     matters, because the API refuses a server result that comes before its call.
 
     Attributes:
-        newest: Index of the peer to the one that its newest block got.
+        newest: Maps each index of the peer to the index given to its newest block.
     """
 
     def __init__(self) -> None:
         self.newest: dict[int, int] = {}
         self._taken: set[int] = set()
-        self._last = -1  # the highest of them
+        self._last = -1  # the highest index taken
         self._is_mixed_up = False
 
     def take(self, index: int) -> int:
@@ -100,26 +100,26 @@ class Places:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class InputAccumulator(Generic[InputT]):
-    """Follows every tool input of a message; one accumulator takes one message after another.
+    """Follows every tool input of a message. One accumulator handles any number of consecutive messages.
 
-    What the peer does wrong never raises and never mixes inputs: it is noted in `violations`. An input that lacks a
+    A violation by the peer never raises and never mixes inputs: it is added to `violations`. An input that lacks a
     fragment because of it is `INVALID`.
 
     Args:
         parser: Makes the parser of each input; `PartialJSON` by default.
-        limits: Bounds on each input, and on the number of blocks.
+        limits: Bounds of each input, and of the number of blocks.
         input_type: A subclass of `ToolInput` to make instead.
-        invalid_key: The key under which an input that is not usable goes back to the model.
-        reports: Each `InputDelta` carries the changes that its fragment makes.
+        invalid_key: The key under which an unusable input goes back to the model.
+        reports: True if each `InputDelta` should carry the changes that its fragment makes.
 
     Attributes:
-        inputs: Block index to input, of the message under way. An index that the peer uses again counts as the next
-            free one.
-        violations: What the peer did against the protocol, in words; the first 100.
-        lost_fragments: Fragments that belong to no input: the start of a call was lost on the way.
-        places: The indexes of the blocks of the message under way.
-        stop_reason: Of the message under way, from its start or its `message_delta`; None until known.
-        violation_count: All violations, those included that are not kept.
+        inputs: Block index to input, of the current message. An index that the peer uses again gets the next free one.
+        violations: The peer's violations of the protocol, in words; the first 100.
+        lost_fragments: Number of fragments that belong to no input, because the start of a call was lost on the way.
+        places: The indexes of the blocks of the current message.
+        stop_reason: Stop reason of the current message, from its start or its `message_delta`. None until known.
+        has_placeholder: True if the stop reason came with the start of the message and a block followed.
+        violation_count: Number of all violations, including those that are not kept.
 
     Raises:
         UsageError: `invalid_key` cannot be sent.
@@ -147,37 +147,37 @@ class InputAccumulator(Generic[InputT]):
         self._invalid_key = invalid_key
         self._reports = reports
         self._open: dict[int, InputT] = {}  # by the index of the peer
-        # Closed without any text: settled by what comes next. A text is complete when its object is, which nothing but
-        # the last character can do. Without a text, `content_block_stop` proves nothing: at max_tokens it may come,
-        # too.
+        # Closed without any text; the next event settles it. A text is complete when its object is complete, and only
+        # the last character completes it. Without a text, `content_block_stop` proves nothing: it may come at
+        # max_tokens too.
         self._empty: dict[int, InputT] = {}
         self._count = 0
-        # What a lost fragment does to all open inputs is done once, not for each event of a hostile peer.
+        # A lost fragment affects all open inputs. That is done once, not for each event of a hostile peer.
         self._lack_all = False  # each of them is known to lack a fragment
         self._none_is_empty = False  # each of them has a text, or lacks a fragment
         self._ids: set[str] = set()
-        # The stop reason came with the start of the message, which has gone on since. Some gateways fill it in there:
-        # it says nothing of how the message ends.
+        # The stop reason came with the start of the message, which continued after that. Some gateways write it there:
+        # it does not tell how the message ends.
         self.has_placeholder = False
         self._reason_is_early = False
-        self._lost: dict[int, int] = {}  # by the index of the peer: how many of them wait for the start of their block
+        self._lost: dict[int, int] = {}  # by the peer's index: how many fragments wait for their block's start
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[InputEvent[InputT]]:
-        """What one wire event means for the inputs: usually nothing, or one event.
+        """Return the effects of one wire event on the inputs: usually no event or one.
 
-        An `InputStop` comes when the outcome is settled, so the event after an empty input may bring two.
+        An `InputStop` comes when the outcome is settled, so the event after an empty input may return two.
 
         Args:
-            event: A wire event as a mapping, or an event object of the anthropic package.
+            event: A wire event as a mapping, an `InputFragment`, or an event object of the anthropic package.
 
         Raises:
-            LimitError: More than `Limits.max_blocks` blocks in one message.
-            UsageError: `event` is neither a mapping nor an event object.
+            LimitError: A message has more than `Limits.max_blocks` blocks.
+            UsageError: `event` has none of these forms.
         """
         return self.feed_event(to_wire_event(event))
 
     def feed_event(self, data: Mapping[str, Any]) -> list[InputEvent[InputT]]:
-        """`feed` for callers that have the event as a mapping already."""
+        """Do the same as `feed`, for callers that already have the event as a mapping."""
         kind = data.get("type")
         if kind == "content_block_delta":
             delta = mapping_in(data, "delta")
@@ -187,7 +187,7 @@ class InputAccumulator(Generic[InputT]):
             if not isinstance(kind, str):
                 index: Any = data.get("index")
                 self.note(f"content_block_delta for {named(index)} without a delta")
-                # It may have been a fragment. Of a block that is closed it cannot have been a part.
+                # It may have been a fragment, but not one of a closed block.
                 is_closed = type(index) is int and index in self.places.newest and index not in self._open
                 if not is_closed:
                     self._lose_fragment(index)
@@ -207,13 +207,13 @@ class InputAccumulator(Generic[InputT]):
                 return []
 
     def close(self, stop_reason: str | None = None, *, cut: bool = False) -> list[InputEvent[InputT]]:
-        """Settle what is still open: no more events come. A closed empty input is whole if the model itself stopped.
+        """Settle all open inputs at the end of the events. If the model itself stopped, closed empty ones are complete.
 
         Args:
-            stop_reason: The reason why the message stopped, if its events did not say so.
-            cut: The message did not come to its end, so an open block is no violation of the peer.
+            stop_reason: The reason why the message stopped, if its events did not name it.
+            cut: True if the message was cut before its end, so an open block is no violation of the peer.
         """
-        # Of a message that was cut, only a reason from its `message_delta` counts.
+        # If a message was cut, only a reason from its `message_delta` counts.
         reason = None if cut and self.has_placeholder else stop_reason or self.stop_reason
         events = self._finish_empty(whole=reason in _ENDED_BY_THE_MODEL)
         for input in self._open.values():
@@ -227,8 +227,8 @@ class InputAccumulator(Generic[InputT]):
         message = mapping_in(data, "message")
         content = content_of_start(message)
         check_block_count(len(content), self._limits)
-        # A second start in the middle of a message is a gateway that tries again. What was open ends as it is, so that
-        # whoever waits for it hears of its end.
+        # A second start in the middle of a message means that a gateway retries. Open inputs end as they are, so that
+        # their waiters learn of the end.
         events = self.close()
         self.inputs.clear()  # the same dict, because others hold it
         self.places = Places()
@@ -242,7 +242,7 @@ class InputAccumulator(Generic[InputT]):
         for index, block in enumerate(content):
             if not isinstance(block, Mapping):
                 continue
-            events += self._finish_empty(whole=True)  # the block after it proves that it was whole
+            events += self._finish_empty(whole=True)  # the block after it proves that it was complete
             self._count += 1
             place = self.places.take(index)
             if block.get("type") in TOOL_BLOCKS:
@@ -250,11 +250,11 @@ class InputAccumulator(Generic[InputT]):
                 events += self._feed_stop({"index": index})
         reason = message.get("stop_reason")
         events += self._take_reason(reason)
-        self._reason_is_early = isinstance(reason, str)  # not asked of the attribute, which mypyc takes for None here
+        self._reason_is_early = isinstance(reason, str)  # not from the attribute, which mypyc takes for None here
         return events
 
     def _take_reason(self, reason: object) -> list[InputEvent[InputT]]:
-        """The message tells why it stopped, or says nothing yet."""
+        """Handle the stop reason of the message; None has no effect."""
         if reason is None:
             return []
         self.stop_reason = reason if isinstance(reason, str) else None
@@ -266,8 +266,8 @@ class InputAccumulator(Generic[InputT]):
         block = data.get("content_block")
         if type(index) is not int or not isinstance(block, Mapping):
             self.note("content_block_start without an index and a block")
-            return self._finish_empty(whole=True)  # the response continues, which is all the proof that is needed
-        check_block_count(self._count + 1, self._limits)  # before anything is done: each block costs memory
+            return self._finish_empty(whole=True)  # the response continues, which is sufficient proof
+        check_block_count(self._count + 1, self._limits)  # before any work: each block costs memory
         self.has_placeholder = self._reason_is_early
         events = self._finish_empty(whole=True)
         if index in self._open:
@@ -294,18 +294,18 @@ class InputAccumulator(Generic[InputT]):
         elif input.echo_id in self._ids:
             self.note(f"the tool call of {named(place)} has the id of an earlier one")
             input.repeats_id = True
-        # The API refuses a history with two calls of one id. The input gets a stand-in here, before anybody has seen
-        # it: its call and its result are then echoed under the same id. In a loop, because a peer may guess a stand-in.
+        # The API refuses a history with two calls of one id. The input gets a stand-in here, before it is returned:
+        # its call and its result are then echoed under the same id. In a loop, because a peer may guess a stand-in.
         while not input.echo_id or input.echo_id in self._ids:
             input._stand_in(f"{input.echo_id} {place}")
         self._ids.add(input.echo_id)
-        # By the index of the peer, which its next events have; `inputs` by the place, which never changes.
+        # `_open` uses the peer's index, like its next events. `inputs` uses the place, which never changes.
         self._open[index] = self.inputs[place] = input
         if self._reports:
             input._report_all()
         self._lack_all = self._none_is_empty = False
-        # A fragment before its start: either the start is late, or the index of the fragment was wrong. No fragment is
-        # kept for a block to come. The peer broke the order, so nothing says that this was all of them.
+        # A fragment came before its start: either the start is late, or the index of the fragment was wrong. Fragments
+        # are not kept for a later block. The peer broke the order, so nothing proves that these were all of them.
         lost = self._lost.pop(index, None)
         if lost is not None:
             self.lost_fragments -= lost
@@ -313,18 +313,18 @@ class InputAccumulator(Generic[InputT]):
         return [InputStart(input)]
 
     def feed_fragment(self, index: Any, fragment: Any) -> list[InputEvent[InputT]]:
-        """What `feed` does with an `input_json_delta`, which nearly every event of a stream is."""
+        """Do the work of `feed` for an `input_json_delta`. Nearly every event of a stream is one."""
         input = self._open.get(index) if type(index) is int else None
         if type(fragment) is not str:
             self.note(f"input_json_delta for {named(index)} whose partial_json is not a string")
             self._lose_fragment(index)
         elif input is None:
-            if fragment:  # an empty one is lost without a loss
+            if fragment:  # losing an empty one loses nothing
                 self.note(f"input_json_delta for {named(index)}, which is not an open tool call")
                 self._lose_fragment(index)
         elif fragment:
-            # Not parsed here. `_append` keeps the fragment, and the parser reads it when somebody looks, or in a block
-            # of others: 0.2 us per fragment instead of 0.6 to 2.
+            # Not parsed here. `_append` keeps the fragment. The parser reads it when the input is read, or together
+            # with other fragments: 0.2 us per fragment instead of 0.6 to 2.
             input._append(fragment)
             delta = self._delta(input, fragment)
             return [*self._finish_empty(whole=True), delta] if self._empty else [delta]
@@ -332,9 +332,9 @@ class InputAccumulator(Generic[InputT]):
 
     @property
     def reports(self) -> bool:
-        """Each `InputDelta` carries the changes that its fragment makes. It can be set at any time.
+        """True if each `InputDelta` carries the changes that its fragment makes. It can be set at any time.
 
-        The fragments are then parsed one by one, whether anybody looks at the input or not.
+        The fragments are then parsed one by one, even if nobody reads the input.
         """
         return self._reports
 
@@ -354,10 +354,10 @@ class InputAccumulator(Generic[InputT]):
         return InputDelta(input, fragment, parser.patch, parser.finished_fields if parser.ended else ())
 
     def _lose_fragment(self, index: Any) -> None:
-        """A fragment is not usable. Every input that it may belong to lacks it now.
+        """Mark every input that an unusable fragment may belong to: it lacks this fragment.
 
-        An input that is JSON without a lost fragment is the dangerous case: `{"path": "/tmp/x"}` may lack `/cache` in
-        its middle. So doubt makes `INVALID` of it, and the model is asked again.
+        The dangerous case is an input that is JSON without a lost fragment: `{"path": "/tmp/x"}` may lack `/cache` in
+        its middle. In doubt, the input is therefore `INVALID`, and the model is asked again.
         """
         if type(index) is not int:
             if not self._lack_all:
@@ -374,33 +374,33 @@ class InputAccumulator(Generic[InputT]):
             self._empty[index]._lose(_LOST)
             return
         if not is_known and not self._none_is_empty:
-            # Its index may be what is wrong: an input without a text may lack all of it.
+            # The index may be wrong: an input without a text may lack all of it.
             self._none_is_empty = True
             for input in (*self._open.values(), *self._empty.values()):
                 if input._is_empty:
                     input._lose(_LOST)
-        self.lost_fragments += not is_known  # of a block that has started, no start is missing
+        self.lost_fragments += not is_known  # if the block has started, no start is missing
         if index in self._lost or len(self._lost) < self._limits.max_blocks:
             self._lost[index] = self._lost.get(index, 0) + (not is_known)
 
     def feed_deltas(self, batch: Iterator[WireEvent | InputFragment | object], events: list[Any] | None) -> Any:
-        """Take in fragments, which nearly all events of a batch are, up to an event that is anything else.
+        """Feed consecutive fragments of a batch, up to an event of another kind. Nearly all events are fragments.
 
-        The same as `feed` of each, without what `feed` has to ask, and without a call for each.
+        The effect is that of `feed` for each, without the checks and the call of `feed`.
 
         Args:
             batch: The events, as for `feed`.
-            events: Where the `InputDelta`s go; None where nobody wants them.
+            events: Receives the `InputDelta`s; None to drop them.
 
         Returns:
-            The event that is something else, which has not been fed; None at the end of the batch.
+            The first event of another kind, which has not been fed; None at the end of the batch.
         """
         if self._empty:
-            return next(batch, None)  # any event settles it: `feed` sees to that
+            return next(batch, None)  # any event settles it; `feed` does that
         inputs = self._open
         event: Any
         for event in batch:
-            # Ask for what is usual, and leave the rest to `feed`: the lookups fail if it is not there, and a try
+            # Assume the usual form, and leave the rest to `feed`. The lookups fail if a part is missing, and a try
             # without an exception costs nothing. A bool or a float equals an int as a key, so the types are exact.
             try:
                 if type(event) is tuple:
@@ -419,7 +419,7 @@ class InputAccumulator(Generic[InputT]):
                 if type(fragment) is not str:
                     return event
             else:
-                # What `_append` does; the call would cost a fifteenth of all that is done for an event.
+                # Does the work of `_append`; the call would cost 1/15 of all work for an event.
                 input._tail.append(fragment)
                 input.fragments += 1
                 input.chars += len(fragment)
@@ -433,7 +433,7 @@ class InputAccumulator(Generic[InputT]):
         index: Any = data.get("index")
         input = self._open.pop(index, None) if type(index) is int else None
         if input is None:
-            return []  # of a text, say; the assembler knows which blocks are open
+            return []  # not an open tool input; the assembler knows which blocks are open
         if not input._is_empty:
             return [self._finish(input, whole=True)]
         self._empty[index] = input
@@ -445,12 +445,12 @@ class InputAccumulator(Generic[InputT]):
 
     def _finish(self, input: InputT, *, whole: bool) -> InputEvent[InputT]:
         input._finish(whole=whole)
-        # An event of its own, because nobody here runs the call. A cut one is none: the API has not run it either.
+        # Has its own event class, because no code here runs the call. A cut one has none: the API has not run it.
         is_made = input.kind in SERVER_CALLS and input.outcome is not Outcome.INCOMPLETE
         return ServerToolUse(input) if is_made else InputStop(input)
 
     def note(self, violation: str) -> None:
-        """Take down a violation of the protocol by the peer, in words that quote no model."""
+        """Record a violation of the protocol by the peer, in words that never quote the model."""
         self.violation_count += 1
         if len(self.violations) < _MAX_VIOLATIONS:
             self.violations.append(violation)

@@ -1,14 +1,14 @@
-"""AWS event-stream frames to wire events: how Amazon Bedrock sends a reply.
+"""Decoding of AWS event-stream frames, the format of Amazon Bedrock's responses, to wire events.
 
-A frame is its length, the length of its headers, a CRC-32 of both, the headers, the payload, and a CRC-32 of everything
-before; integers are big-endian. https://smithy.io/2.0/aws/amazon-eventstream.html
+A frame consists of its length, the length of its headers, a CRC-32 of both, the headers, the payload, and a CRC-32 of
+everything before; integers are big-endian. https://smithy.io/2.0/aws/amazon-eventstream.html
 
-The anthropic client brings a decoder for these frames, which rests on botocore and copies its buffer with each chunk.
-"Bedrock frames" in `benchmarks/RESULTS.md` has 20 us per event for it and 4 to 5 us for this one, and 1,257 ms compared
-with 44 ms for one event of 6,000,000 characters. Frames that are decoded here also have the limits and the errors of
-every other body. The fuzz target `aws_event_stream` compares this decoder with botocore.
+The anthropic client has a decoder for these frames, which uses botocore and copies its buffer with each chunk. "Bedrock
+frames" in `benchmarks/RESULTS.md` measured 20 us per event for it, and 4 to 5 us for this one. One event of 6,000,000
+characters took 1,257 ms, compared with 44 ms. Frames decoded here also have the limits and the errors of every other
+body. The fuzz target `aws_event_stream` compares this decoder with botocore.
 
-mypyc does not compile this module: compiled code holds on to a frame for longer.
+mypyc does not compile this module: compiled code keeps a reference to a frame for longer.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _PRELUDE: Final = struct.Struct("!III")
 _CRC: Final = struct.Struct("!I")
 _LENGTH: Final = struct.Struct("!H")
 _LEAST_BYTES: Final = _PRELUDE.size + _CRC.size
-_MAX_HEADERS_BYTES: Final = 128 * 1024  # the format's own bound; dicts of more are hundreds of megabytes
+_MAX_HEADERS_BYTES: Final = 128 * 1024  # the format's own bound; dicts of more take hundreds of megabytes
 _STRING: Final = 7
-# By the type of a header, the bytes of its value: true, false, byte, short, integer, long, timestamp, uuid. Byte arrays
-# and strings have a length of their own.
+# Bytes of a header's value by its type: true, false, byte, short, integer, long, timestamp, uuid. Byte arrays and
+# strings carry their own length.
 _VALUE_BYTES: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _MEASURED: Final = (6, _STRING)
 
@@ -40,13 +40,13 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
     """Turns chunks of an `application/vnd.amazon.eventstream` body, cut anywhere, into wire events.
 
     Each `chunk` frame holds one wire event in base64. An exception or error frame becomes an `error` event, whose type
-    is the exception's (`throttlingException`). Frames of other kinds, and events without a type (metrics), are left
-    out. Work and memory are linear in the bytes fed.
+    is the exception's (`throttlingException`). Frames of other kinds, and events without a type (metrics), are skipped.
+    Work and memory are linear in the bytes fed.
 
-    `feed` raises `ProtocolError` where a checksum is wrong, or a frame is not what Bedrock sends.
+    `feed` raises `ProtocolError` if a checksum is wrong, or a frame is not in Bedrock's format.
 
     Args:
-        max_event_bytes: The most bytes that one frame may have.
+        max_event_bytes: Maximum bytes of one frame.
 
     Raises:
         UsageError: `max_event_bytes` is not a positive number.
@@ -56,10 +56,10 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
         super().__init__(max_event_bytes=max_event_bytes)
-        # A bytearray grows in place, and is looked at again only when the frame under way is whole: its length is known
-        # from its first bytes. A copy per chunk would be quadratic for a frame of 8 MB in 8,000 chunks.
+        # A bytearray grows in place, and is read again only when the current frame is complete: its first bytes give
+        # its length. A copy per chunk would be quadratic for a frame of 8 MB in 8,000 chunks.
         self._unfinished = bytearray()
-        self._frame_bytes = _PRELUDE.size  # that the frame under way has at least
+        self._frame_bytes = _PRELUDE.size  # minimum size of the current frame
         self._known_headers = b""
         self._headers: Mapping[str, str] = {}
 
@@ -90,12 +90,12 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
         self._unfinished += chunk[start:]
 
     def _check_prelude(self, chunk: bytes, start: int) -> tuple[int, int]:
-        # The checksum first: a length is only believed, and memory kept for it, if it is what the peer wrote.
+        # The checksum first: a length is trusted, and memory kept for it, only if the peer really wrote it.
         frame_bytes, headers_bytes, crc = _PRELUDE.unpack_from(chunk, start)
         if crc32(chunk[start : start + 8]) != crc:
             raise ProtocolError("the checksum of a frame's prelude is wrong")
         if frame_bytes < _LEAST_BYTES + headers_bytes:
-            raise ProtocolError("a frame is shorter than what it says is in it")
+            raise ProtocolError("a frame is shorter than its stated contents")
         if headers_bytes > _MAX_HEADERS_BYTES:
             raise ProtocolError(f"the headers of a frame have more than {_MAX_HEADERS_BYTES} bytes")
         if frame_bytes > self._max_event_bytes:
@@ -103,13 +103,13 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
         return frame_bytes, headers_bytes
 
     def _decode(self, frame: bytes, headers_bytes: int) -> WireEvent | None:
-        """The wire event of a whole frame; None where it has none."""
+        """Return the wire event of a complete frame; None if it has none."""
         (crc,) = _CRC.unpack_from(frame, len(frame) - _CRC.size)
         if crc32(frame[: -_CRC.size]) != crc:
             raise ProtocolError("the checksum of a frame is wrong")
         payload_start = _PRELUDE.size + headers_bytes
         headers = frame[_PRELUDE.size : payload_start]
-        if headers != self._known_headers:  # those of nearly all frames of a reply are the same
+        if headers != self._known_headers:  # nearly all frames of a response have the same headers
             self._headers = _decode_headers(headers)
             self._known_headers = headers
         payload = frame[payload_start : -_CRC.size]
@@ -119,8 +119,8 @@ class AWSEventStreamDecoder(Decoder[WireEvent]):
             case {":event-type": "chunk"}:
                 return _chunk_event(payload)
             case _:
-                # A kind of event that comes before or beside the reply. Ignored, because the service may add others; an
-                # error would end replies that are fine.
+                # A kind of event before or during the response. It is skipped, because the service may add others; an
+                # error would end responses that are fine.
                 return None
 
 
@@ -136,19 +136,19 @@ def _chunk_data(payload: bytes) -> bytes:
     held = decode_json(payload)
     text: Any = held.get("bytes") if isinstance(held, dict) else None
     try:
-        # Strictly: otherwise characters outside of the alphabet would be left out, and a damaged event could pass.
+        # Strict: otherwise base64 would skip characters outside of its alphabet, and a damaged event could pass.
         return a2b_base64(text, strict_mode=True)
     except (ValueError, TypeError) as error:
         excerpt = payload[:80].decode("utf-8", "replace")
-        raise ProtocolError("a chunk frame has no base64 in it", excerpt=excerpt) from error
+        raise ProtocolError("a chunk frame contains no base64", excerpt=excerpt) from error
 
 
 def _error_event(headers: Mapping[str, str], payload: bytes) -> WireEvent:
-    """The `error` event that an exception frame (modelled by the service) or an error frame (not) is."""
+    """Return the `error` event for an exception frame (modelled by the service) or an error frame (not modelled)."""
     try:
         said = decode_json(payload)
     except ProtocolError:
-        said = None  # the headers say what it is: a fault in its text must not hide the service's error
+        said = None  # the headers name the error: a fault in its text must not hide the service's error
     details = said if isinstance(said, dict) else {}
     words = (details.get(name) for name in ("message", "Message", "originalMessage"))
     message = next((word for word in words if isinstance(word, str) and word), headers.get(":error-message", ""))
@@ -157,7 +157,7 @@ def _error_event(headers: Mapping[str, str], payload: bytes) -> WireEvent:
 
 
 def _decode_headers(data: bytes) -> dict[str, str]:
-    """The headers whose values are strings; the others say nothing that is needed here."""
+    """Return the headers with string values. The others are not needed here."""
     headers: dict[str, str] = {}
     names: set[str] = set()
     at = 0
@@ -166,7 +166,7 @@ def _decode_headers(data: bytes) -> dict[str, str]:
             name_end = at + 1 + data[at]
             name = data[at + 1 : name_end].decode()
             if name in names:
-                # Readers differ in which of the two counts, and botocore refuses the frame.
+                # Readers disagree on which one counts, and botocore refuses the frame.
                 raise ProtocolError("a header of a frame comes twice")
             names.add(name)
             kind = data[name_end]

@@ -1,4 +1,4 @@
-"""Checks of arguments: a wrong value is reported by its name, before anything is done with it."""
+"""Checks of arguments: a wrong value is reported by its name, before it is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import UsageError
 
 
 def check_count(name: str, value: object, *, least: int = 1) -> None:
-    """Refuse anything but a whole number of at least `least`. Booleans are not numbers here.
+    """Refuse any value except a whole number of at least `least`. Booleans are not numbers here.
 
     Raises:
         UsageError: The value is something else.
@@ -19,7 +19,7 @@ def check_count(name: str, value: object, *, least: int = 1) -> None:
 
 
 def check_positive(name: str, value: object, *, is_finite: bool = False) -> None:
-    """Refuse anything but a number above 0; infinity is one, unless `is_finite` is set.
+    """Refuse any value except a number above 0. Infinity is allowed, unless `is_finite` is set.
 
     Raises:
         UsageError: The value is something else.
@@ -29,7 +29,7 @@ def check_positive(name: str, value: object, *, is_finite: bool = False) -> None
 
 
 def check_seconds(name: str, value: object) -> None:
-    """Refuse anything but a finite number of at least 0.
+    """Refuse any value except a finite number of at least 0.
 
     Raises:
         UsageError: The value is something else.
@@ -39,7 +39,7 @@ def check_seconds(name: str, value: object) -> None:
 
 
 def check_fraction(name: str, value: object) -> None:
-    """Refuse anything but a number from 0 to 1.
+    """Refuse any value except a number from 0 to 1.
 
     Raises:
         UsageError: The value is something else.
@@ -49,7 +49,7 @@ def check_fraction(name: str, value: object) -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse anything but one of the choices.
+    """Refuse any value except one of the choices.
 
     Raises:
         UsageError: The value is something else.

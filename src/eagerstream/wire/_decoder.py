@@ -1,4 +1,4 @@
-"""What every decoder of a body does alike: chunks in, events out, and an error only after the events before it."""
+"""The common behaviour of all body decoders: chunks in, events out, and an error only after the events before it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Decoder(ABC, Generic[T]):
     """Turns the chunks of a body, cut anywhere, into events.
 
     Args:
-        max_event_bytes: The most that one event may hold.
+        max_event_bytes: Maximum size of one event.
 
     Raises:
         UsageError: `max_event_bytes` is not a positive number.
     """
 
     media_type: ClassVar[str]
-    """The content type of the bodies that it decodes."""
+    """The content type of the bodies that the class decodes."""
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
         check_positive("max_event_bytes", max_event_bytes)
@@ -35,31 +35,31 @@ class Decoder(ABC, Generic[T]):
 
     @abstractmethod
     def _take(self, chunk: bytes, events: list[T]) -> None:
-        """Add the events that this chunk completes; an `EagerStreamError` ends the decoding."""
+        """Add the events that this chunk completes. An `EagerStreamError` ends the decoding."""
 
     @abstractmethod
     def _forget(self) -> None:
-        """The decoding has ended with an error: what was kept of the body is not needed any more."""
+        """Drop the kept part of the body, after an error has ended the decoding."""
 
     def feed(self, chunk: bytes) -> list[T]:
-        """The events that this chunk completes, in order; often none.
+        """Return the events that this chunk completes, in order; often none.
 
         Raises:
-            LimitError: An event is over `max_event_bytes`. Events that the same chunk completed before it are returned
-                first, and the next call raises; from then on every call does.
-            ProtocolError: The body is not what it should be; raised in the same way.
-            UsageError: After `close`.
+            LimitError: An event exceeds `max_event_bytes`. If the same chunk completed events before it, these are
+                returned first and the next call raises. Every later call raises too.
+            ProtocolError: The body breaks its format. Raised in the same way.
+            UsageError: The decoder was closed.
         """
         if self._failure is not None or self._closed:
             self._refuse()
-        # A list and no generator: a generator that is left half-way would keep the rest of the chunk from being seen.
+        # A list, not a generator: a generator that is abandoned half-way would leave the rest of the chunk unread.
         events: list[T] = []
         try:
             self._take(chunk, events)
         except EagerStreamError as failure:
-            # Events before the fault are handed out, and the error comes with the next call. Raising at once would lose
-            # them, and how many there are depends on how the network cut the body. The decoder stays failed: behind a
-            # fault nobody knows where the next event begins.
+            # Events before the fault are returned, and the next call raises. Raising at once would lose them, and how
+            # many there are depends on how the network cut the body. The decoder stays failed, because the start of the
+            # next event after a fault is unknown.
             self._failure = failure
             self._forget()
             if not events:
@@ -67,10 +67,10 @@ class Decoder(ABC, Generic[T]):
         return events
 
     def close(self) -> list[T]:
-        """The body has ended: an unfinished event is discarded, so the list is always empty.
+        """End the body. An unfinished event is discarded, so the list is always empty.
 
-        The standard says so, and a cut event must not be taken for a whole one. `MessageAssembler` finds out if the
-        message was cut.
+        The standard requires that, and a cut event must not pass for a complete one. `MessageAssembler` detects whether
+        the message was cut.
 
         Raises:
             LimitError, ProtocolError: As `feed`.

@@ -1,4 +1,4 @@
-"""What is in the data of server-sent events: wire events, decoded as the bytes come."""
+"""Decoding of the data of server-sent events to wire events, as the bytes arrive."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TEXT_KEY: Final = b'"partial_json":'
 _TAILS: Final = frozenset(b"}" + b" " * spaces + b"}" for spaces in range(32))  # the API pads its events
 _END: Final = b'"}}\n\n'
 _NOWHERE: Final = b"\n\n"  # is in no event
-_MAX_LESSONS: Final = 8  # in vain, one after the other: a peer that writes the fields in another order
+_MAX_LESSONS: Final = 8  # consecutive failed attempts, for a peer that writes the fields in another order
 
 
 def decode_json(data: str | bytes) -> object:
-    """The value in the data of one event; invalid UTF-8 becomes U+FFFD.
+    """Return the value in the data of one event. Invalid UTF-8 becomes U+FFFD.
 
     Raises:
         ProtocolError: The data is not JSON.
@@ -34,7 +34,7 @@ def decode_json(data: str | bytes) -> object:
     try:
         value: object = jiter.from_json(data if isinstance(data, bytes) else data.encode())
     except ValueError:
-        # jiter refuses invalid UTF-8, lone surrogates and deep nesting, which are no reason to give up a stream.
+        # jiter refuses invalid UTF-8, lone surrogates and deep nesting. None of these justifies abandoning a stream.
         text = data if isinstance(data, str) else data.decode("utf-8", "replace")
         try:
             value = json.loads(text)
@@ -44,7 +44,7 @@ def decode_json(data: str | bytes) -> object:
 
 
 def decode_event(data: str | bytes) -> WireEvent:
-    """The wire event in the data of one event; invalid UTF-8 becomes U+FFFD.
+    """Return the wire event in the data of one event. Invalid UTF-8 becomes U+FFFD.
 
     Raises:
         ProtocolError: The data is not a JSON object with a `type`.
@@ -53,13 +53,13 @@ def decode_event(data: str | bytes) -> WireEvent:
 
 
 def as_wire_event(value: object, data: str | bytes) -> WireEvent:
-    """`value`, which was decoded from `data`, as a wire event.
+    """Return `value`, which was decoded from `data`, as a wire event.
 
-    What gateways (LiteLLM, Google) send for an error in the middle of a reply, `{"error": {...}}`, becomes an `error`
+    For an error in the middle of a response, gateways (LiteLLM, Google) send `{"error": {...}}`. It becomes an `error`
     event. Refusing it would hide the peer's own words behind a `ProtocolError`.
 
     Raises:
-        ProtocolError: It is not an object with a `type`.
+        ProtocolError: `value` is not an object with a `type`.
     """
     if isinstance(value, dict) and "type" not in value and isinstance(value.get("error"), dict | str):
         return {"type": "error", **value}
@@ -71,10 +71,10 @@ def as_wire_event(value: object, data: str | bytes) -> WireEvent:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class _DataDecoder(EventStreamDecoder[T]):
-    """Reads the data of each event as JSON; `_learns` says that input fragments may come without their dicts.
+    """Reads the data of each event as JSON. With `_learns`, input fragments may come without their dicts.
 
-    Nearly every event of a stream with tool calls is a fragment, and all fragments of one input begin with the same
-    bytes. The decoder learns these from the first one, and decodes the text alone from then on. Bytes to deltas then
+    Nearly every event of a stream with tool calls is a fragment, and all fragments of one input start with the same
+    bytes. The decoder learns these from the first one, and from then on decodes only the text. Bytes to deltas then
     cost 1.2 us per event instead of 3.1. `test_both_decoders_say_the_same` compares it with the decoder that learns
     nothing, over any bytes, cuts and limits.
     """
@@ -83,17 +83,17 @@ class _DataDecoder(EventStreamDecoder[T]):
 
     def __init__(self, *, max_event_bytes: int = DEFAULT_LIMITS.max_event_bytes) -> None:
         super().__init__(max_event_bytes=max_event_bytes)
-        # What stands before the text of each fragment of the input under way, up to its quote; see `_learn`.
+        # The bytes before the text of each fragment of the current input, up to its quote; see `_learn`.
         self._prefix = _NOWHERE
-        self._text_start = 0  # where the quote is
+        self._text_start = 0  # offset of the quote
         self._short_bytes = 0
         self._index = 0
         self._may_learn = _MAX_LESSONS if self._learns else 0
 
     def _take(self, chunk: bytes, events: list[Any]) -> None:
-        # One event in a chunk, the usual case of a live stream: without a split, and without a frame of `_feed_blocks`.
+        # One event in a chunk, the usual case of a live stream: no split, and no call of `_feed_blocks`.
         if (
-            len(chunk) <= self._short_bytes  # of one event: in a longer chunk they may be several
+            len(chunk) <= self._short_bytes  # of one event: a longer chunk may contain several
             and chunk.startswith(self._prefix)
             and chunk.endswith(_END)
             and self._between_events
@@ -110,8 +110,8 @@ class _DataDecoder(EventStreamDecoder[T]):
         rest = blocks.pop()
         for block in blocks:
             if block.startswith(self._prefix):
-                # The last quote ends the text if only braces and padding follow. jiter refuses what is between the two
-                # quotes if another quote ended the text before: then the block is decoded as any other.
+                # The last quote ends the text if only braces and padding follow. If another quote ended the text
+                # before, jiter refuses the part between the two: then the block is decoded as any other.
                 end = block.rfind(_QUOTE) + 1
                 if block[end:] in _TAILS:
                     try:
@@ -127,15 +127,15 @@ class _DataDecoder(EventStreamDecoder[T]):
             self._feed_lines(rest, events)
 
     def _learn(self, block: bytes, event: WireEvent) -> None:
-        """Find out what stands before the text of a fragment: the same in all fragments of an input.
+        """Learn the bytes before the text of a fragment, which are the same in all fragments of an input.
 
-        It was understood where an empty text behind it, and the two braces, make the event that it should be, and
-        nothing else: then any other text makes the same event with that text, and only the text need be decoded.
+        The attempt succeeds if these bytes, an empty text and the two braces form exactly the expected event. Then any
+        other text makes the same event with that text, and only the text needs decoding.
         """
         delta = event.get("delta")
         if not isinstance(delta, dict) or delta.get("type") != "input_json_delta":
             return
-        self._may_learn -= 1  # a peer of another form costs eight attempts, and no more
+        self._may_learn -= 1  # a peer with another form costs at most eight attempts
         start = block.find(_QUOTE, block.find(_TEXT_KEY) + len(_TEXT_KEY))
         prefix = block[: start + 1]
         delta = {"type": "input_json_delta", "partial_json": ""}
@@ -146,8 +146,8 @@ class _DataDecoder(EventStreamDecoder[T]):
         except ValueError:
             return
         index = understood["index"] if understood == whole else None
-        # `type(...) is int`, because `true` and 1.0 equal 1. The line before the data must be the name: another one, an
-        # `id` or a `retry`, says something that must not be skipped.
+        # `type(...) is int`, because `true` and 1.0 equal 1. The line before the data must be the event's name: any
+        # other, an `id` or a `retry`, must not be skipped.
         if type(index) is int and name_line.startswith(b"event: ") and b"\n" not in name_line:
             self._prefix = prefix
             self._text_start = start
@@ -156,41 +156,41 @@ class _DataDecoder(EventStreamDecoder[T]):
             self._may_learn = _MAX_LESSONS
 
     def _dispatched(self, data: bytes) -> Any:
-        # The try costs nothing while nothing is raised; asking first would cost each event three tests.
+        # The try costs nothing unless it raises; a check first would cost each event three tests.
         try:
             event = _from_json(data)
             if type(event["type"]) is str:
                 return event
         except (ValueError, TypeError, KeyError):
             pass
-        # Not as it should be: decode_event knows what may pass all the same, and says what is wrong with the rest.
-        # Gateways that also speak other protocols like to end a body with "[DONE]".
+        # Not the usual form: decode_event knows the exceptions to accept, and names the fault of the rest. Gateways
+        # that also support other protocols often end a body with "[DONE]".
         return decode_event(data) if data and data != b"[DONE]" else None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WireDecoder(_DataDecoder[WireEvent]):
-    """Turns chunks of a reply's body, cut anywhere, into wire events: server-sent events, decoded as they complete.
+    """Turns chunks of a response body, cut anywhere, into wire events: server-sent events, decoded as they complete.
 
-    `feed` raises `ProtocolError` where the data of an event is not what the API sends, as it raises `LimitError`.
+    `feed` raises `ProtocolError` if the data of an event is not a wire event, in the same way as `LimitError`.
     """
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FragmentDecoder(_DataDecoder[WireEvent | InputFragment]):
-    """A `WireDecoder` for `feed_deltas`: fragments of inputs come as `InputFragment`s where they can."""
+    """A `WireDecoder` for `feed_deltas`: returns fragments of inputs as `InputFragment`s if possible."""
 
     _learns: ClassVar[bool] = True
 
 
 def to_wire_event(event: Mapping[str, Any] | InputFragment | object) -> Mapping[str, Any]:
-    """Return an event as a mapping, whatever its form: the one place that knows all forms.
+    """Return an event of any form as a mapping. No other function knows all forms.
 
-    A mapping is returned as it is, and an `InputFragment` gets the two dicts back that it came without. Few
-    fragments come here: `feed_deltas` takes them first, and looks at their form itself, which saves a call for each.
+    A mapping is returned unchanged, and an `InputFragment` gets back the two dicts that it came without. Few fragments
+    come here: `feed_deltas` takes them first. It checks their form itself, which saves one call per fragment.
 
     Raises:
-        UsageError: It is none of them.
+        UsageError: `event` has none of the forms.
     """
     if type(event) is dict:
         return event
@@ -201,7 +201,7 @@ def to_wire_event(event: Mapping[str, Any] | InputFragment | object) -> Mapping[
             "index": index,
             "delta": {"type": "input_json_delta", "partial_json": text},
         }
-    # An infinity must arrive as one: as null, the input that it stands in would be valid, and another one.
+    # An infinity must stay one. As null, the input that contains it would be valid, but different.
     found = as_mapping(event, mode="python")
     if not isinstance(found, Mapping):
         raise UsageError(f"a wire event is a mapping or an anthropic event object, not {type(event).__name__}")

@@ -1,8 +1,8 @@
-"""Make every block that opens one that the API accepts back.
+"""Repair of starting blocks, so that the API accepts them back in a history.
 
-The API refuses each later request of a conversation if one block of its history has an overlong tool name, an id with
-illegal characters, or a field without a JSON form. Calls are repaired here once, when they open, so that no later step
-can find that a call which already runs cannot be kept.
+If one block of a history has an overlong tool name, an id with illegal characters, or a field without a JSON form, the
+API refuses each later request of the conversation. Calls are repaired here once, when they open. Therefore no later
+step can discover that a call which already runs cannot be kept.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ _PREFIXES: Final = {"server_tool_use": "srvtoolu_", "mcp_tool_use": "mcptoolu_"}
 
 
 def id_pattern(kind: str) -> re.Pattern[str]:
-    """Return the form of the ids of calls of type `kind`. The API asks more of the ids of its own tools."""
+    """Return the pattern of ids of calls of type `kind`. The API has a stricter rule for ids of its own tools."""
     return _LEGAL_SERVER_ID if kind == "server_tool_use" else _LEGAL_ID
 
 
 def legal_id(id: object, kind: str) -> str:
     """Return `id` if the API accepts it as the id of a block of type `kind`, and a stand-in otherwise.
 
-    Calls and results get the same stand-in for the same id. An id that is empty or not a string has no stand-in of its
-    own: the result is empty.
+    Calls and results get the same stand-in for the same id. If the id is empty or not a string, the result is empty.
     """
     if not isinstance(id, str) or not id:
         return ""
@@ -43,8 +42,8 @@ def legal_id(id: object, kind: str) -> str:
 def stand_in_id(seed: str, kind: str) -> str:
     """Return a legal id for a block of type `kind`: at most 64 characters, always the same for the same `seed`.
 
-    A hash and not the legal characters of the seed: ids that differ in illegal characters only must stay apart. A
-    counter would differ between the call and its result, which may come in another response.
+    It is a hash, not the legal characters of the seed, because ids that differ only in illegal characters must stay
+    distinct. A counter would differ between the call and its result, which may come in another response.
     """
     return _PREFIXES.get(kind, "toolu_") + sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
@@ -52,8 +51,8 @@ def stand_in_id(seed: str, kind: str) -> str:
 def legal_name(name: object, kind: str) -> str:
     """Return `name` if the API accepts it in a call of type `kind`, and a stand-in of at most 64 characters otherwise.
 
-    The strictest rule of the API is applied, `^[a-zA-Z0-9_-]{1,64}$`; a tool of an MCP server may have any name. For a
-    tool of the API's own the result is empty instead of a stand-in: the API would look for that tool.
+    The strictest rule of the API applies, `^[a-zA-Z0-9_-]{1,64}$`. A tool of an MCP server may have any name of up to
+    200 characters. For a tool of the API's own the result is empty instead of a stand-in: the API would look for it.
     """
     name = name if isinstance(name, str) else ""
     if LEGAL_NAME.fullmatch(name) or (kind == "mcp_tool_use" and 0 < len(name) <= _MAX_MCP_NAME_CHARS):
@@ -64,10 +63,10 @@ def legal_name(name: object, kind: str) -> str:
 
 
 def repaired(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a block as it opens, with legal references to calls, and a call without unsendable fields.
+    """Return a copy of a starting block, with legal references to calls, and a call without unsendable fields.
 
-    The `input` of a call is not looked at: its outcome decides what is echoed. Nor are `id` and `name`: its `ToolInput`
-    has their legal forms. Fields of other blocks are checked when a history is made: they may be large.
+    The `input` of a call is ignored: its outcome decides what to echo. So are `id` and `name`: its `ToolInput` has
+    their legal forms. Fields of other blocks may be large, so they are checked when a history is made.
     """
     kept = dict(block)
     kind = kept.get("type")
@@ -89,7 +88,7 @@ def repaired(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_json_form(value: object) -> bool:
-    """Return False for an infinity, an integer of thousands of digits, and what is nested too deep to be written."""
+    """Return False for an infinity, an integer of thousands of digits, and values nested too deep to write."""
     if value is None or isinstance(value, (str, bool)):
         return True
     try:

@@ -1,6 +1,6 @@
-"""The events: what the API sends (plain dicts, typed here), and what users match on (small classes).
+"""The events: those that the API sends (plain dicts, typed here), and those that users match on (small classes).
 
-A wire event stays the `dict` that was sent, so that what this library does not know yet passes through untouched.
+A wire event stays the `dict` that was sent, so fields and types that this library does not know pass through unchanged.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from ._type_variables import InputT_co
 # --- on the wire ------------------------------------------------------------------------------------------------------
 
 WireEvent: TypeAlias = dict[str, Any]
-"""Any event of the Messages API, as sent. The `TypedDict`s below say what is in those that eagerstream reads."""
+"""Any event of the Messages API, as sent. The `TypedDict`s below describe those that eagerstream reads."""
 
 InputFragment: TypeAlias = tuple[int, str]
 """A `content_block_delta` with an `input_json_delta`, as its block index and its text. Nearly every event of a stream
-with tool calls is one, and without the two dicts around it costs half."""
+with tool calls is one, and without the two dicts around it, it costs half."""
 
 Block: TypeAlias = dict[str, Any]
 Message: TypeAlias = dict[str, Any]
 
 TEXT_FIELDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
-"""By the kind of a delta, the field of what the model writes piece by piece."""
+"""The field of the model's text in each kind of delta."""
 
 
 class MessageStartData(TypedDict):
-    """`message_start`: the message with empty `content`, to be filled by what follows."""
+    """`message_start`: the message with empty `content`, which later events fill."""
 
     type: Literal["message_start"]
     message: Message
 
 
 class ContentBlockStartData(TypedDict):
-    """`content_block_start`: a block opens; the `input` of a tool call is usually a placeholder, `{}`."""
+    """`content_block_start`: a block opens. The `input` of a tool call is usually a placeholder, `{}`."""
 
     type: Literal["content_block_start"]
     index: int
@@ -52,7 +52,7 @@ class InputJSONDelta(TypedDict):
 
 
 class ContentBlockDeltaData(TypedDict):
-    """`content_block_delta`: more of an open block; there are more kinds of delta than the one typed here."""
+    """`content_block_delta`: more of an open block. There are more kinds of delta than the one typed here."""
 
     type: Literal["content_block_delta"]
     index: int
@@ -67,7 +67,7 @@ class ContentBlockStopData(TypedDict):
 
 
 class MessageDeltaData(TypedDict):
-    """`message_delta`: fields of the message that are known at its end; the usage counts are cumulative."""
+    """`message_delta`: fields of the message that are known at its end. The usage counts are cumulative."""
 
     type: Literal["message_delta"]
     delta: dict[str, Any]
@@ -76,11 +76,11 @@ class MessageDeltaData(TypedDict):
 
 # --- for users --------------------------------------------------------------------------------------------------------
 
-# The reprs tell kinds and sizes, and never what a model wrote: that does not belong in a log.
+# The reprs show kinds and sizes, and never the model's text: that does not belong in a log.
 #
-# Classes of our own and not those of the anthropic package: importing it takes seconds, and an `InputDelta` needs the
-# input that it belongs to, which no event on the wire has. They are not frozen, because one is made per
-# fragment, and a frozen dataclass with slots takes 2.8 times as long to make (CPython 3.11).
+# Classes of our own, not those of the anthropic package: importing it takes seconds, and an `InputDelta` needs the
+# input that it belongs to, which no wire event has. They are not frozen, because one is made per fragment, and a
+# frozen dataclass with slots takes 2.8 times as long to make (CPython 3.11).
 
 
 def _kind(data: Mapping[str, Any]) -> str:
@@ -89,12 +89,12 @@ def _kind(data: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class MessageStart:
-    """A reply begins.
+    """The start of a response.
 
     Attributes:
-        message: The assistant message as far as it is known: id, model, usage, no content yet.
-        voided: What had come of the message before the reply began anew in its middle (a gateway tried again): it does
-            not count. None where nothing had.
+        message: The assistant message as known so far: id, model, usage, no content yet.
+        voided: The part of the message that came before the response restarted in its middle (a gateway retried). It
+            does not count. None if nothing had come.
     """
 
     message: Message
@@ -102,7 +102,7 @@ class MessageStart:
 
     @property
     def restarted(self) -> bool:
-        """The reply began anew in its middle: forget what came before."""
+        """True if the response restarted in its middle: drop everything that came before."""
         return self.voided is not None
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class MessageStart:
 
 @dataclass(slots=True)
 class BlockStart:
-    """A block opens that is not a tool call: text, thinking, a server tool's result, a fallback, a new kind.
+    """The start of a block that is not a tool call: text, thinking, a server tool's result, a fallback, a new kind.
 
     Attributes:
         index: Block index.
@@ -142,7 +142,7 @@ class ThinkingDelta:
 
     Attributes:
         index: Block index.
-        thinking: The new text; empty if the API leaves the thinking out and only counts it.
+        thinking: The new text; empty if the API omits the thinking and only counts it.
         estimated_tokens: Estimate of the tokens that the block has grown by. None unless the request has the beta
             `thinking-token-count-2026-05-13`. Sum them up for a progress bar; they are not billed counts.
     """
@@ -161,7 +161,7 @@ class CitationDelta:
 
     Attributes:
         index: Block index.
-        citation: The citation as received: `{"type": "char_location", "cited_text": ..., ...}` for example.
+        citation: The citation as received, for example `{"type": "char_location", "cited_text": ..., ...}`.
     """
 
     index: int
@@ -173,11 +173,11 @@ class CitationDelta:
 
 @dataclass(slots=True)
 class BlockStop:
-    """A block that is not a tool call is whole.
+    """The end of a block that is not a tool call.
 
     Attributes:
         index: Block index.
-        block: The whole block, as it must be echoed.
+        block: The complete block, as it must be echoed.
     """
 
     index: int
@@ -189,33 +189,33 @@ class BlockStop:
 
 @dataclass(slots=True)
 class ServerToolResult(BlockStop):
-    """What came back of a tool that the API ran, or had an MCP server run: nobody here has anything to answer.
+    """The result of a tool that the API ran, or that it had an MCP server run. The client answers nothing.
 
-    It is the `BlockStop` of its block: where both are matched on, this goes first.
+    It is the `BlockStop` of its block. If you match on both classes, match on this one first.
 
     Attributes:
-        call: The block that it answers (`{"type": "server_tool_use", "id": ..., "name": ..., "input": ...}`), which may
-            be of an earlier reply; None where no such call is known.
+        call: The block of the call (`{"type": "server_tool_use", "id": ..., "name": ..., "input": ...}`), possibly from
+            an earlier response. None if no such call is known.
     """
 
     call: Mapping[str, Any] | None
 
     @property
     def tool_use_id(self) -> str:
-        """The id of the call; empty where the peer gave none."""
+        """The id of the call; empty if the peer gave none."""
         id = self.block.get("tool_use_id")
         return id if isinstance(id, str) else ""
 
     @property
     def is_error(self) -> bool:
-        """The call failed."""
+        """True if the call failed."""
         return is_error_result(self.block)
 
     @property
     def error_code(self) -> ServerToolErrorCode | str | None:
-        """Why, in the API's word for it, which need not be among those that are known here.
+        """The API's name of the failure, which may be one that this library does not know.
 
-        None where nothing failed, and of MCP servers, whose `block["content"]` says it in words of their own.
+        None if the call succeeded, and for MCP servers, whose `block["content"]` has a text of their own.
         """
         return error_code_of(self.block)
 
@@ -225,21 +225,21 @@ class ServerToolResult(BlockStop):
 
 @dataclass(slots=True)
 class InputStart(Generic[InputT_co]):
-    """A tool call opens; its input is about to be written."""
+    """The start of a tool call. Its input follows."""
 
     input: InputT_co
 
 
 @dataclass(slots=True)
 class InputDelta(Generic[InputT_co]):
-    """More of a tool's input was written.
+    """A new fragment of a tool's input.
 
     Attributes:
-        input: The input, with everything written so far; `input.partial` is its best-effort value.
+        input: The input, with everything written so far. `input.partial` is its best-effort value.
         fragment: The new JSON text, never empty.
-        patch: The operations that repeat in a copy of `input.partial` what the fragment changed; see `Patch`. None
-            unless changes were asked for.
-        finished: The names of the fields that the fragment finished, if changes were asked for.
+        patch: The operations that repeat the fragment's changes in a copy of `input.partial`; see `Patch`. None unless
+            changes were requested.
+        finished: The names of the fields that the fragment finished, if changes were requested.
     """
 
     input: InputT_co
@@ -253,27 +253,28 @@ class InputDelta(Generic[InputT_co]):
 
 @dataclass(slots=True)
 class InputStop(Generic[InputT_co]):
-    """A tool's input is settled: `input.outcome` says how it ended."""
+    """The end of a tool's input. `input.outcome` is its result."""
 
     input: InputT_co
 
 
 @dataclass(slots=True)
 class ServerToolUse(InputStop[InputT_co]):
-    """The model has called a tool that the API runs, or has an MCP server run; `input` is what it is called with.
+    """A call of a tool that the API runs, or that it has an MCP server run. `input` holds its arguments.
 
-    It is the `InputStop` of its input: where both are matched on, this goes first. A call that was cut off has none.
-    Its `ServerToolResult` has its id, and may come in a later reply, where the turn was paused or calls other tools.
+    It is the `InputStop` of its input. If you match on both classes, match on this one first. A truncated call has
+    none. Its `ServerToolResult` has its id, and may come in a later response: if the turn was paused or calls other
+    tools.
     """
 
 
 @dataclass(slots=True)
 class MessageStop:
-    """The reply is whole.
+    """The end of a complete response.
 
     Attributes:
         message: The assistant message, as it must be echoed.
-        stop_reason: Why it ended; None where the peer gave no reason.
+        stop_reason: The reason for the end; None if the peer gave none.
     """
 
     message: Message
@@ -285,7 +286,7 @@ class MessageStop:
 
 @dataclass(slots=True)
 class UnknownEvent:
-    """A wire event that this version knows nothing of: a new event type, or a new kind of delta."""
+    """A wire event that this version does not know: a new event type, or a new kind of delta."""
 
     data: Mapping[str, Any]
 

@@ -1,9 +1,9 @@
-"""`JSONBuilder`: the value that a parser builds, and what the last fragment changed in it.
+"""`JSONBuilder`: the value that a parser builds, and the changes that the last fragment made to it.
 
-The parser consists of three classes, one on top of the other: this one knows containers and paths and no characters,
-`ScalarReader` reads strings, numbers and literals, and `PartialJSON` reads what stands between them. They are base
-classes and not three objects that know each other: `_add`, `_push` and `_pop` run once per token, and with an object of
-its own each of them would cost one more attribute look-up.
+The parser consists of three classes, one on top of the other. This one handles containers and paths, and no characters.
+`ScalarReader` reads strings, numbers and literals. `PartialJSON` reads everything between them. They are base classes,
+not three objects that know each other: `_add`, `_push` and `_pop` run once per token, and separate objects would cost
+each of them one more attribute look-up.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ._json_changes import Changes, steps
 from ._mypyc import mypyc_attr
 from ._values import JSON, Path
 
-# What the next character may be. Below TEXT the parser stands between tokens, where white space is allowed: one
-# comparison tells the two apart. Integer constants and no enum, because a look at an enum member costs plain Python two
-# attribute look-ups, and mypyc an object; it compiles these to integers of C.
+# The expected next character. Below TEXT the parser is between tokens and white space is allowed: one comparison
+# separates the two. Integer constants, not an enum: reading an enum member costs plain Python two attribute look-ups,
+# and mypyc an object. mypyc compiles these to integers of C.
 VALUE: Final = 0  # a value
 FIRST_ITEM: Final = 1  # after "[": a value or "]". Not VALUE, because "]" may not follow a comma
 FIRST_KEY: Final = 2  # after "{": a key or "}". Not KEY, because "}" may not follow a comma
@@ -34,8 +34,8 @@ NUMBER: Final = 11
 LITERAL: Final = 12
 FAILED: Final = 13
 
-# RFC 8259 lets white space or a comma or the bracket of the own container stand behind a number, and nothing else.
-# `[1}` must not show the 1: the text is known to be wrong at the character that would end the number.
+# RFC 8259 allows only white space, a comma, or the bracket of its own container after a number. `[1}` must not show the
+# 1: the text is known to be wrong at the character that would end the number.
 _OBJECT_NUMBER_ENDS: Final = " \t\n\r,}"
 _ARRAY_NUMBER_ENDS: Final = " \t\n\r,]"
 _ROOT_NUMBER_ENDS: Final = " \t\n\r"
@@ -43,7 +43,7 @@ _ROOT_NUMBER_ENDS: Final = " \t\n\r"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class JSONBuilder:
-    """A JSON value under construction: its containers, the place of the value under way, and a record of changes.
+    """A JSON value under construction: its containers, the place of the current value, and a record of changes.
 
     Args:
         limits: `max_depth` applies.
@@ -52,7 +52,7 @@ class JSONBuilder:
     """
 
     # The instances of a class share the names of at most 30 attributes, and a parser has more: without slots each would
-    # have a dict of its own. A value after every fragment of 4 characters took 1.05 us without, 0.87 with them.
+    # have its own dict. A value after every fragment of 4 characters took 1.05 us without them, and 0.87 with them.
     __slots__ = (
         "_changes",
         "_container",
@@ -69,32 +69,32 @@ class JSONBuilder:
 
     def __init__(self, *, limits: Limits, reports: bool, tracks: bool) -> None:
         self.started: bool = False
-        """A value has begun: False for white space alone, and for a text wrong from its first character."""
+        """True once a value has started: False for white space alone, and for a text wrong from its first character."""
         self._max_depth = limits.max_depth
         self._state = VALUE
         self._root: Any = None
-        # An explicit stack, because a model may nest as deep as it likes: `json.loads` raises RecursionError at a depth
-        # of about 1,000. `_container` is apart from it, so that a scalar does not look at the end of a list.
+        # An explicit stack, because a model may nest to any depth: `json.loads` raises RecursionError at a depth of
+        # about 1,000. `_container` is separate, so that a scalar does not read the end of a list.
         self._container: Any = None
         self._stack: list[Any] = []
-        self._key: Any = None  # where the value under way stands in `_container`
+        self._key: Any = None  # the place of the current value in `_container`
         # The path of `_container` as linked (parent, key) pairs: a step costs O(1). A tuple would cost O(depth) at each
-        # bracket, and nearly all paths are never asked for.
+        # bracket, and nearly all paths are never read.
         self._node: Any = None
         self._number_ends = _ROOT_NUMBER_ENDS
         self._changes = Changes() if reports else None
         self.ended: list[tuple[int, Any, Any, JSON]] | None = [] if reports or tracks else None
-        """Depth, node, key and value of what the last `feed` finished; `finished` has their paths."""
+        """Depth, node, key and value of each value that the last `feed` finished; `finished` has their paths."""
 
     @property
     def value(self) -> JSON:
-        """The best-effort value of the text so far; None while nothing shows (`started` tells it from a null)."""
+        """The best-effort value of the text so far; None while there is none (`started` distinguishes it from null)."""
         value: JSON = self._root
         return value
 
     @property
     def reports(self) -> bool:
-        """`feed` records what it changes. It can be switched on and off at any time."""
+        """True if `feed` records its changes. It can be switched on and off at any time."""
         return self._changes is not None
 
     @reports.setter
@@ -102,11 +102,11 @@ class JSONBuilder:
         self._changes = (self._changes or Changes()) if reports else None
         self.tracks = reports
 
-    # Apart from `reports`, because it is cheaper: noting the operations keeps the parser from taking runs of values at
-    # once (`PartialJSON._take_run`), and most of those who watch an input need no patch.
+    # Separate from `reports`, because it is cheaper: recording the operations prevents the parser from taking runs of
+    # values at once (`PartialJSON._take_run`), and most watchers of an input need no patch.
     @property
     def tracks(self) -> bool:
-        """`feed` records what it finishes. It can be switched on and off at any time."""
+        """True if `feed` records the values it finishes. It can be switched on and off at any time."""
         return self.ended is not None
 
     @tracks.setter
@@ -117,7 +117,7 @@ class JSONBuilder:
     def finished(self) -> list[tuple[Path, JSON]]:
         """The values that the last `feed` (or `close`) finished, with their paths, in the order of their ends.
 
-        A container comes after what is in it. A repeated key finishes again. Needs `reports=True` or `tracks=True`.
+        A container comes after its contents. A repeated key finishes again. Needs `reports=True` or `tracks=True`.
         """
         finished: list[tuple[Path, JSON]] = []
         for _, node, key, value in self.ended or ():
@@ -125,9 +125,10 @@ class JSONBuilder:
         return finished
 
     def finished_in(self, max_depth: int) -> list[tuple[Path, str | int | None]]:
-        """The path of the container, and the key, of what the last `feed` finished in an object, to some depth.
+        """Return the container's path and the key of each value that the last `feed` finished, down to `max_depth`.
 
-        Values in one container share one path: O(values), also far down. The root has the key None.
+        Values in one container share one path: O(values), also at great depth. The root has the key None. If the root
+        is not an object, the list is empty.
         """
         found: list[tuple[Path, str | int | None]] = []
         if type(self._root) is not dict:
@@ -143,7 +144,7 @@ class JSONBuilder:
 
     @property
     def finished_fields(self) -> list[str]:
-        """The keys of the object at the root whose values the last `feed` finished. Needs `reports` or `tracks`."""
+        """The keys of the root object whose values the last `feed` finished. Needs `reports` or `tracks`."""
         fields: list[str] = []
         if type(self._root) is dict:
             for depth, _, key, _ in self.ended or ():
@@ -151,7 +152,7 @@ class JSONBuilder:
         return fields
 
     def _step_into(self) -> None:
-        """A value begins: in an array its key is the next index (an object's key was read before)."""
+        """Start a value. In an array its key is the next index (an object's key was read before)."""
         self.started = True
         if type(self._container) is list:
             self._key = len(self._container)
@@ -159,9 +160,9 @@ class JSONBuilder:
     # `type(x) is dict` and not `isinstance`: all containers are made here, and the exact test is one comparison.
 
     def _add(self, value: JSON) -> None:
-        """A scalar that the fragment has whole: it begins, shows and ends.
+        """Start, show and end a scalar that is complete within the fragment.
 
-        It does what `_step_into`, `_put` and `_end_value` do, in one call, because most scalars come this way.
+        This does the work of `_step_into`, `_put` and `_end_value` in one call, because most scalars come this way.
         """
         container = self._container
         if type(container) is list:
@@ -182,7 +183,7 @@ class JSONBuilder:
             self._state = DONE
 
     def _put(self, value: Any) -> None:
-        """Show `value` where the value under way stands."""
+        """Show `value` at the place of the current value."""
         container = self._container
         if self._changes is not None:
             self._changes.add(container, self._node, self._key, value)
@@ -195,11 +196,11 @@ class JSONBuilder:
             self._root = value
 
     def _grow(self, run: str) -> None:
-        """Lengthen the string under way by `run`, in O(len(run)).
+        """Lengthen the current string by `run`, in O(len(run)).
 
-        CPython appends in place when nobody else holds the string, so its place is emptied first. A caller that keeps
-        or hashes the old string pays for a copy, and is still right. Pieces in a list, joined at each look, would make
-        looking at every fragment quadratic.
+        CPython appends in place if nothing else refers to the string, so its place is emptied first. If a caller keeps
+        or hashes the old string, the append costs a copy, and the result is still right. Pieces in a list, joined at
+        each read, would make reading after every fragment quadratic.
         """
         container = self._container
         if self._changes is not None:
@@ -218,7 +219,7 @@ class JSONBuilder:
             container[key] = string
 
     def _end_value(self) -> None:
-        """The value under way is finished."""
+        """Finish the current value."""
         container = self._container
         if self.ended is not None:
             value = self._root if container is None else container[self._key]
@@ -226,14 +227,14 @@ class JSONBuilder:
         self._state = DONE if container is None else AFTER
 
     def _push(self, container: Any) -> bool:
-        """A container begins; False if it would be nested too deep."""
+        """Start a container. Return False if it would be nested too deep."""
         if len(self._stack) >= self._max_depth:
             return False
         outer = self._container
         if self._changes is not None:
             self._changes.add(outer, self._node, len(outer) if type(outer) is list else self._key, container)
         self._stack.append(outer)
-        # What `_step_into` and `_put` do, in one look at what is around it: brackets are the dearest characters.
+        # Does the work of `_step_into` and `_put`, in one check of the outer container: brackets cost the most.
         if type(outer) is list:
             self._node = (self._node, len(outer))
             outer.append(container)
@@ -254,10 +255,10 @@ class JSONBuilder:
         return True
 
     def _pop(self) -> None:
-        """The container under way is closed: it was the value under way of the one around it."""
+        """Close the current container, which was the current value of the one around it."""
         container = self._container = self._stack.pop()
         if container is None:
-            # `_number_ends` stays: after the root nothing but white space may come, so no number begins.
+            # `_number_ends` stays: only white space may follow the root, so no number starts.
             self._key = None
         else:
             self._node, self._key = self._node
@@ -265,14 +266,14 @@ class JSONBuilder:
         self._end_value()
 
     def _end_run(self, values: Iterable[tuple[Any, Any]]) -> None:
-        """The values of a run, by their keys, are finished, and so is what is in them."""
+        """Finish the values of a run, given with their keys, and everything inside them."""
         assert self.ended is not None
         depth = len(self._stack)
         for key, value in values:
             self._end_whole(depth, self._node, key, value)
 
     def _end_whole(self, depth: int, node: Any, key: Any, value: Any) -> None:
-        """A value came whole. It may recurse: in a value of a run few containers are inside one another."""
+        """Finish a complete value and its contents. It recurses: values of a run are not nested deep."""
         if type(value) is dict:
             for inner, item in value.items():
                 self._end_whole(depth + 1, (node, key), inner, item)

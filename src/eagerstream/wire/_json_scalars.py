@@ -1,7 +1,7 @@
-"""`ScalarReader`: strings, numbers and literals, out of fragments that may end inside any of them.
+"""`ScalarReader`: strings, numbers and literals, from fragments that may end inside any of them.
 
-Everything here takes the text of a fragment and an offset, and returns the offset where reading continues. "Needs more"
-is no exception and no special value: the reader keeps a state, and the next fragment enters at that state.
+Each reader here takes the text of a fragment and an offset, and returns the offset at which reading continues. "Needs
+more" is neither an exception nor a special value: the reader keeps a state, and the next fragment continues from it.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from ._values import JSON
 
 
 class ParseFault(NamedTuple):
-    """Where and why a text stopped being JSON. A value, not an exception: a model's slip is an ordinary outcome."""
+    """The place and reason of a JSON fault. A value, not an exception: a model's slip is an ordinary outcome."""
 
     message: str
     offset_chars: int
-    """Offset of the offending character in the whole text, in characters."""
+    """Offset of the offending character in the complete text, in characters."""
     character: str
-    """The offending character; empty where the text ended too early."""
+    """The offending character; empty if the text ended too early."""
 
     def __str__(self) -> str:
         found = f", found {self.character!r}" if self.character else ""
         return f"{self.message} at character {self.offset_chars}{found}"
 
 
-# How far a number has come; it may end in those of COMPLETE_NUMBER.
+# The progress of a number. It may end in the states of COMPLETE_NUMBER.
 _MINUS: Final = 0
 _ZERO: Final = 1
 _INTEGER: Final = 2
@@ -57,9 +57,9 @@ _SIGN: Final = 6
 _EXPONENT: Final = 7
 COMPLETE_NUMBER: Final = (_ZERO, _INTEGER, _FRACTION, _EXPONENT)
 
-# For each state, the one that a character leads to; a missing character ends the number or is an error. RFC 8259,
-# section 6. A table and not `float(text)`, which takes "1_000", "infinity", "1." and "+1", and which a number in two
-# fragments would have to be given twice. A leading zero has a state of its own, because `01` is wrong at the 1.
+# The next state for each character; a missing character ends the number or is an error. RFC 8259, section 6. A table,
+# not `float(text)`, which accepts "1_000", "infinity", "1." and "+1", and which would have to read a number in two
+# fragments twice. A leading zero has its own state, because `01` is wrong at the 1.
 _ANY_DIGIT: Final = "0123456789"
 _NUMBER_STEPS: Final[tuple[dict[str, int], ...]] = (
     {"0": _ZERO, **dict.fromkeys("123456789", _INTEGER)},  # _MINUS: also the start of a number without a sign
@@ -71,23 +71,23 @@ _NUMBER_STEPS: Final[tuple[dict[str, int], ...]] = (
     dict.fromkeys(_ANY_DIGIT, _EXPONENT),  # _SIGN
     dict.fromkeys(_ANY_DIGIT, _EXPONENT),  # _EXPONENT
 )
-# Every Python converts integers of up to 640 digits, whatever sys.set_int_max_str_digits() was told.
+# Every Python converts integers of up to 640 digits, with any value of sys.set_int_max_str_digits().
 _ALWAYS_CONVERTED_DIGITS: Final = 640
 
-# Characters left from which on it pays to look for runs. Compiled, a character costs 25 ns, and fragments of 64
-# characters take 1.45 us instead of 2.5 without a look; in plain Python the look pays from 32 characters on.
+# Minimum number of remaining characters at which a search for runs pays. Compiled, a character costs 25 ns, and
+# fragments of 64 characters take 1.45 us instead of 2.5 without a search. In plain Python it pays from 32 characters.
 LONG_FRAGMENT: Final = 32 if __file__.endswith((".py", ".pyc")) else 256
 
-# Text in a string, up to its quote, to an escape that is not whole, or to one of a surrogate without its other half:
+# Text in a string, up to its quote, to an incomplete escape, or to the escape of a surrogate without its other half.
 # jiter refuses lone surrogates, and a half at the end of a fragment may still get its other half.
 _PLAIN: Final = r'[^"\\\x00-\x1f\ud800-\udfff]'
 _UNIT: Final = r"u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 _ESCAPED: Final = rf'\\(?:["\\/bfnrt]|{_UNIT})'
-# Not possessive as a whole, which Python before 3.11.5 gets wrong (gh-106052); bounded, for it remembers each escape.
+# Not possessive as one group, which Python before 3.11.5 gets wrong (gh-106052). Bounded, for it stores each escape.
 _TEXT_RUN: Final = re.compile(f"{_PLAIN}*+(?:{_ESCAPED}{_PLAIN}*+){{0,1000}}")
 
 _HEX_DIGITS: Final = "0123456789abcdefABCDEF"
-# RFC 8259, section 7. \u is missing: it needs four more characters, and so a state of its own.
+# RFC 8259, section 7. \u is missing: it needs four more characters, and therefore its own state.
 _ESCAPES: Final[dict[str, str]] = {
     '"': '"',
     "\\": "\\",
@@ -112,7 +112,7 @@ EXPECTED: Final[dict[int, str]] = {
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ScalarReader(JSONBuilder):
-    """A `JSONBuilder` that reads scalars and keys, and notes the first fault of the text.
+    """A `JSONBuilder` that reads scalars and keys, and records the first fault of the text.
 
     Args:
         limits: As for `PartialJSON`.
@@ -144,16 +144,16 @@ class ScalarReader(JSONBuilder):
         self.error: ParseFault | None = None
         """The first fault of the text; None while it may still become a document."""
         self.overflow_chars: int | None = None
-        """Offset of the first number too large for a float: it reads as infinity, as `json.loads` reads it."""
+        """Offset of the first number too large for a float. It becomes infinity, as in `json.loads`."""
         self._max_digits = limits.max_integer_digits
         self._short_digits = min(limits.max_integer_digits, _ALWAYS_CONVERTED_DIGITS)
         self._failed_in = VALUE
         self._length = 0  # characters fed, all fragments together
-        self._base = 0  # offset of the fragment under way
+        self._base = 0  # offset of the current fragment
         self._in_key = False
-        self._quote = -2  # in the fragment under way: the next quote, -1 if there is none, -2 if not yet sought
-        # Of a key or a number. They do not show while they are written, so `tail + piece` would copy what has come with
-        # each fragment: quadratic for a number of thousands of digits, which models do write.
+        self._quote = -2  # in the current fragment: the next quote, -1 if there is none, -2 if not yet sought
+        # Parts of a key or a number. These do not show while they are written. `tail + piece` would copy all earlier
+        # parts with each fragment: quadratic for a number of thousands of digits, which models do write.
         self._parts: list[str] = []
         self._hex = ""
         self._high = 0  # a high surrogate whose low half may still come
@@ -165,9 +165,9 @@ class ScalarReader(JSONBuilder):
     # --- strings ------------------------------------------------------------------------------------------------------
 
     def _begin_key(self, text: str, at: int) -> int:
-        """Take in a key that the fragment has whole; else what comes is the text of a key."""
-        # Three calls of C in place of a loop over characters, as in `PartialJSON.feed`. A string that is not printable
-        # need not be wrong: it goes the long way, which finds that out.
+        """Read a key that is complete within the fragment; otherwise switch to reading its text."""
+        # Three calls of C instead of a loop over characters, as in `PartialJSON.feed`. A string that is not printable
+        # need not be wrong: it takes the long way, which finds that out.
         quote = text.find('"', at)
         key = text[at:quote]
         if quote >= 0 and "\\" not in key and key.isprintable():
@@ -179,7 +179,7 @@ class ScalarReader(JSONBuilder):
         return at
 
     def _read_text(self, text: str, at: int) -> int:
-        """Inside a string: up to its closing quote, or to an escape that is not one backslash and one letter."""
+        """Read inside a string: up to its closing quote, or to an escape other than one backslash and one letter."""
         end = len(text)
         run = ""
         while at < end:
@@ -189,8 +189,8 @@ class ScalarReader(JSONBuilder):
             stop = self._quote if self._quote >= 0 else end
             backslash = text.find("\\", at, stop)
             if backslash >= 0:
-                # jiter decodes a long text with escapes in one call. It cannot be given the text to the end of the
-                # fragment, because an escape or a surrogate pair may be cut there: the expression stops before it.
+                # jiter decodes a long text with escapes in one call. It must not get the text to the end of the
+                # fragment, because an escape or a surrogate pair may be cut there: the expression stops before that.
                 if stop - backslash >= LONG_FRAGMENT and (after := _end_of_run(text, at)) > backslash:
                     run += jiter.from_json(f'"{text[at:after]}"'.encode())
                     at = after
@@ -198,7 +198,7 @@ class ScalarReader(JSONBuilder):
                 stop = backslash
             piece = text[at:stop]
             # RFC 8259 forbids control characters in strings, and models write raw line feeds into them. Reading on
-            # would guess. str.isprintable() is False for more than these (U+00A0, say); it is a quick first look.
+            # would be a guess. str.isprintable() is False for more than these (U+00A0, for example): a quick pre-check.
             if not piece.isprintable() and min(piece) < " ":
                 length = next(offset for offset, character in enumerate(piece) if character < " ")
                 self._append(run + piece[:length])
@@ -212,7 +212,7 @@ class ScalarReader(JSONBuilder):
                 self._append(run)
                 self._end_string()
                 return at
-            # An escape of one letter is decoded here, without a change of state: code in an input has one per line.
+            # An escape of one letter is decoded here, without a state change: code in an input has one per line.
             escaped = _ESCAPES.get(text[at]) if at < end else None
             if escaped is None:
                 self._state = ESCAPE
@@ -223,12 +223,12 @@ class ScalarReader(JSONBuilder):
         return at
 
     def _read_escape(self, text: str, at: int) -> int:
-        """One character of an escape, or the one after the escape of a high surrogate."""
+        """Read one character of an escape, or the one after the escape of a high surrogate."""
         character = text[at]
         if self._state == HIGH:
             if character == "\\":
-                # It may be the low half. The high one stays back until that is known: UTF-8 has no form for half a
-                # pair, so whoever prints or sends the value between two fragments would fail.
+                # It may be the low half. The high one is held back until that is known: UTF-8 has no form for half a
+                # pair, so printing or sending the value between two fragments would fail.
                 self._state = ESCAPE
                 return at + 1
             self._release_high()
@@ -253,7 +253,7 @@ class ScalarReader(JSONBuilder):
         return at + 1
 
     def _end_hex(self, unit: int) -> None:
-        """A UTF-16 code unit was written: join surrogates that belong together, hold back a high one."""
+        """End a UTF-16 code unit: join surrogates that belong together, hold back a high one."""
         if self._high and 0xDC00 <= unit <= 0xDFFF:
             self._append(chr(0x10000 + ((self._high - 0xD800) << 10) + (unit - 0xDC00)))
             self._high = 0
@@ -268,10 +268,10 @@ class ScalarReader(JSONBuilder):
             self._state = TEXT
 
     def _release_high(self) -> None:
-        """The high surrogate held back turned out to stand alone: it is part of the document.
+        """Append a held-back high surrogate that turned out to be alone: it is part of the document.
 
-        RFC 8259 allows it (section 8.2), and `json.loads` keeps it. U+FFFD takes its place when a value is sent or
-        printed, not here: the parsed value would differ from that of `json.loads`.
+        RFC 8259 allows it (section 8.2), and `json.loads` keeps it. U+FFFD replaces it when a value is sent or printed,
+        not here: otherwise the parsed value would differ from that of `json.loads`.
         """
         if self._high:
             self._append(chr(self._high))
@@ -295,8 +295,8 @@ class ScalarReader(JSONBuilder):
     # --- literals and numbers -----------------------------------------------------------------------------------------
 
     def _read_literal(self, text: str, at: int) -> int:
-        # `tr` shows nothing, although only `true` can become of it: showing it early would gain a fragment at most, and
-        # a text that then goes wrong would have shown a value that is not in it.
+        # `tr` shows nothing, although it can only become `true`. Showing it early would gain at most a fragment. If the
+        # text then goes wrong, it would have shown a value that it does not contain.
         literal = self._literal
         end = len(text)
         while at < end and self._literal_at < len(literal):
@@ -310,8 +310,8 @@ class ScalarReader(JSONBuilder):
         return at
 
     def _begin_number(self, text: str, at: int) -> int:
-        """A number begins at `at`; one that the fragment has whole, with its delimiter, is taken in at once."""
-        # The loop stands here and in `_read_number`: it has two results, and a tuple for them would cost more than it.
+        """Start a number at `at`. If it is complete within the fragment, with its delimiter, add it at once."""
+        # `_read_number` repeats this loop: it has two results, and a tuple for them would cost more than the loop.
         start = at
         end = len(text)
         number = _MINUS
@@ -334,8 +334,8 @@ class ScalarReader(JSONBuilder):
             else:
                 self._add(self._checked(float(text[start:at]), self._base + start))
             return at
-        # No delimiter yet. jiter shows `1`, then nothing at `1.`, then `1.0`, then `1.5`; other parsers and Anthropic's
-        # TypeScript SDK hold back unfinished numbers, as this one does: what shows is final.
+        # No delimiter yet. jiter shows `1`, then nothing at `1.`, then `1.0`, then `1.5`. Other parsers and Anthropic's
+        # TypeScript SDK hold back unfinished numbers. So does this one: a number that shows is final.
         self._step_into()
         self._number_start = self._base + start
         self._number = number
@@ -365,10 +365,10 @@ class ScalarReader(JSONBuilder):
         return self._end_number(at)
 
     def _end_number(self, at: int) -> int:
-        """The number under way has ended before the character at `at`; returns where reading continues.
+        """End the current number before the character at `at`; return the offset at which reading continues.
 
-        The digits are counted before anything is made of them: int() of a decimal text is quadratic. An integer over
-        the limit is a fault and not an exception, and not a float, which would be another number than the model wrote.
+        The digits are counted before any conversion: int() of a decimal text is quadratic. An integer over the limit is
+        a fault, not an exception. It is no float either, which would be another number than the model wrote.
         """
         text = "".join(self._parts)
         number: int | float
@@ -381,7 +381,7 @@ class ScalarReader(JSONBuilder):
                 return self._fail(f"an integer of more than {self._max_digits} digits", at, text[beyond])
             try:
                 number = int(text)
-            except ValueError:  # sys.set_int_max_str_digits() was told less than `Limits.max_integer_digits`
+            except ValueError:  # sys.set_int_max_str_digits() is lower than `Limits.max_integer_digits`
                 at = self._number_start - self._base
                 return self._fail("an integer of more digits than this Python converts", at, text[0])
         self._parts.clear()
@@ -390,8 +390,8 @@ class ScalarReader(JSONBuilder):
         return at
 
     def _checked(self, number: float, offset: int) -> float:
-        # `1e400` is JSON, and infinity for `json.loads`. It cannot be sent back, so `ToolInput` calls the input
-        # invalid. Here it is no fault: the parser accepts what RFC 8259 accepts.
+        # `1e400` is JSON, and infinity for `json.loads`. It cannot be sent back, so `ToolInput` treats the input as
+        # invalid. Here it is no fault: the parser accepts everything that RFC 8259 accepts.
         if isinf(number) and self.overflow_chars is None:
             self.overflow_chars = offset
         return number
@@ -404,14 +404,14 @@ class ScalarReader(JSONBuilder):
         return "expected ',' or '}'" if type(self._container) is dict else "expected ',' or ']'"
 
     def _fail(self, message: str, at: int, character: str) -> int:
-        """The text is not JSON from `at` on; returns where the fragment's reading ends."""
+        """Record that the text is not JSON from `at` on; return the offset of the fragment's end."""
         self.error = ParseFault(message, self._base + at, character)
-        self._failed_in = self._state  # for `open_path`: watchers of the value that was cut must hear of it
+        self._failed_in = self._state  # for `open_path`: watchers of the cut value must be told
         self._state = FAILED
         return self._length - self._base
 
 
 def _end_of_run(text: str, at: int) -> int:
-    """Where the text of a string, and escapes that stand for a character each, end."""
+    """Return the end of the text of a string, including escapes that each stand for one character."""
     run = _TEXT_RUN.match(text, at)
     return run.end() if run else at

@@ -1,10 +1,10 @@
-"""`MessageAssembler`: wire events in; our events, and the assistant message as it must be echoed, out.
+"""`MessageAssembler`: turns wire events into our events, and into the assistant message as it must be echoed.
 
-It asks an `InputAccumulator` about the inputs, and judges none itself: two judges of the same events could disagree.
-This module knows the message around them.
+An `InputAccumulator` judges the inputs, and this module never does: two judges of the same events could disagree.
+This module handles the message around them.
 
-A block is kept as the dict that came, and never as an object of a known type. A type loses the fields that it does not
-know, and the API refuses a history whose thinking, signatures or server results are not what it sent.
+A block is kept as the received dict, and never as an object of a known type. A type loses the fields that it does not
+know, and the API refuses a history whose thinking, signatures or server results differ from those it sent.
 """
 
 from __future__ import annotations
@@ -45,33 +45,33 @@ class MessageState(Enum):
     """The life of one message. `message_start` opens one in any state: in the middle of another it restarts it."""
 
     WAITING = "waiting"
-    """Nothing of it has come."""
+    """Nothing of the message has come."""
     OPEN = "open"
     """Between `message_start` and `message_stop`."""
     STOPPED = "stopped"
-    """Whole: `message_stop` came, or the body ended cleanly after a stop reason."""
+    """Complete: `message_stop` came, or the body ended cleanly after a stop reason."""
     INTERRUPTED = "interrupted"
     """The body ended before the message did."""
 
 
 # Deltas whose text is appended to a field of the block.
 _APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking"}
-# Deltas that replace fields of the block: a signature comes whole, and joining two would be refused.
+# Deltas that replace fields of the block: a signature comes in one piece, and two joined would be refused.
 _ASSIGNED: Final = {"signature_delta": ("signature",), "compaction_delta": ("content", "encrypted_content")}
 
 
 class _OpenBlock:
-    """A block and what has been appended to it.
+    """A block and everything appended to it.
 
-    Pieces wait in a list until somebody looks at the message. `text += piece` on a field of a dict copies the text each
-    time: 1.28 MB in pieces of 8 characters took 33 s, and 11 ms with a list.
+    Pieces wait in a list until the message is read. `text += piece` on a field of a dict copies the text each time:
+    1.28 MB in pieces of 8 characters took 33 s, and 11 ms with a list.
     """
 
     __slots__ = ("_appended", "_citations", "block", "index", "input")
 
     def __init__(self, index: int, block: Mapping[str, Any]) -> None:
         self.index = index
-        # A copy: the event that brought the block may be recorded, or shown to an observer, after this has changed.
+        # A copy: the event of the block may be recorded, or shown to an observer, after this has changed.
         self.block: Block = repaired(block)
         self.input: ToolInput | None = None
         self._appended: dict[str, list[str]] = {}
@@ -85,18 +85,18 @@ class _OpenBlock:
         pieces.append(piece)
 
     def cite(self, citation: Any) -> None:
-        if self._citations is None:  # a list of our own: that of the event is the peer's
+        if self._citations is None:  # a separate list: the one in the event belongs to the peer
             start = self.block.get("citations")
             self._citations = self.block["citations"] = [*start] if isinstance(start, list) else []
         self._citations.append(citation)
 
     def assembled(self) -> Block:
-        """The block as of now; the same dict each time, so that it keeps its identity in events and message."""
+        """Return the block so far: the same dict each time, so that it keeps its identity in events and message."""
         for name, pieces in self._appended.items():
             if len(pieces) > 1:
                 pieces[:] = ["".join(pieces)]
             self.block[name] = pieces[0]
-        # Under the ids that the API takes back. The block is echoed, and the answer of the call names the same id.
+        # With the ids that the API accepts back. The block is echoed, and the answer of the call uses the same id.
         if self.input is not None:
             self.block["id"] = self.input.echo_id
             self.block["name"] = self.input.echo_name
@@ -107,21 +107,26 @@ class _OpenBlock:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageAssembler(Generic[InputT]):
-    """Puts one message after another together.
+    """Assembles consecutive messages.
 
-    Every block is kept as received (thinking with its signature, server results, kinds not known here), in the order
-    of the indexes; gaps do not matter. The exceptions are what the API would refuse in a history: the `input` of a tool
-    call is its value once it is valid, and `{"INVALID_JSON": raw}` if it turns out not to be; names and ids with
-    illegal characters have stand-ins (`ToolInput.echo_id`, `echo_name`); a field without a JSON form is left out.
+    Every block is kept as received (thinking with its signature, server results, unknown kinds), in the order of the
+    indexes; gaps do not matter. The exceptions are parts that the API would refuse in a history:
+
+    - The `input` of a tool call becomes its value once it is valid, and `{"INVALID_JSON": raw}` if it is not.
+    - Names and ids with illegal characters get stand-ins (`ToolInput.echo_id`, `echo_name`).
+    - A field without a JSON form is dropped.
 
     Args:
         parser, limits, input_type, invalid_key, reports: As for `InputAccumulator`.
-        messages: What was sent. A call in there that the API was to run may have its result in the reply, see
-            `ServerToolResult.call`.
+        messages: The messages of the request. They may contain calls for the API to run whose results come in this
+            response, see `ServerToolResult.call`.
 
     Attributes:
-        state: Where in its life the message is.
+        state: The stage of the message's life.
         feed_deltas: See `InputAccumulator.feed_deltas`.
+
+    Raises:
+        UsageError: `invalid_key` cannot be sent.
     """
 
     def __init__(
@@ -139,9 +144,9 @@ class MessageAssembler(Generic[InputT]):
             parser=parser, limits=limits, input_type=input_type, invalid_key=invalid_key, reports=reports
         )
         self.inputs: dict[int, InputT] = self._accumulator.inputs
-        """Block index to tool input, of the message under way."""
-        # The bound method of the accumulator and no method of our own: a fragment changes nothing here, and one more
-        # call for each batch would be the only thing to be had for it.
+        """Block index to tool input, of the current message."""
+        # The accumulator's bound method, not a method of our own: a fragment changes nothing here, so the method would
+        # only cost one more call for each batch.
         self.feed_deltas = self._accumulator.feed_deltas
         self._limits = limits
         self._fields: Message = {}
@@ -150,10 +155,10 @@ class MessageAssembler(Generic[InputT]):
         self._voided: Message | None = None
         self._voided_blocks: list[_OpenBlock] = []
         self._open: dict[int, _OpenBlock] = {}
-        self._server_calls: dict[str, _OpenBlock] = {}  # of the message under way, by id
+        self._server_calls: dict[str, _OpenBlock] = {}  # of the current message, by id
         self._messages = messages
-        # Of `messages`, once one was looked for. A result seldom answers a call of an earlier response, and a long
-        # history takes long to search.
+        # The calls in `messages`, once one was needed. A result seldom answers a call of an earlier response, and a
+        # long history takes long to search.
         self._earlier_calls: dict[str, Mapping[str, Any]] | None = None
 
     @property
@@ -182,17 +187,17 @@ class MessageAssembler(Generic[InputT]):
 
     @property
     def stop_reason(self) -> str | None:
-        """The reason why the message under way stopped; None until known. It may come with the start of the message."""
+        """The stop reason of the current message; None until known. It may come with the start of the message."""
         reason = self._fields.get("stop_reason")
         return reason if isinstance(reason, str) else None
 
     @property
     def message(self) -> Message:
-        """The assistant message as of now, made anew at each look; an input not settled yet shows as it started.
+        """The assistant message so far, made anew at each read. An input that is not settled shows as it started.
 
-        A partial input is never in it: a cut one would look like a complete one.
+        It never contains a partial input: a cut one would look like a complete one.
         """
-        # Sorted, because the blocks of a peer may open in any order, and the API wants them back in that of the
+        # Sorted, because a peer may open blocks in any order, and the API requires them back in the order of the
         # indexes.
         content = [block.assembled() for block in sorted(self._blocks, key=lambda block: block.index)]
         message: Message = {"type": "message", "role": "assistant", **self._fields, "content": content}
@@ -202,17 +207,20 @@ class MessageAssembler(Generic[InputT]):
 
     @property
     def voided(self) -> Message | None:
-        """The message that the last `message_start` voided, with the ids that its calls have now; None if none."""
+        """The message that the last `message_start` voided, with the current ids of its calls; None if none."""
         for block in self._voided_blocks:
             block.assembled()
         return self._voided
 
     def feed(self, event: Mapping[str, Any] | InputFragment | object) -> list[MessageEvent[InputT]]:
-        """What one wire event means: usually one event of ours; several where it also settles an earlier input.
+        """Return the events for one wire event: usually one, or several if it also settles an earlier input.
+
+        Args:
+            event: As for `InputAccumulator.feed`.
 
         Raises:
-            LimitError: More than `Limits.max_blocks` blocks.
-            UsageError: `event` is neither a mapping nor an event object.
+            LimitError: The message has more than `Limits.max_blocks` blocks.
+            UsageError: `event` is neither a mapping, an `InputFragment` nor an event object.
         """
         data = to_wire_event(event)
         kind = data.get("type")
@@ -229,28 +237,28 @@ class MessageAssembler(Generic[InputT]):
                 return self._feed_message_delta(data)
             case "message_stop":
                 return self._stop() if self.state is MessageState.OPEN else []
-            case "ping" | "error":  # an error ends the response: the reader raises it, and closes this
+            case "ping" | "error":  # an error ends the response: the reader raises it, and closes the assembler
                 return []
             case _:
-                # The API adds types of events without a new version of it: clients are told to expect that.
+                # The API adds event types without a new API version: clients are told to expect that.
                 return [UnknownEvent(data)]
 
     def close(self, *, cleanly: bool = True) -> list[MessageEvent[InputT]]:
-        """The body has ended. Afterwards `state` is `STOPPED` for a whole message, `INTERRUPTED` for a cut one.
+        """End the body. Afterwards `state` is `STOPPED` for a complete message, `INTERRUPTED` for a cut one.
 
-        A clean end after a stop reason, every block closed, is an end: some gateways leave `message_stop` out. Without
-        all three the message may have been cut anywhere. The anthropic client takes every end of a body for the end of
-        the message.
+        A clean end after a stop reason, with every block closed, ends the message: some gateways omit `message_stop`.
+        Without all three conditions, the message may have been cut anywhere. The anthropic client treats every end of a
+        body as the end of the message.
 
         Args:
-            cleanly: The peer ended the body; False where the connection was lost, or the reading given up.
+            cleanly: True if the peer ended the body. False if the connection was lost, or the reading was abandoned.
         """
         has_ended = self.stop_reason is not None and not self._accumulator.has_placeholder and not self._open
         if cleanly and self.state is MessageState.OPEN and has_ended:
             return self._stop()
         inputs = self._accumulator.close(self.stop_reason, cut=True)
         events: list[MessageEvent[InputT]] = [*inputs, *self._close_blocks(cut=True)]
-        # A whole message stays whole, whatever becomes of the connection after it.
+        # A complete message stays complete, even if the connection then fails.
         if self.state is not MessageState.STOPPED:
             self.state = MessageState.INTERRUPTED
         return events
@@ -260,8 +268,8 @@ class MessageAssembler(Generic[InputT]):
         content = content_of_start(message)
         check_block_count(len(content), self._limits)
         events: list[MessageEvent[InputT]] = [*self._accumulator.close(), *self._close_blocks()]
-        # In the middle of a message: a gateway tries again. Whoever has shown the first attempt must hear that it is
-        # void. After `message_stop` it is another message, and the first one stands.
+        # In the middle of a message: a gateway retries. Displays of the first attempt must learn that it is void. After
+        # `message_stop` it is another message, and the first one stands.
         voided = self.message if self.state is MessageState.OPEN else None
         self._fields = {name: value for name, value in message.items() if name not in ("usage", "content")}
         self._usage = dict(mapping_in(message, "usage"))
@@ -270,7 +278,7 @@ class MessageAssembler(Generic[InputT]):
         self._server_calls = {}
         events.append(MessageStart(self.message, voided))
         self.state = MessageState.OPEN
-        # Calls made from code that the API runs may come whole, inside the start itself.
+        # Calls made from code that the API runs may come complete, inside the start itself.
         events += self._accumulator.feed_event(data)
         for index, block in enumerate(content):
             if isinstance(block, Mapping):
@@ -282,9 +290,9 @@ class MessageAssembler(Generic[InputT]):
         return events
 
     def _begin_unannounced(self) -> list[MessageEvent[InputT]]:
-        """Content without a `message_start` before it is taken as a message all the same.
+        """Start a message for content without a `message_start`.
 
-        Some peers send none. What the model wrote is there, and dropping it would help nobody.
+        Some peers send none. The model's content has arrived, and dropping it would help nobody.
         """
         return [] if self.state is MessageState.OPEN else self._feed_message_start({"type": "message_start"})
 
@@ -295,27 +303,27 @@ class MessageAssembler(Generic[InputT]):
         events = self._begin_unannounced()
         if type(index) is not int or not isinstance(block, Mapping):
             return events + list(self._accumulator.feed_event(data))
-        # The index may be open already. Its block ends as it is: the texts of two blocks must not become one.
+        # The index may be open already. Its block ends as it is: the texts of two blocks must not be joined.
         replaced = self._open.pop(index, None)
         if replaced is not None and replaced.input is None:
             events.append(self._stopped(replaced))
         events += self._accumulator.feed_event(data)
         opened = self._open_block(index, block)
         if opened.input is None:
-            # A copy, because the event says how the block began, and the block grows.
+            # A copy, because the event shows the start of the block, and the block grows.
             events.append(BlockStart(opened.index, dict(opened.block)))
         self._look_for_successor(opened)
         return events
 
     def _look_for_successor(self, opened: _OpenBlock) -> None:
-        """Another model may take over: the rest of the message is by it."""
+        """Take the model from a `fallback` block: it writes the rest of the message."""
         if opened.block.get("type") == "fallback":
             model = mapping_in(opened.block, "to").get("model")
             if isinstance(model, str):
                 self._fields["model"] = model
 
     def _open_block(self, index: int, block: Mapping[str, Any]) -> _OpenBlock:
-        # The accumulator has given the block its place, so that inputs and blocks never have different ones.
+        # The accumulator assigned the place, so that inputs and blocks always have the same one.
         opened = _OpenBlock(self._accumulator.places.newest[index], block)
         if block.get("type") in TOOL_BLOCKS:
             opened.input = self.inputs[opened.index]
@@ -327,7 +335,7 @@ class MessageAssembler(Generic[InputT]):
 
     def _feed_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
         delta = data.get("delta")
-        if type(delta) is not dict:  # asked here, which saves nearly every event a call
+        if type(delta) is not dict:  # checked here, which saves a call for nearly every event
             delta = mapping_in(data, "delta")
         kind = delta.get("type")
         if kind == "input_json_delta":
@@ -353,7 +361,7 @@ class MessageAssembler(Generic[InputT]):
             tokens: Any = delta.get("estimated_tokens")
             tokens = tokens if type(tokens) is int else None
             return [ThinkingDelta(opened.index, piece, tokens)] if piece or tokens is not None else []
-        if kind in _ASSIGNED:  # no event: nobody shows a signature, and the message has it
+        if kind in _ASSIGNED:  # no event: nobody displays a signature, and the message contains it
             opened.block.update({name: delta[name] for name in _ASSIGNED[kind] if name in delta})
             return []
         if kind == "citations_delta":
@@ -376,14 +384,14 @@ class MessageAssembler(Generic[InputT]):
 
     def _feed_message_delta(self, data: Mapping[str, Any]) -> list[MessageEvent[InputT]]:
         if self.state is MessageState.STOPPED:
-            return [UnknownEvent(data)]  # too late to change a message that was handed out as whole
-        # Gateways and newer versions of the API put fields of the message beside the delta, `context_management` for
-        # one. A null keeps what is known: it says "nothing new", as counts of usage do.
+            return [UnknownEvent(data)]  # too late to change a message that was returned as complete
+        # Gateways and newer versions of the API put fields of the message next to the delta, for example
+        # `context_management`. A null keeps the known value: it means "nothing new", as in usage counts.
         events = self._begin_unannounced()
         known = {name: value for name, value in data.items() if name not in {"type", "delta", "usage"}}
         known.update(mapping_in(data, "delta"))
         self._fields.update({name: value for name, value in known.items() if value is not None})
-        # Cumulative: a count replaces the earlier one; what is left out or null keeps it.
+        # Cumulative: a count replaces the earlier one; a missing or null count keeps it.
         counts = mapping_in(data, "usage").items()
         self._usage.update({name: count for name, count in counts if count is not None})
         return events + list(self._accumulator.feed_event(data))
@@ -394,7 +402,7 @@ class MessageAssembler(Generic[InputT]):
         return [*events, MessageStop(self.message, self.stop_reason)]
 
     def _close_blocks(self, *, cut: bool = False) -> list[MessageEvent[InputT]]:
-        """Blocks whose `content_block_stop` never came still stop for those who watch them."""
+        """Stop the blocks whose `content_block_stop` never came, for their observers."""
         left = [block for block in self._open.values() if block.input is None]
         for block in left if not cut else ():  # if the body was cut, the peer did nothing wrong
             self._accumulator.note(f"{named(block.index)} was never closed")
@@ -409,7 +417,7 @@ class MessageAssembler(Generic[InputT]):
         return ServerToolResult(block.index, whole, self._server_call(id) if isinstance(id, str) else None)
 
     def _server_call(self, id: str) -> Mapping[str, Any] | None:
-        """The call with this id, as it is echoed, that the API was to run; None if there is none."""
+        """Return the echoed form of the call with this id that the API was to run; None if there is none."""
         opened = self._server_calls.get(id)
         if opened is not None:
             return opened.assembled()

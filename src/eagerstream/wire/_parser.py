@@ -1,7 +1,7 @@
-"""The parser that a `ToolInput` needs: `PartialJSON`, or another that the user gives.
+"""The interface of the parser of a `ToolInput`: `PartialJSON`, or another that the user provides.
 
-A protocol and no base class: a user's parser need not derive from ours. It has `tracks` and `finished_in` because an
-input must not look into a parser, nor read the text a second time, to find out whose wait has ended.
+A protocol, not a base class: a user's parser need not derive from ours. It has `tracks` and `finished_in` because an
+input must neither read a parser's internals nor parse the text a second time to find the waiters to wake.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._values import JSON, Path
 
 
 class Parser(Protocol):
-    """What reads the fragments of one input; `PartialJSON` unless the accumulator is given another."""
+    """A parser of the fragments of one input; `PartialJSON` unless the accumulator gets another."""
 
     @property
     def value(self) -> JSON:
@@ -25,58 +25,58 @@ class Parser(Protocol):
 
     @property
     def complete(self) -> bool:
-        """The text is one whole JSON document, by a strict reading."""
+        """True if the text is one complete JSON document, by strict rules."""
         ...
 
     @property
     def error(self) -> ParseFault | None:
-        """What is wrong with the text, where something is."""
+        """The fault of the text; None if there is none."""
         ...
 
     @property
     def overflow_chars(self) -> int | None:
-        """Offset of the first number that reads as infinity."""
+        """Offset of the first number that becomes infinity; None if there is none."""
         ...
 
     reports: bool
-    """Set to have `feed` record what it changes, for `finished_fields` and `patch`."""
+    """Switch: `feed` records its changes, for `finished_fields` and `patch`."""
     tracks: bool
-    """Set to have `feed` record what it finishes, for `finished_in`."""
+    """Switch: `feed` records the values it finishes, for `finished_in`."""
 
     @property
     def ended(self) -> Sequence[object] | None:
-        """The values that the last `feed` finished, in a form of the parser's own; empty or None if there are none."""
+        """The values that the last `feed` finished, in the parser's own form; empty or None if there are none."""
         ...
 
     @property
     def finished_fields(self) -> list[str]:
-        """The keys of the object at the root whose values the last `feed` finished."""
+        """The keys of the root object whose values the last `feed` finished."""
         ...
 
     def finished_in(self, max_depth: int) -> list[tuple[Path, str | int | None]]:
-        """The path of the container, and the key, of what the last `feed` finished in an object, to some depth."""
+        """Return the container's path and the key of each value that the last `feed` finished, down to `max_depth`."""
         ...
 
     @property
     def patch(self) -> Patch:
-        """The changes that the last `feed` made in the value."""
+        """The changes that the last `feed` made to the value."""
         ...
 
     def feed(self, fragment: str) -> None:
-        """Take in the next fragment."""
+        """Read the next fragment."""
         ...
 
     def close(self) -> None:
-        """The text ends here."""
+        """End the text."""
         ...
 
     def is_finished(self, path: Path) -> bool:
-        """The value at `path` shows and can no longer change."""
+        """Return True if the value at `path` shows and can no longer change."""
         ...
 
     @property
     def open_path(self) -> Path | None:
-        """The path of the value that is being written; None if no value is."""
+        """The path of the value that is being written; None if there is none."""
         ...
 
 
@@ -84,5 +84,5 @@ class ParserFactory(Protocol):
     """Makes a parser for each input: `PartialJSON` itself, or a `functools.partial` of a parser with its options."""
 
     def __call__(self, *, limits: Limits) -> Parser:
-        """A parser that has read nothing."""
+        """Return a parser that has read nothing."""
         ...

@@ -1,16 +1,16 @@
-"""`PartialJSON`: fragments of a JSON text in, a value that grows out.
+"""`PartialJSON`: turns the fragments of a JSON text into a growing value.
 
-A push parser. Each character is looked at once, when it arrives; no prefix is ever read again, and nothing recurses.
-The invariants, each with a property test of its name:
+A push parser. It reads each character once, when it arrives; it never rereads a prefix, and never recurses. The
+invariants, each with a property test of its name:
 
-1.  *Any cut, same values.* However a text is cut into fragments, the same values show at the same offsets, and the
-    same paths finish in the same order.
-2.  *Whole equals json.loads.* After a whole valid document `value` is what `json.loads` gives: of a repeated key the
-    last wins, integers are exact, `-0` is 0.
+1.  *Any cut, same values.* If a text is cut into fragments in any way, the same values show at the same offsets, and
+    the same paths finish in the same order.
+2.  *Whole equals json.loads.* After a complete valid document `value` equals the result of `json.loads`: of a repeated
+    key the last wins, integers are exact, `-0` is 0.
 3.  *Accepts exactly RFC 8259.* Strictly: no NaN, no Infinity, no control characters in strings. A wrong character is
     an error at once, not at the end of the text.
-4.  *Values only grow.* Strings and arrays only get longer, a key once seen stays, a finished value never changes;
-    a repeated key, and nothing else, starts its value over.
+4.  *Values only grow.* Strings and arrays only get longer, a key once seen stays, a finished value never changes. Only
+    a repeated key starts its value over.
 5.  *Halves are never shown.* Half of an escape or of a surrogate pair is held back. A lone surrogate that the document
     really has stays in the value, as in `json.loads`.
 6.  *Numbers show when they end.* `1` may become `10`: a number shows when a delimiter has ended it, a literal at its
@@ -18,15 +18,15 @@ The invariants, each with a property test of its name:
 7.  *Errors freeze, and never raise.* After an error the last good value stays, and further fragments change nothing.
 8.  *Changes rebuild the value.* The patches that `feed` reports, applied in order to a copy, keep it equal to `value`.
 
-The rejected alternative is to complete the text that has come, and to read all of it again at each fragment, as jiter's
-`partial_mode` does. That is quadratic: in "Partial values" of `benchmarks/RESULTS.md`, a fragment of 16 characters
-costs jiter 10 us in a document of 10,000 characters and 128 us in one of 100,000, and this parser 2 us in both. At
-1,000 characters jiter is the cheaper one.
+The rejected alternative completes the text so far, and rereads all of it at each fragment, as jiter's `partial_mode`
+does. That is quadratic. In "Partial values" of `benchmarks/RESULTS.md`, a fragment of 16 characters costs jiter 10 us
+in a document of 10,000 characters and 128 us in one of 100,000, and this parser 2 us in both. At 1,000 characters jiter
+is cheaper.
 
-One typed, character-level source: plain Python runs it, and mypyc can compile it unchanged. A prototype of regular
-expressions gained 5 to 25% by compilation, and one of characters became 2 to 4.5 times as fast. The median fragment of
+One typed, character-level source: plain Python runs it, and mypyc can compile it unchanged. Compilation made a
+prototype of regular expressions 5 to 25% faster, and one of characters 2 to 4.5 times as fast. The median fragment of
 recorded streams has 7 characters, too few for the fixed cost of a regular expression. In long fragments, a regular
-expression finds runs of whole values, and jiter reads them.
+expression finds runs of complete values, and jiter reads them.
 """
 
 from __future__ import annotations
@@ -60,39 +60,38 @@ from ._mypyc import mypyc_attr
 from ._patch import Patch, finite
 from ._values import MISSING, Path, find
 
-_WHITE_SPACE: Final = " \t\n\r"  # RFC 8259, section 2; str.isspace() knows more
+_WHITE_SPACE: Final = " \t\n\r"  # RFC 8259, section 2; str.isspace() accepts more
 _NUMBER_START: Final = "-0123456789"
 _STRING_STATES: Final = (TEXT, ESCAPE, HEX, HIGH)
 
-# Runs of whole values, up to a comma or the closing bracket: they need no state. The expressions only find where such a
-# run ends; jiter says whether it is JSON, and reads it. An expression that knows JSON itself has 16,000 characters and
-# takes 100 ms to compile; this one takes under a millisecond. Left out is what jiter would take, but this parser must
-# look at: exponents, which may lead beyond floats, and long numbers, which have a limit. Everything is possessive, so
-# that a long run leaves nothing to go back to: linear, without memory. (Python before 3.11.5 may find the end too late;
-# then jiter says no.)
+# Runs of complete values, up to a comma or the closing bracket: they need no state. The expressions only find the end
+# of a run; jiter decides if it is JSON, and reads it. An expression for JSON itself has 16,000 characters and takes
+# 100 ms to compile; this one takes under 1 ms. It excludes values that jiter accepts but this parser must check:
+# exponents, which may exceed floats, and long numbers, which have a limit. Everything is possessive, so a long run
+# never backtracks: linear, without memory. (Python before 3.11.5 may find the end too late; then jiter refuses it.)
 _LEXEME: Final = r'"(?:[^"\\]++|\\.)*+"|[-.0-9]{1,100}+(?![-+.0-9eE])|true|false|null|[ \t\n\r:]++'
 _FLAT: Final = rf"[\[{{](?:{_LEXEME}|,)*+[\]}}]"
 _NESTED: Final = rf"[\[{{](?:{_LEXEME}|,|{_FLAT})*+[\]}}]"
 _RUN: Final = re.compile(rf"(?:(?:{_LEXEME}|{_NESTED})*+,)*+((?:{_LEXEME}|{_NESTED})++(?=[\]}}]))?", re.DOTALL)
-# Containers inside one another in a value that a run takes whole: records, and a list or an object in a record. Of what
-# is deeper, the brackets are read as characters, and what is inside of them as runs.
+# Levels of containers in a value that a run takes as one: records, and a list or an object in a record. In deeper
+# values, the brackets are read as characters, and their contents as runs.
 _RUN_DEPTH: Final = 2
-_LONG_DIGITS: Final = 100  # the most digits of a number in a run
-_PAUSE: Final = 16  # characters without another look after a vain one: in deep documents most looks are in vain
+_LONG_DIGITS: Final = 100  # maximum digits of a number in a run
+_PAUSE: Final = 16  # characters until the next search after a failed one: in deep documents most searches fail
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PartialJSON(ScalarReader):
-    """An incremental JSON parser: `feed` it fragments, look at `value` whenever you like.
+    """An incremental JSON parser: `feed` it fragments, and read `value` at any time.
 
-    `value` is live: containers grow in place, so whoever keeps one across a `feed` sees it change. Copy what must
-    stay (`copy_json`). A new value for each fragment would cost O(size of the value) at each of them.
+    `value` is live: containers grow in place, so a value kept across a `feed` changes. Copy values that must not change
+    (`copy_json`). A new value for each fragment would cost O(size of the value) every time.
 
     Args:
         limits: `max_depth`, `max_integer_digits` and `max_input_chars` apply; beyond them the text is an `error`.
         reports: Record the changes that each `feed` makes, for `finished` and `patch`. It can be switched on later.
-        tracks: Record the values that each `feed` finishes, for `finished` only, at less cost. Of several values in one
-            fragment under the same key, all but the last may be left out.
+        tracks: Record the values that each `feed` finishes, for `finished` only, at less cost. If one fragment has
+            several values under the same key, all except the last may be omitted.
     """
 
     __slots__ = ("_closed", "_max_chars", "_no_run_before", "_takes_runs")
@@ -106,21 +105,21 @@ class PartialJSON(ScalarReader):
     ) -> None:
         super().__init__(limits=limits, reports=reports, tracks=tracks)
         self._max_chars = limits.max_input_chars
-        # With fewer digits allowed, a run could have an integer that is an error here and none for jiter.
+        # With fewer digits allowed, a run could contain an integer that is an error here, but not for jiter.
         self._takes_runs = limits.max_integer_digits >= _LONG_DIGITS
         self._closed = False
-        self._no_run_before = 0  # in the fragment under way
+        self._no_run_before = 0  # in the current fragment
 
     @property
     def complete(self) -> bool:
-        """The root value is closed, and nothing wrong has come after it."""
+        """True if the root value is closed and no error has come after it."""
         return self._state == DONE
 
     def feed(self, fragment: str) -> None:
-        """Take in the next fragment, of any length; O(len(fragment)). Bad JSON sets `error` and raises nothing.
+        """Read the next fragment, of any length; O(len(fragment)). Bad JSON sets `error` and raises nothing.
 
         Raises:
-            UsageError: After `close`.
+            UsageError: The parser was closed.
         """
         if self._closed:
             raise UsageError("PartialJSON.feed() after close()")
@@ -140,15 +139,15 @@ class PartialJSON(ScalarReader):
             and "\\" not in fragment
         ):
             # Most fragments of most streams: plain text inside a long string. The three tests are calls of C and need
-            # no regular expression. They stand here and not in a method, which would be one more call per fragment.
+            # no regular expression. They stand here, not in a method, which would be one more call per fragment.
             self._grow(fragment)
         elif self._state != FAILED:
             self._parse(fragment)
 
     def _feed_up_to_limit(self, fragment: str) -> None:
-        """Parse what is within the limit; the first character beyond it is the fault.
+        """Parse the part within the limit. The first character beyond it is the fault.
 
-        A fault and no `LimitError`: an input that is too long is one call that does not run, not the end of a stream.
+        A fault, not a `LimitError`: an input that is too long means one call that does not run, not the stream's end.
         """
         room = self._max_chars - self._base
         if self._state != FAILED and room >= 0:
@@ -157,9 +156,9 @@ class PartialJSON(ScalarReader):
                 self._fail(f"longer than {self._max_chars} characters", room, fragment[room])
 
     def close(self) -> None:
-        """The text ends here: settles a number at the root. Further calls change nothing.
+        """End the text, which settles a number at the root. Further calls change nothing.
 
-        A text that stops inside a value is no `error`. It is cut and not wrong, and only the caller knows if it minds.
+        A text that stops inside a value is no `error`: it is cut, not wrong, and the caller decides about that.
         """
         if self.ended:
             self.ended = []
@@ -172,10 +171,10 @@ class PartialJSON(ScalarReader):
 
     @property
     def patch(self) -> Patch:
-        """The operations that repeat in a copy of `value` what the last `feed` changed; see `Patch`.
+        """The operations that repeat the changes of the last `feed` in a copy of `value`; see `Patch`.
 
-        Empty if nothing that shows has changed, and as long as the root is no object. They share no container with
-        `value`. Numbers beyond floats, which no JSON can tell, are null. Costs O(changes). Needs `reports=True`.
+        It is empty if nothing visible has changed, and while the root is no object. It shares no container with
+        `value`. Numbers beyond floats, which JSON cannot express, are null. Costs O(changes). Needs `reports=True`.
         """
         # An input that is no object is never shown (`ToolInput.partial`), so it has no changes to repeat.
         if self._changes is None or type(self._root) is not dict:
@@ -184,22 +183,22 @@ class PartialJSON(ScalarReader):
         return patch if self.overflow_chars is None else finite(patch)
 
     def is_finished(self, path: Path) -> bool:
-        """True once the value at `path` shows and can no longer change, except under a repeated key; O(depth)."""
+        """Return True if the value at `path` shows and can no longer change, except under a repeated key; O(depth)."""
         if find(self._root, path) is MISSING:
             return False
-        # What comes after the root makes the text wrong, but takes back nothing of the value.
+        # Text after the root is an error, but takes back nothing of the value.
         if self._state == DONE or (self._state == FAILED and self._failed_in == DONE):
             return True
         if self._container is None:
             return False
-        # A value is finished unless the one under way is in it. Nothing is kept for each value: the path is enough.
+        # A value is finished unless it contains the current value. Nothing is stored per value: the path is enough.
         open_path = self.open_path
         return open_path is None or open_path[: len(path)] != path
 
     @property
     def open_path(self) -> Path | None:
         """The path of the innermost value that shows and is not finished; None if there is none."""
-        state = self._failed_in if self._state == FAILED else self._state  # after an error, where it struck
+        state = self._failed_in if self._state == FAILED else self._state  # after an error: the state at the error
         # Only strings show before they end: numbers and literals have no path until they are finished.
         if state in _STRING_STATES and not self._in_key:
             return (*steps(self._node), self._key) if self._container is not None else ()
@@ -208,12 +207,12 @@ class PartialJSON(ScalarReader):
     # --- between the scalars ------------------------------------------------------------------------------------------
 
     def _parse(self, text: str) -> None:
-        """Run the state machine over one fragment: every `_read_*` takes as many characters as it can."""
+        """Run the state machine over one fragment. Every `_read_*` reads as many characters as it can."""
         at = 0
         end = len(text)
         self._quote = -2
         self._no_run_before = 0
-        # Plain branches, in the order in which fragments of streams need them, and no table of methods: a bound method
+        # Plain branches, in the order in which fragments of streams need them, not a table of methods. A bound method
         # from a dict costs a look-up and an object for each step, and mypyc compiles branches to jumps.
         while at < end:
             state = self._state
@@ -231,10 +230,10 @@ class PartialJSON(ScalarReader):
                 at = self._read_escape(text, at)
 
     def _read_structure(self, text: str, at: int) -> int:
-        """Between tokens: brackets, commas, colons, white space; and scalars, as far as the fragment has them whole.
+        """Read between tokens: brackets, commas, colons, white space, and scalars complete within the fragment.
 
-        A loop of its own, because most steps here lead to another one here: `{"a":1,"b":2}` never leaves it. A scalar
-        that the fragment has whole takes no state and no piece in a list, which makes records cheap in long fragments.
+        A separate loop, because most steps here lead to another one here: `{"a":1,"b":2}` never leaves it. A scalar
+        complete within the fragment needs no state and no list of pieces, so records in long fragments are cheap.
         """
         end = len(text)
         while at < end:
@@ -258,8 +257,8 @@ class PartialJSON(ScalarReader):
             elif state in (KEY, FIRST_KEY):
                 if character == '"':
                     if end - at >= LONG_FRAGMENT and self._takes_runs and self._changes is None:
-                        # Not while changes are noted: each value needs an operation of its own, and of a run only its
-                        # end is known. Most who watch an input only track what is finished.
+                        # Not while changes are recorded: each value needs its own operation, and of a run only the end
+                        # is known. Most watchers of an input only track finished values.
                         after = self._take_run(text, at)
                         if after > at:
                             at = after
@@ -273,7 +272,7 @@ class PartialJSON(ScalarReader):
                 else:
                     return self._fail(EXPECTED[state], at, character)
             elif state == DONE:
-                # `{"a":1}{"b":2}` is no input. jiter's partial mode takes the first object, and drops the rest.
+                # `{"a":1}{"b":2}` is no input. jiter's partial mode accepts the first object, and drops the rest.
                 return self._fail(EXPECTED[state], at, character)
             else:
                 if (
@@ -295,7 +294,7 @@ class PartialJSON(ScalarReader):
         return at
 
     def _begin_value(self, text: str, at: int, character: str) -> int:
-        """The first character of a value; a scalar that the fragment has whole is taken in at once."""
+        """Start a value at its first character. Add a scalar at once if it is complete within the fragment."""
         if character == '"':
             quote = text.find('"', at + 1)
             string = text[at + 1 : quote]
@@ -303,7 +302,7 @@ class PartialJSON(ScalarReader):
                 self._add(string)
                 return quote + 1
             self._step_into()
-            self._put("")  # it shows from its quote on: long strings are what eager streaming is for
+            self._put("")  # it shows from its quote on: eager streaming exists for long strings
             self._state = TEXT
             return at + 1
         if character in "{[":
@@ -320,35 +319,35 @@ class PartialJSON(ScalarReader):
             self._literal_at = 1
             self._state = LITERAL
             return at + 1
-        # Only as the first: `[1,]` is no JSON.
+        # Only as the first token: `[1,]` is no JSON.
         if character == "]" and self._state == FIRST_ITEM:
             self._pop()
             return at + 1
         return self._fail(EXPECTED[self._state], at, character)
 
     def _take_run(self, text: str, at: int) -> int:
-        """Take in the whole values, or members, from `at` on, all at once; return `at` itself if there are none.
+        """Read all complete values, or members, from `at` on at once; return `at` itself if there are none.
 
-        Fragments of 20,000 characters take five times as long without it; for fragments of 7 it makes no difference.
+        Without it, fragments of 20,000 characters take five times as long; for fragments of 7 it makes no difference.
         """
         if at < self._no_run_before or len(self._stack) + _RUN_DEPTH > self._max_depth:
             return at
         run = _RUN.match(text, at)
         end = at if run is None else run.end()
-        is_last = run is not None and run.lastindex is not None  # it goes up to the closing bracket: no comma ends it
+        is_last = run is not None and run.lastindex is not None  # the run reaches the closing bracket, without a comma
         if end > at and not is_last:
-            end -= 1  # the comma is read here, so that the run may be given to jiter as a list
+            end -= 1  # the comma is read here, so that jiter can get the run as a list
         whole = text[at:end]
         if not whole or whole.isspace():
-            self._no_run_before = at + _PAUSE  # a number with an exponent, say, or a string that the fragment cuts
+            self._no_run_before = at + _PAUSE  # for example a number with an exponent, or a string that is cut here
             return at
         closing = "]" if type(self._container) is list else "}"
         if text[end] != (closing if is_last else ","):
-            # The wrong bracket. A number before it must not show, so it is left to be read character by character.
+            # The wrong bracket. A number before it must not show, so it is read character by character.
             self._no_run_before = len(text)
             return at
         try:
-            # Strictly: without `allow_inf_nan=False` jiter reads NaN. It refuses an empty run between two commas, too.
+            # Strict: without `allow_inf_nan=False` jiter reads NaN. It also refuses an empty run between two commas.
             if type(self._container) is list:
                 items = jiter.from_json(f"[{whole}]".encode(), allow_inf_nan=False)
                 if self.ended is not None:
@@ -363,7 +362,8 @@ class PartialJSON(ScalarReader):
                 self._state = AFTER if is_last else KEY
         except ValueError:
             # Either it is no JSON, or it has a lone surrogate, which jiter refuses. Reading it character by character
-            # tells which, and where. No other run is tried in this fragment: failing at each comma would be quadratic.
+            # finds the cause and its place. No other run is tried in this fragment: failing at each comma would be
+            # quadratic.
             self._no_run_before = len(text)
             return at
         return end if is_last else end + 1

@@ -1,7 +1,7 @@
-"""Calls that the API runs itself, and their results: which blocks are such, and what a result says.
+"""Calls that the API runs itself, and their results: their block types, and the errors in results.
 
-A result names its call by `tool_use_id`. The two are usually in one reply; where a reply is paused, or also calls tools
-of the client, the result may begin the next one.
+A result names its call by `tool_use_id`. The two are usually in one response. If a response is paused, or also calls
+tools of the client, the result may come at the start of the next one.
 
 Sources: the API's guides to server tools and to the MCP connector, and the anthropic package's types of blocks.
 """
@@ -37,11 +37,11 @@ ServerToolErrorCode: TypeAlias = Literal[
     "url_not_in_prior_context",
     "url_too_long",
 ]
-"""What is known to go wrong with server tools, all of them together; the API may send others."""
+"""The known error codes of all server tools together. The API may send others."""
 
 
 def is_server_result(kind: object) -> bool:
-    """A block of this type is the result of a call that the API ran.
+    """Return True if a block of this type is the result of a call that the API ran.
 
     All kinds known today end in `_tool_result`. A list of them would lose the results of the next server tool.
     """
@@ -54,19 +54,19 @@ def call_kind(result_kind: str) -> str:
 
 
 def is_error_result(block: Mapping[str, Any]) -> bool:
-    """The result says that the call failed: by `is_error` (MCP), or by an error as its content (all others)."""
+    """Return True if the call failed: by `is_error` (MCP), or by an error as the content (all others)."""
     kind = mapping_in(block, "content").get("type")
     return block.get("is_error") is True or (isinstance(kind, str) and kind.endswith("_error"))
 
 
 def error_code_of(block: Mapping[str, Any]) -> str | None:
-    """The `error_code` of a result that failed; None where it did not, and of MCP servers, which tell it in words."""
+    """Return the `error_code` of a failed result; None if the call succeeded, and for MCP servers, which use a text."""
     code = mapping_in(block, "content").get("error_code") if is_error_result(block) else None
     return code if isinstance(code, str) else None
 
 
 def server_calls(messages: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The calls in a history that the API runs, by their ids."""
+    """Return the calls in a history that the API runs, by their ids."""
     return {
         str(block.get("id", "")): block
         for message in messages

@@ -1,10 +1,10 @@
-"""Bytes to server-sent events, by the letter of the WHATWG standard.
+"""Decoding of bytes to server-sent events, exactly as the WHATWG standard requires.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html, section "Interpreting an event stream".
 
 The decoder splits bytes and decodes text field by field. Decoding first would need an incremental UTF-8 decoder for
-sequences that a chunk cuts, and `str.splitlines` (httpx's `iter_lines`, for one) also ends a line at U+2028 and U+0085,
-which may stand in a JSON string. The bytes of LF, CR and the colon never occur inside a longer UTF-8 sequence.
+sequences that a chunk cuts. Besides, `str.splitlines` (used by httpx's `iter_lines`) also ends a line at U+2028 and
+U+0085, which a JSON string may contain. The bytes of LF, CR and the colon never occur inside a longer UTF-8 sequence.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ._mypyc import mypyc_attr
 _BOM: Final = b"\xef\xbb\xbf"
 _CR: Final = 0x0D
 _LF: Final = 0x0A
-_MAX_RETRY_DIGITS: Final = 4_300  # what int() converts by default; no reconnection time is longer
+_MAX_RETRY_DIGITS: Final = 4_300  # the default limit of int(); no reconnection time is longer
 
 
 class ServerSentEvent(NamedTuple):
     """One dispatched event.
 
     Attributes:
-        event: The event type, `"message"` where the stream names none.
+        event: The event type, `"message"` if the stream names none.
         data: The data lines, joined by line feeds.
         id: The last event id of the stream when this event was dispatched, `""` before the first.
-        retry: The reconnection time in milliseconds, where this event's own lines set it.
+        retry: The reconnection time in milliseconds, if this event's own lines set it.
     """
 
     event: str
@@ -39,20 +39,20 @@ class ServerSentEvent(NamedTuple):
     retry: int | None = None
 
     def __repr__(self) -> str:
-        # Never the data: it holds what a model wrote.
+        # Without the data, which contains the model's text.
         return f"ServerSentEvent({self.event!r:.80}, {len(self.data)} chars)"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EventStreamDecoder(Decoder[T]):
-    """The decoding of a `text/event-stream` body; what an event becomes is the subclass's business (`_dispatched`).
+    """A decoder of a `text/event-stream` body. The subclass converts the data of each event (`_dispatched`).
 
-    Lines end with LF, CR or CRLF, in any mix, and an event is dispatched by the byte that ends it: a CR does not wait
-    for the LF that may follow. Work and memory are linear in the bytes fed, also for one line in a million chunks.
+    Lines end with LF, CR or CRLF, in any mix. An event is dispatched by the byte that ends it: a CR does not wait for
+    the LF that may follow. Work and memory are linear in the bytes fed, also for one line in a million chunks.
 
     Args:
-        max_event_bytes: The most that the lines of one event may hold, line ends and comments not counted; no single
-            line, comments included, may be longer either.
+        max_event_bytes: Maximum bytes of the lines of one event, without line ends and comments. No single line,
+            comments included, may be longer either.
 
     Raises:
         UsageError: `max_event_bytes` is not a positive number.
@@ -65,36 +65,37 @@ class EventStreamDecoder(Decoder[T]):
         self.reconnection_time_ms: int | None = None
         """The last `retry` of the stream, also from an event that had no data and was not dispatched."""
         self._start: bytes | None = b""  # the first bytes, until they are known to be a byte order mark or not
-        # The last chunk ended with CR: a LF at the start of the next belongs to it. Waiting for that LF instead would
-        # hold back each event until the next one comes, if the peer ends its lines with CR alone.
+        # The last chunk ended with CR: a LF at the start of the next belongs to it. If the peer ends its lines with CR
+        # alone, waiting for that LF would hold back each event until the next one comes.
         self._after_cr = False
-        # Of the line under way, from earlier chunks; joined once. `line += chunk` copies the line with each chunk: an
-        # event of 8 MiB took another decoder 70 s that way. The test of a line in very many chunks keeps it linear.
+        # Parts of the current line from earlier chunks, joined once. `line += chunk` copies the line with each chunk.
+        # Another decoder took 70 s for an event of 8 MiB that way. The test of a line in very many chunks keeps it
+        # linear.
         self._pieces: list[bytes] = []
         self._pieces_bytes = 0
         self._event_bytes = 0
-        self._between_events = False  # nothing is under way: the next byte begins an event
+        self._between_events = False  # no event is in progress: the next byte starts one
         self._data: list[bytes] = []
         self._event = b""
         self._id = b""
         self._retry: int | None = None
 
-    # A subclass and no list of `ServerSentEvent`s in between: an event of the Messages API says its type in its data
-    # again, so a wire decoder needs neither the name nor the id, nor the data as text (jiter reads bytes).
+    # A subclass, without a list of `ServerSentEvent`s in between. An event of the Messages API repeats its type in its
+    # data, so a wire decoder needs neither the name nor the id, nor the data as text (jiter reads bytes).
     @abstractmethod
     def _dispatched(self, data: bytes) -> T | None:
-        """What an event with this data is; None for nothing. An `EagerStreamError` ends the decoding."""
+        """Return the event for this data; None for no event. An `EagerStreamError` ends the decoding."""
 
     def _take(self, chunk: bytes, events: list[T]) -> None:
-        # The API sends events of two lines that end with LF, and an HTTP client usually hands out whole ones. Such a
-        # chunk is split at its blank lines in one call. All others go line by line, the slow way, which alone knows all
-        # rules. Nothing is guessed: the end of a chunk never ends a line or an event.
+        # The API sends events of two lines that end with LF, and an HTTP client usually returns complete ones. Such a
+        # chunk is split at its blank lines in one call. All others go line by line, the slow way, which alone handles
+        # all rules. Nothing is guessed: the end of a chunk never ends a line or an event.
         if not self._between_events:
             end = chunk.find(b"\n\n") + 2
-            if end >= 2:  # the end of the event under way; what follows may be whole events again
+            if end >= 2:  # the end of the current event; complete events may follow
                 self._feed_lines(chunk[:end], events)
                 chunk = chunk[end:]
-        # No event of a chunk this short can be over the limit, so the short way need not count.
+        # No event of a chunk this short can exceed the limit, so the short way need not count.
         if self._between_events and _CR not in chunk and len(chunk) <= self._max_event_bytes:
             self._feed_blocks(chunk, events)
         else:
@@ -105,7 +106,7 @@ class EventStreamDecoder(Decoder[T]):
         self._data.clear()
 
     def _feed_blocks(self, chunk: bytes, events: list[T]) -> None:
-        """From the first byte of an event on, lines that end with LF: nearly all chunks of nearly all streams."""
+        """Read LF-terminated lines from the first byte of an event on: nearly all chunks of nearly all streams."""
         blocks = chunk.split(b"\n\n")
         rest = blocks.pop()
         for block in blocks:
@@ -114,7 +115,7 @@ class EventStreamDecoder(Decoder[T]):
             self._feed_lines(rest, events)
 
     def _feed_block(self, block: bytes, events: list[T]) -> None:
-        """An event without its blank line. One of two lines, its name and its data, is taken apart in one go."""
+        """Read an event without its blank line. One of two lines, its name and its data, is split in one step."""
         name, _, data = block.partition(b"\ndata: ")
         if data and _LF not in data and name.startswith(b"event: ") and _LF not in name:
             self._event = name[7:]
@@ -126,8 +127,8 @@ class EventStreamDecoder(Decoder[T]):
             self._feed_lines(block + b"\n\n", events)
 
     def _feed_lines(self, chunk: bytes, events: list[T]) -> None:
-        """Any bytes at all."""
-        # A byte order mark may be cut, too; three other Python decoders do not find it then.
+        """Read any bytes, line by line."""
+        # A byte order mark may be cut too; three other Python decoders do not find it then.
         if self._start is not None:
             chunk = self._start + chunk
             if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
@@ -160,28 +161,28 @@ class EventStreamDecoder(Decoder[T]):
             self._pieces.append(unfinished)
             self._pieces_bytes += len(unfinished)
             self._check_size(self._pieces[0], self._pieces_bytes)
-        # Not a look at the last line: it may be the end of one that began in an earlier chunk.
+        # The last line alone does not tell: it may be the end of one that started in an earlier chunk.
         self._between_events = not (self._pieces or self._after_cr or self._event_bytes)
 
     def _check_size(self, line: bytes, line_bytes: int) -> None:
-        """Refuse a line, of which `line` is the beginning, that is too long or makes its event too large.
+        """Refuse a line that starts with `line` if it is too long or makes its event too large.
 
-        Also while the line is under way: a peer that never ends it must not fill the memory first. Line ends and
-        comments do not count, so the limit strikes at the same byte however the body was cut.
+        Also while the line is incomplete: a peer that never ends it must not fill the memory first. Line ends and
+        comments do not count, so the limit applies at the same byte for every cut of the body.
         """
         event_bytes = 0 if line.startswith(b":") else self._event_bytes
         if event_bytes + line_bytes > self._max_event_bytes:
             raise LimitError("max_event_bytes", self._max_event_bytes, "a server-sent event")
 
     def _take_line(self, line: bytes) -> None:
-        """A line that is not empty; fields with unknown names are ignored, as the standard says."""
+        """Read a line that is not empty. Fields with unknown names are ignored, as the standard requires."""
         event_bytes = self._event_bytes + len(line)
         if event_bytes > self._max_event_bytes:
             self._check_size(line, len(line))
         name, _, value = line.partition(b":")
         if not name:
-            return  # a comment, which keeps a connection alive and takes no room
-        # The name counts, too: of empty `data:` lines without end, each adds a byte or more to the event.
+            return  # a comment, which keeps a connection alive and takes no space
+        # The name counts too: each of endless empty `data:` lines adds at least a byte to the event.
         self._event_bytes = event_bytes
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -189,15 +190,15 @@ class EventStreamDecoder(Decoder[T]):
         elif name == b"event":
             self._event = value
         elif name == b"id":
-            if b"\0" not in value:  # as the standard says: the id goes back in a header, which cannot hold NUL
+            if b"\0" not in value:  # the standard's rule: the id goes back in a header, which cannot contain NUL
                 self._id = value
         elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
-            # bytes.isdigit() knows ASCII digits only; int() alone would take "+5", "1_000" and Arabic digits.
+            # bytes.isdigit() accepts only ASCII digits; int() alone would accept "+5", "1_000" and Arabic digits.
             self._retry = self.reconnection_time_ms = int(value)
 
     def _dispatch(self, events: list[T]) -> None:
-        # Without a data line there is no event, as the standard says. One empty data line is enough for one. The id and
-        # the reconnection time outlive the event, its name does not.
+        # By the standard, there is no event without a data line, and one empty data line is enough. The id and the
+        # reconnection time outlive the event; its name does not.
         data = self._data
         if data:
             event = self._dispatched(data[0] if len(data) == 1 else b"\n".join(data))
@@ -214,8 +215,8 @@ class SSEDecoder(EventStreamDecoder[ServerSentEvent]):
     """Turns chunks of a `text/event-stream` body, cut anywhere, into `ServerSentEvent`s."""
 
     def _dispatched(self, data: bytes) -> ServerSentEvent:
-        # A field ends at a line end or a colon, which are never part of a longer UTF-8 sequence: decoding field by
-        # field gives what decoding the stream gives, and one U+FFFD per maximal invalid part is what the standard asks.
+        # A field ends at a line end or a colon, which are never part of a longer UTF-8 sequence. Therefore decoding
+        # field by field equals decoding the stream. The standard requires one U+FFFD per maximal invalid part.
         event = self._event.decode("utf-8", "replace") or "message"
         last_id = self._id.decode("utf-8", "replace") if self._id else ""
         return ServerSentEvent(event, data.decode("utf-8", "replace"), last_id, self._retry)

@@ -1,4 +1,4 @@
-"""`TolerantJSON`: the partial value as the `partial_json_parser` package sees it, for those who want its tolerance."""
+"""`TolerantJSON`: the partial value by the rules of the `partial_json_parser` package, for users of its tolerance."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 class TolerantJSON(PartialJSON):
-    """A `PartialJSON` whose `value` is read by `partial_json_parser` until the document is whole.
+    """A `PartialJSON` whose `value` comes from `partial_json_parser` until the document is complete.
 
-    It shows what ours holds back (`1` before `10`, `True` from `tru`) and reads on where ours has stopped, as far as
-    `allow` lets it. Each look at a new text parses all of it again, so looking at every fragment is quadratic. Whether
-    the text is JSON is judged strictly all the same: tolerance is for display, never for running a tool.
+    It shows values that ours holds back (`1` before `10`, `True` from `tru`). It continues after faults that stop ours,
+    as far as `allow` permits. Each read of a new text parses all of it again, so reading after every fragment is
+    quadratic. The outcome of the text is still strict: tolerance is for display, never for running a tool.
 
     Args:
-        allow: What may be incomplete, in the words of `partial_json_parser.Allow`; everything by default.
+        allow: The parts that may be incomplete, a `partial_json_parser.Allow`; all by default.
         limits: As for `PartialJSON`.
     """
 
     def __init__(self, *, allow: Allow | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
-        import partial_json_parser  # only here: the wire core loads nothing that was not asked for
+        import partial_json_parser  # only here: the wire core loads only requested parsers
 
         super().__init__(limits=limits)
         self._loads = partial_json_parser.loads
@@ -35,14 +35,14 @@ class TolerantJSON(PartialJSON):
         self._tolerant: JSON = None
 
     def feed(self, fragment: str) -> None:
-        """As `PartialJSON.feed`; what lies beyond `max_input_chars` is not read."""
+        """Do the same as `PartialJSON.feed`. Text beyond `max_input_chars` is dropped."""
         super().feed(fragment)
-        if self._length <= self._max_chars:  # the bound holds for the package, too: it recurses, and reads all of it
+        if self._length <= self._max_chars:  # the bound protects the package too: it recurses, and reads all text
             self._text.append(fragment)
 
     @property
     def value(self) -> JSON:
-        """The tolerant reading of the text so far; the last one that succeeded where the package refuses it."""
+        """The tolerant value of the text so far. If the package refuses the text, the last value that it accepted."""
         if self.complete:
             return super().value
         if len(self._text) > 1:
@@ -52,5 +52,5 @@ class TolerantJSON(PartialJSON):
             try:
                 self._tolerant = self._loads(self._text[0], self._allow)
             except Exception:
-                pass  # it raises on what it cannot complete, and recurses; the last good value stays
+                pass  # it raises if it cannot complete the text, and recurses; the last good value stays
         return self._tolerant

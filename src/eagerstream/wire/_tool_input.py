@@ -1,9 +1,9 @@
-"""`ToolInput`: one tool's input while it is written, and what it turned out to be.
+"""`ToolInput`: one tool's input while it is written, and its outcome.
 
-Two readings, kept apart. While the text grows, `partial` is the best that can be shown, and is wrong in nothing but
-that it is unfinished. At its end, `outcome` is strict, and only `VALID` inputs have a `value`. The anthropic client has
-one reading for both: an unescaped quote in `{"cmd":"echo "hi" && rm"}` gives it `{'cmd': 'echo '}` without an error,
-and its tool runner executes that.
+Two readings, kept separate. While the text grows, `partial` is the best value that can be shown: it is unfinished, and
+otherwise right. At its end, `outcome` is strict, and only `VALID` inputs have a `value`. The anthropic client has one
+reading for both: an unescaped quote in `{"cmd":"echo "hi" && rm"}` gives it `{'cmd': 'echo '}` without an error, and
+its tool runner executes that.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ._values import MISSING, JSONObject, Path, copy_json, encodable, find, has_
 from ._watchers import Watchers
 
 INVALID_JSON: Final = "INVALID_JSON"
-"""The default key under which an input that is not usable goes back to the model, verbatim."""
+"""The default key under which an unusable input goes back to the model, verbatim."""
 
 _BLOCK_CHARS: Final = 1_024
-"""Characters that may wait for the parser. It reads so many in half a millisecond, whatever is written there.
+"""Maximum number of characters to buffer before parsing. Parsing that many takes 0.5 ms for any text.
 
-One bound for two things. A string of 8 characters takes 60 bytes, so 16 MB in fragments of that length took 150 MB. A
-look, or the end of the input, never has more than this to parse.
+One bound for two purposes. A string of 8 characters takes 60 bytes, so 16 MB in fragments of that length took 150 MB. A
+read of the value, or the end of the input, never has more than this to parse.
 """
 
 _WHITE_SPACE: Final = re.compile(rb"[ \t\n\r]*+")
@@ -44,35 +44,36 @@ class Outcome(StrEnum):
     """The way in which the text of an input ended. Each member equals its value: `outcome == "valid"`."""
 
     VALID = "valid"
-    """The block was closed on one whole JSON object, or on no text at all in a reply that went on."""
+    """The block was closed after one complete JSON object, or after no text in a response that continued."""
     INVALID = "invalid"
-    """Not JSON, not an object, something after the object, a number beyond floats, over a limit, or known to lack a
-    fragment."""
+    """Not JSON, not an object, something after the object, a number beyond floats, over a limit, two keys that become
+    one, or known to lack a fragment."""
     INCOMPLETE = "incomplete"
-    """The text stops inside the object: cut off by a limit of tokens, a lost connection, a block never closed."""
+    """The text stops inside the object: cut by a limit of tokens, a lost connection, or a block never closed."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ToolInput:
-    """The input of one tool call, while it is written and after.
+    """The input of one tool call, during and after its writing.
 
-    Only what is looked at is paid for: a fragment is kept, and read by the parser when somebody looks, or with a block
-    of others: 0.2 us for one that nobody looks at, and 0.6 to 2 us if it is parsed. Nothing that grows is copied.
+    A fragment is only kept. The parser reads it when the input is read, or together with other fragments. A fragment
+    costs 0.2 us if nobody reads it, and 0.6 to 2 us if it is parsed. Nothing that grows is copied.
 
     Attributes:
         index: Block index in the message. If the peer uses an index twice, the later block gets the next free one.
-        id: The API's id of the call; opaque. The same as `echo_id` if the peer gave none that can be printed, and for
-            calls that the API runs.
-        name: The tool, as the model wrote it.
+        id: The API's id of the call; opaque. It equals `echo_id` if the peer gave no printable id, and for calls that
+            the API runs.
+        name: The tool's name, as the model wrote it.
         kind: `"tool_use"`, `"server_tool_use"` or `"mcp_tool_use"`.
         block: The block as received at its start.
-        chars: Characters written so far.
-        fragments: Pieces in which it came so far, empty ones not counted.
-        outcome: None until the input is settled.
+        chars: Number of characters written so far.
+        fragments: Number of fragments so far, without empty ones.
+        outcome: The outcome; None until the input is settled.
         echo_id: The id under which the call is echoed and answered. It differs from `id` if the API would refuse that
             in a history: illegal characters, or the id of another call.
-        echo_name: The name under which the call is echoed: `name`, or legal characters in its place, at most 64.
-        repeats_id: An earlier call of the message has the same id.
+        echo_name: The name under which the call is echoed: `name`, or a legal stand-in of at most 64 characters.
+        repeats_id: True if an earlier call of the message has the same id.
+        invalid_key: The key of `wrapped` for an unusable input.
     """
 
     def __init__(
@@ -92,8 +93,8 @@ class ToolInput:
         id = block.get("id")
         self.echo_id = legal_id(id, self.kind)
         # Two ids, because they have two readers. `id` is for the program, which may have seen it in the API's log. The
-        # echo is for the API, which refuses a whole history for one illegal id. Nobody answers a call of the API's own:
-        # it has one id, that of its result.
+        # echo is for the API, which refuses an entire history for one illegal id. The client does not answer the API's
+        # own calls: such a call has one id, that of its result.
         has_own = isinstance(id, str) and self.kind not in SERVER_CALLS and (id == self.echo_id or encodable(id) == id)
         self._own_id: str = str(id) if has_own else ""
         self.repeats_id = False
@@ -103,32 +104,32 @@ class ToolInput:
         self._parser = parser
         self._max_chars = limits.max_input_chars
         self.chars = 0
-        # The text: whole blocks in UTF-8, a byte for most characters; then the newest fragments. One character beyond
-        # U+FFFF makes each character of a `str` take four bytes.
+        # The text: complete blocks in UTF-8, a byte for most characters; then the newest fragments. A single character
+        # beyond U+FFFF makes each character of a `str` take four bytes.
         self._blocks: list[bytes] = []
         self._blocks_chars = 0
-        self._raw: str | None = None  # once it is settled, and was asked for
+        self._raw: str | None = None  # once the input is settled and `raw` was read
         self._tail: list[str] = []
         self.fragments = 0
-        self._parsed = 0  # fragments of the tail that the parser has read
-        # From so many characters on there is more to do than to keep a fragment: 0 if somebody watches. One comparison
-        # stands for all questions that would else be asked of each fragment.
+        self._parsed = 0  # number of the tail's fragments that the parser has read
+        # From this number of characters on, more is due than keeping a fragment: 0 if there is a watcher. One
+        # comparison replaces all checks that each fragment would otherwise need.
         self._due_chars = _BLOCK_CHARS
         self._fault: ParseFault | None = None
         self._damage: ParseFault | None = None  # the first loss of a part of the text
         self._watchers = Watchers()
-        self._reports_all = False  # the changes of each fragment are asked for
-        # A call made from code that the API runs brings its whole input along. Of any other call the `{}` in the start
-        # is a placeholder. Fragments win if both come: they are what the model wrote, in its own words.
+        self._reports_all = False  # the changes of each fragment were requested
+        # A call made from code that the API runs brings its complete input. For any other call the `{}` in the start is
+        # a placeholder. If both come, the fragments win: they are the model's own words.
         given = block.get("input")
         self._given: Any = None if given == {} else given
         self._max_depth = limits.max_depth
-        # Checked before anything recurses into it: json.dumps fails on some that json.loads has just read.
+        # Checked before anything recurses into it: json.dumps fails on some values that json.loads has just read.
         self._too_deep = False
         if self._given is not None:
             self._too_deep = isinstance(given, (dict, list)) and is_deeper(given, limits.max_depth)
             if not isinstance(given, dict) and given not in ("", []):
-                self._fault = _NO_OBJECT  # known from the start: no tool begins on the fragments that may follow
+                self._fault = _NO_OBJECT  # known from the start: fragments that follow must not start a tool
 
     @property
     def id(self) -> str:
@@ -137,28 +138,28 @@ class ToolInput:
 
     @property
     def raw(self) -> str:
-        """The JSON text so far, joined when asked for; O(length), so not for every delta.
+        """The JSON text so far, joined when read; O(length), so do not read it for every delta.
 
-        What lies beyond `Limits.max_input_chars` is counted in `chars` but not kept. An input that came whole at the
-        start of its block has no text of its own: it is written as JSON here, unless it is beyond `Limits.max_depth`.
+        Text beyond `Limits.max_input_chars` is counted in `chars` but not kept. If an input came complete at the start
+        of its block, it has no text: it is written as JSON here, or `""` if it is deeper than `Limits.max_depth`.
         """
         if self._given is not None and not self.chars:
             return "" if self._too_deep else json.dumps(self._given, ensure_ascii=False, default=str)
-        blocks = self._blocks  # before `_raw` is looked at: a tool in a thread may ask at the same time
+        blocks = self._blocks  # before `_raw` is read: a tool in a thread may read at the same time
         if self._raw is not None:
             return self._raw
         text = b"".join(blocks).decode("utf-8", "surrogatepass") + "".join(self._tail)
         if self.outcome is None:
             return text[: self._max_chars]
-        self._raw = text  # nothing more will come: from now on in this form alone
+        self._raw = text  # no more text will come: keep only this form
         self._blocks = []
         return text
 
     @property
     def partial(self) -> JSONObject:
-        """The best-effort object as of the last fragment, unfinished strings included; `{}` while nothing shows.
+        """The best-effort object up to the last fragment, with unfinished strings; `{}` while there is none.
 
-        Live: it grows in place when it is looked at again. `copy_json` makes a copy that stays.
+        Live: it grows in place when it is read again. `copy_json` makes a copy that stays.
         """
         if self._given is not None and not self.chars:
             return self._given if isinstance(self._given, dict) else {}
@@ -167,24 +168,24 @@ class ToolInput:
 
     @property
     def open_path(self) -> Path | None:
-        """The path of the value that is being written, `("lines_of_text", 1)` for example.
+        """The path of the value that is being written, for example `("lines_of_text", 1)`.
 
-        `()` before the object opens, or between its values; None once the object is complete, or the input is settled.
+        `()` before the object opens, or between its values. None if the object is complete, or the input is settled.
         """
         return None if self.outcome is not None else self._caught_up().open_path
 
     @property
     def value(self) -> JSONObject | None:
-        """The whole input, by a strict reading; None unless `outcome` is `VALID`.
+        """The complete input, by strict rules; None unless `outcome` is `VALID`.
 
-        A lone surrogate stays in it. Tools, requests and logs get U+FFFD in its place. Keys that would become one key
-        by that make the input invalid.
+        It keeps lone surrogates. Tools, requests and logs get U+FFFD in their place. If that would make one key of two,
+        the input is invalid.
         """
         return self.partial if self.outcome is Outcome.VALID else None
 
     @property
     def wrapped(self) -> JSONObject:
-        """The object to hand on and to echo: the value of a valid input, `{"INVALID_JSON": raw}` of any other.
+        """The object to pass on and to echo: the value of a valid input, otherwise `{"INVALID_JSON": raw}`.
 
         The key is `invalid_key`.
 
@@ -197,27 +198,27 @@ class ToolInput:
 
     @property
     def error(self) -> ParseFault | None:
-        """What is wrong with the text and where, known at the offending character; None while nothing is wrong."""
+        """The fault of the text and its place, known from the offending character on; None if there is none."""
         return self._fault or self._caught_up().error
 
     @property
     def is_damaged(self) -> bool:
-        """A part of the text is known to be lost. The input is, or will be, `INVALID`."""
+        """True if a part of the text is known to be lost. The input is, or will be, `INVALID`."""
         return self._damage is not None
 
     def is_finished(self, *path: str | int) -> bool:
-        """True once the value at `path` is finished: it can no longer change, except under a repeated key."""
+        """Return True if the value at `path` is finished: it can no longer change, except under a repeated key."""
         if not self.chars and (self._given is not None or self.outcome is Outcome.VALID):
             return find(self.partial, path) is not MISSING
-        # What stands in a list at the root is no part of an input.
+        # If the root is a list, its contents are no part of an input.
         parser = self._caught_up()
         return isinstance(parser.value, dict) and parser.is_finished(path)
 
     def watch(self, *path: str | int, callback: Callable[[Any], object]) -> None:
-        """Call `callback(value)` once, when the value at `path` is finished; at once where it already is.
+        """Call `callback(value)` once, when the value at `path` is finished; immediately if it already is.
 
-        For those without an event loop. The call comes from inside `feed`, and an exception in it comes out there. A
-        value that never comes is never told of: `outcome` says when to stop waiting.
+        Use it without an event loop. `feed` makes the call, and raises the exceptions of `callback`. If the value never
+        comes, nothing is called: stop waiting when `outcome` is set.
         """
         if self.is_finished(*path):
             callback(find(self.partial, path))
@@ -226,17 +227,17 @@ class ToolInput:
             self._report()
 
     def whole_patch(self) -> Patch:
-        """Return the patch that makes `partial` of nothing, for those who missed its beginning; O(size)."""
+        """Return the patch that builds `partial` from nothing, for observers who missed its start; O(size)."""
         value = self._caught_up().value
         return finite([{"op": "add", "path": "", "value": copy_json(value)}]) if isinstance(value, dict) else []
 
     def __repr__(self) -> str:
-        # Never the input itself: what a model wrote does not belong in a log.
+        # Without the input itself: a model's text does not belong in a log.
         state = self.outcome.value if self.outcome else "open"
         return f"<{type(self).__name__} {self.index} {self.name!r:.80} {state}, {self.chars} chars>"
 
     def to_dict(self) -> dict[str, Any]:
-        """A settled input as plain data, from which `from_dict` makes it again."""
+        """Return the input as plain data, from which `from_dict` restores it."""
         return {
             "index": self.index,
             "block": self.block,
@@ -249,13 +250,13 @@ class ToolInput:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The input that `to_dict` told of.
+        """Restore an input from the data that `to_dict` returned.
 
         Raises:
-            KeyError, ValueError, TypeError: It is none.
+            KeyError, ValueError, TypeError: `plain` is no such data.
         """
         room = len(plain["raw"]) + 1  # no less than there was: the outcome is known
-        # One that came whole has no text, and the depth that it may have everywhere.
+        # An input that came complete has no text, and may have the depth that is always allowed.
         depth = max(room, DEFAULT_LIMITS.max_depth)
         limits = Limits(max_input_chars=room, max_depth=depth, max_integer_digits=room)
         key = plain.get("invalid_key", INVALID_JSON)
@@ -264,7 +265,7 @@ class ToolInput:
         text = plain["raw"]
         if plain.get("damage") is not None:
             fault = ParseFault(*plain["damage"])
-            input._append(text[: fault.offset_chars])  # what came before the loss still shows
+            input._append(text[: fault.offset_chars])  # the text before the loss still shows
             input._lose(fault.message)
             text = text[fault.offset_chars :]
         if text:
@@ -272,20 +273,20 @@ class ToolInput:
         if plain["outcome"] is not None:
             outcome = Outcome(plain["outcome"])
             input._finish(whole=outcome is not Outcome.INCOMPLETE)
-            # By the limits of that time: a saved call that ran must not become one that could not have run.
+            # By the limits of that time: a saved call that ran must not become one that could not run.
             input.outcome = outcome
         return input
 
     # --- for the accumulator ------------------------------------------------------------------------------------------
 
     def _stand_in(self, seed: str) -> None:
-        """Echo the call under another id: it has none, or that of another call."""
+        """Echo the call under another id, because it has none, or that of another call."""
         self.echo_id = stand_in_id(seed, self.kind)
 
     def _lose(self, reason: str) -> None:
-        """A part of the text is lost: the input can only be invalid. What was read before the loss stays, as usual."""
+        """Record the loss of a part of the text: the input becomes invalid. Values read before the loss stay."""
         if self._damage is None and self.outcome is None:
-            self._caught_up()  # before the flag, which keeps the parser from reading on
+            self._caught_up()  # before the flag, which stops the parser
             self._damage = self._fault = ParseFault(reason, self.chars, "")
             self._attend()
 
@@ -297,14 +298,14 @@ class ToolInput:
             self._attend()
 
     def _attend(self) -> None:
-        """Do what a fragment makes due: look for who waits for its changes, and make a block of many fragments."""
-        if not self._due_chars:  # somebody watches: every fragment is parsed when it comes
+        """Do the work that a fragment makes due: call watchers, and make a block of many fragments."""
+        if not self._due_chars:  # there is a watcher: every fragment is parsed when it comes
             parser = self._caught_up()
             if parser.error is not None or self._fault is not None:
                 self._fail_watchers()
             watchers = self._watchers
-            # Nearly every fragment finishes nothing that anybody waits for, and most watchers wait for nothing else. If
-            # nobody waits, the paths of what it finished are not made: a hub would cost 1.37 times a run then, not 1.3.
+            # Nearly every fragment finishes no awaited value, and most watchers wait only for finished values. If nobody
+            # waits, no paths of finished values are made: with them, a hub would cost 1.37 times a run, not 1.3.
             waits = watchers.on_finish or watchers.on_growth or watchers.on_item
             finished = parser.finished_in(watchers.max_depth) if parser.ended and waits else ()
             if finished or watchers.on_growth or watchers.on_item or watchers.on_text or watchers.due:
@@ -322,29 +323,29 @@ class ToolInput:
         if watchers.on_growth or watchers.on_item:
             open_path = parser.open_path
             if open_path is not None:
-                # The value of a tolerant parser is dear.
+                # The value of a tolerant parser is expensive.
                 watchers.grow(parser.value if watchers.on_item else None, open_path)
         if not (watchers.call() or self._reports_all):
             self._stop_tracking()
 
     def _stop_tracking(self) -> None:
-        """Nobody waits any more: fragments are kept, and read when somebody looks.
+        """Stop tracking after the last waiter: fragments are only kept, and parsed when the input is read.
 
-        A tool often waits for one field at the beginning of a long input. The rest then costs what it costs unwatched.
+        A tool often waits for one field at the start of a long input. The rest then costs as much as without a watcher.
         """
         self._parser.tracks = False
         self._due_chars = self._blocks_chars + _BLOCK_CHARS
 
     def _fail_watchers(self) -> None:
-        """The text is wrong: values that are not finished never will be."""
+        """Fail the watchers of unfinished values, because the text is wrong. Subclasses override it."""
 
     def _report(self) -> None:
-        """Have the parser read each fragment when it comes, and track what it finishes, while anybody waits."""
+        """Have the parser read each fragment when it comes, and track the values it finishes, while anybody waits."""
         self._caught_up().tracks = True
         self._due_chars = 0
 
     def _report_all(self) -> None:
-        """Have it report all changes, whether anybody waits or not, for `InputDelta.patch`."""
+        """Have the parser report all changes, even without a watcher, for `InputDelta.patch`."""
         self._reports_all = True
         self._report()
         self._parser.reports = True
@@ -354,20 +355,20 @@ class ToolInput:
         return find(self.partial, path) if self.is_finished(*path) else MISSING
 
     def _caught_up(self) -> Parser:
-        """The parser, when it has read everything."""
+        """Return the parser after it has read all waiting fragments."""
         waiting = len(self._tail) - self._parsed
         if waiting:
-            # One text for all that waits: the parser reads long texts at a fraction of the cost per character.
+            # One text for all waiting fragments: the parser reads long texts at a fraction of the cost per character.
             text = self._tail[-1] if waiting == 1 else "".join(self._tail[self._parsed :])
             self._parsed += waiting
-            if self._damage is None:  # after a loss, further text means nothing
+            if self._damage is None:  # after a loss, further text has no meaning
                 self._parser.feed(text)
         return self._parser
 
     def _compact(self) -> None:
-        """Make a block of the fragments; what is over the limit is not kept.
+        """Make a block of the fragments. Text over the limit is dropped.
 
-        "surrogatepass", because a wire event may carry half a pair, and `raw` gives back exactly what came.
+        "surrogatepass", because a wire event may contain half a pair, and `raw` returns exactly the received text.
         """
         if not self._tail:
             return
@@ -381,19 +382,19 @@ class ToolInput:
 
     @property
     def _is_empty(self) -> bool:
-        """No text at all: whether there is none, or whether it was cut off, only what follows can tell.
+        """True if there is no text at all. Only later events show whether it was cut off.
 
         A damaged input is never empty: it is known to lack something.
         """
         return not self.chars and self._given is None and self._damage is None
 
     def _finish(self, *, whole: bool) -> None:
-        """Decide the outcome; `whole` says that what is there was not cut off (the block was closed, and so on)."""
+        """Decide the outcome. `whole` means that the text was not cut (the block was closed, and so on)."""
         self._compact()
         parser = self._parser
         parser.close()
-        # In this order: a text that was wrong before it was cut could not have become right. An object that is closed
-        # is not enough to be `VALID`: without the end of its block, more may have followed it.
+        # In this order: a text that was wrong before it was cut could not have become right. A closed object alone is
+        # not `VALID`: without the end of its block, more may have followed it.
         self._fault = self._fault or self._find_fault()
         if self._fault is not None:
             self.outcome = Outcome.INVALID
@@ -402,7 +403,7 @@ class ToolInput:
         else:
             self.outcome = Outcome.INCOMPLETE
             self._fault = ParseFault("the input was cut off", self.chars, "")
-        # An empty text that is `{}` was finished by no fragment, and so was an input that came whole.
+        # An empty text that means `{}` was finished by no fragment, and neither was an input that came complete.
         ends = [(path[:-1], path[-1] if path else None) for path in self._watchers.on_finish]
         self._watchers.finish(ends, self._finished_at)
         self._watchers.call()
@@ -410,31 +411,31 @@ class ToolInput:
 
     def _find_fault(self) -> ParseFault | None:
         if self._given is not None and not self.chars:
-            # Some gateways write "" or [] in place of `{}`. Without fragments, that is no input either.
+            # Some gateways write "" or [] instead of `{}`. Without fragments, that is no input either.
             if not isinstance(self._given, dict):
                 return _NO_OBJECT
             if self._too_deep:
                 return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
-            # It was decoded with its event, by a reader that takes infinities. The API refuses them in a history.
+            # It was decoded with its event, by a reader that accepts infinities. The API refuses them in a history.
             if not has_json_form(self._given):
                 return ParseFault("a number that cannot be sent back", 0, "")
         fault = self._fault_of_text()
-        # U+FFFD replaces lone surrogates in what a tool gets. If that makes one key of two, a value would be lost.
+        # U+FFFD replaces lone surrogates for a tool. If that makes one key of two, a value would be lost.
         if fault is None and self._may_have_surrogates and has_colliding_keys(self.partial):
             return ParseFault("two keys that are the same once lone surrogates are replaced by U+FFFD", 0, "")
         return fault
 
     @property
     def _may_have_surrogates(self) -> bool:
-        """Lone surrogates, that is; found without looking at each value."""
-        # An escape of any character, maybe split between two blocks of text, or the bytes of a surrogate itself.
+        """True if the input may have lone surrogates; found without reading each value."""
+        # An escape of any character, possibly split between two blocks of text, or the bytes of a surrogate itself.
         return self._given is not None or any(
             b"\\u" in block or block.endswith(b"\\") or b"\xed" in block for block in self._blocks
         )
 
     def _fault_of_text(self) -> ParseFault | None:
-        # The first character tells an object, before the parser is asked: `[1,2]` and `"x"` are JSON, and the anthropic
-        # client hands them on. The API answers 400 when they come back as an `input`.
+        # The first character decides if it is an object, before the parser's error: `[1,2]` and `"x"` are JSON, and the
+        # anthropic client passes them on. The API answers 400 when they come back as an `input`.
         offset = 0
         for block in self._blocks:
             blank = _WHITE_SPACE.match(block)

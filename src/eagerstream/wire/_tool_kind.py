@@ -1,4 +1,4 @@
-"""The kind of a tool, by its definition: where its calls run, what the definition may carry, which beta it needs."""
+"""The kind of a tool, by its definition: the side that runs its calls, its allowed fields, and the beta it needs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 USER_DEFINED: Final = "custom"
-"""The kind of a tool of the user's own; the others are tools whose schema the API brings."""
+"""The kind of a user's own tool. The others are tools whose schema the API brings."""
 
 EAGER_FIELD: Final = "eager_input_streaming"
-"""Asks for an input as it is written. Only the definitions of user-defined tools may carry it, with any value."""
+"""Requests an input as it is written. Only the definitions of user-defined tools may have it, with any value."""
 
 LEGACY_BETA: Final = "fine-grained-tool-streaming-2025-05-14"
-"""The beta that came before the field, and asks for all tools of a request."""
+"""The beta that preceded the field. It applies to all tools of a request."""
 
 EagerSupport: TypeAlias = Literal["any", "field", "header", "none"]
-"""Which ways to ask for eager input streaming a model takes: the field on a tool, the header with the legacy beta."""
+"""Ways to request eager input streaming that a model accepts: the field on a tool, the header with the legacy beta."""
 
 ToolClass: TypeAlias = Literal["user", "anthropic_client", "server", "opaque"]
-"""Where the calls of a tool run.
+"""The side that runs the calls of a tool.
 
 `"user"`: here, by a schema of the user's own. `"anthropic_client"`: here, by a schema that the API brings. `"server"`:
 at the API, or at an MCP server that it asks. `"opaque"`: not known.
@@ -41,7 +41,7 @@ _CLASSES: Final[Mapping[str, ToolClass]] = {
     "web_fetch": "server",
     "web_search": "server",
 }
-"""By family: the kind without its date."""
+"""The class of each family: the kind without its date."""
 
 _DATE: Final = re.compile(r"_[0-9]{8}$")
 
@@ -55,7 +55,7 @@ _BETAS: Final[Mapping[str, tuple[str, ...]]] = {
     "mcp_toolset": ("mcp-client-2025-11-20", _PINNED_MCP_TOOLS),
     "text_editor_20241022": ("computer-use-2024-10-22",),
 }
-"""Betas that let the API accept a kind of tool. Any of them will do; the first one is the default.
+"""Betas that let the API accept a kind of tool. Any one of them is sufficient; the first is the default.
 
 The kinds are those of `BetaToolUnionParam` of the anthropic package 2.12.0 that its `ToolUnionParam` does not have.
 Source of the betas: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference
@@ -63,25 +63,25 @@ Source of the betas: https://platform.claude.com/docs/en/agents-and-tools/tool-u
 
 
 def tool_kind(definition: Mapping[str, Any]) -> str:
-    """The `type` of a definition; `USER_DEFINED` where it has none."""
+    """Return the `type` of a definition; `USER_DEFINED` if it has none."""
     return str(definition.get("type") or USER_DEFINED)
 
 
 def tool_family(definition: Mapping[str, Any]) -> str:
-    """The `type` of a definition without the date of its version, `"web_search"` for example."""
+    """Return the `type` of a definition without the date of its version, for example `"web_search"`."""
     return _DATE.sub("", tool_kind(definition))
 
 
 def classify(definition: Mapping[str, Any] | str) -> ToolClass:
-    """Where the calls of a tool run, by the `type` of its definition: `classify("web_search_20260318")`.
+    """Return the side that runs the calls of a tool, by the `type` of its definition.
 
-    The date is not looked at: a version that is newer than this library, or none (`"tool_search_tool_regex"`), belongs
-    where its family does. The API has never moved a family from one side to the other, and a new version that was taken
-    for unknown would go unanswered, or be refused, for nothing.
+    Example: `classify("web_search_20260318")`. The date is ignored: a version newer than this library, or without a
+    date (`"tool_search_tool_regex"`), belongs to its family. The API has never moved a family to the other side. If a
+    new version were treated as unknown, it would go unanswered, or be refused, without need.
 
     Args:
-        definition: As the API takes it, `tool.to_dict()` for example, or its `type` alone. One without a `type`, or
-            with `"custom"`, is a user's.
+        definition: The definition in the API's form (for example `tool.to_dict()`), or only its `type`. Without a
+            `type`, or with `"custom"`, it is a user's.
     """
     kind = {"type": definition} if isinstance(definition, str) else definition
     return _CLASSES.get(tool_family(kind), "opaque")
@@ -90,7 +90,7 @@ def classify(definition: Mapping[str, Any] | str) -> ToolClass:
 def accepted_betas(definition: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the betas of which a request with this tool needs one. It is empty if the tool needs none.
 
-    The first one is the default. A newer version of a beta covers what the earlier version brought.
+    The first one is the default. A newer version of a beta includes the features of the earlier version.
     """
     kind = tool_kind(definition)
     if kind == "mcp_toolset" and definition.get("tools") is not None:
@@ -102,7 +102,7 @@ def betas_for(definitions: Iterable[Mapping[str, Any]], given: Iterable[str] = (
     """Return the betas to add to a request with these tools, each once, in the order of the tools.
 
     Args:
-        definitions: The tools, as the API takes them. If a kind is unknown, it needs no beta.
+        definitions: The tools, in the API's form. If a kind is unknown, it needs no beta.
         given: The betas that the request already has. A tool that one of them covers adds none.
     """
     known = dict.fromkeys(given)
@@ -116,5 +116,5 @@ def betas_for(definitions: Iterable[Mapping[str, Any]], given: Iterable[str] = (
 
 
 def forbids_legacy_beta(definition: Mapping[str, Any]) -> bool:
-    """Tell if the API refuses `LEGACY_BETA` in a request with this tool."""
+    """Return True if the API refuses `LEGACY_BETA` in a request with this tool."""
     return tool_family(definition) in ("browser_toolset", "computer_toolset")

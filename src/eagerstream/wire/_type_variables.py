@@ -1,4 +1,4 @@
-"""The type variables of the events; in a file of their own, because they are made in two ways.
+"""The type variables of the events; in a separate file, because they are made in two ways.
 
 The standard library's TypeVar takes defaults only from Python 3.13 on.
 """

@@ -1,4 +1,4 @@
-"""JSON values as Python has them, and the walks over them."""
+"""JSON values in Python's form, and traversals of them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, Final, Literal, TypeAlias
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 JSONObject: TypeAlias = dict[str, Any]
-"""An object whose shape its reader knows: typing its values as `JSON` would ask for a cast at each step into it."""
+"""An object whose reader knows its shape: values typed as `JSON` would need a cast at each step into it."""
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Where a value stands: object keys and array indexes from the root, `()` for the root itself."""
+"""The place of a value: object keys and array indexes from the root, `()` for the root itself."""
 
 
 MISSING: Final = object()
-"""Not None, which is a value of JSON, and no exception: looking for what has not come yet is an everyday question."""
+"""Not None, which is a JSON value, and not an exception: looking for a value that has not come yet is normal."""
 
 
 def find(value: JSON, path: Path) -> Any:
-    """The value at `path` inside `value`, or `MISSING`.
+    """Return the value at `path` inside `value`, or `MISSING`.
 
-    Missing are: a key that is not there, an index out of range (also a negative one), a step into a scalar.
+    A missing key, an index out of range (also a negative one) and a step into a scalar give `MISSING`.
     """
     found: Any = value
     for step in path:
@@ -35,21 +35,21 @@ def find(value: JSON, path: Path) -> Any:
 
 
 def mapping_in(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the mapping under a name; an empty one if there is none, or something else: a peer may send anything."""
+    """Return the mapping under a name; an empty one for anything else, because a peer may send anything."""
     found = holder.get(name)
-    # The exact type first: the abstract class is asked by way of a method, at several times the cost.
+    # The exact type first: a check of the abstract class costs several times as much.
     return found if type(found) is dict or isinstance(found, Mapping) else {}
 
 
 def as_mapping(item: object, *, mode: Literal["json", "python"] = "json") -> object:
-    """Return an object of the anthropic package's own types as the mapping that it stands for; else the item itself.
+    """Return an object of the anthropic package's types as the mapping it represents, and any other item unchanged.
 
-    Only with the fields that were set, because the defaults of the types are not what the API sent, and under the names
-    of the API (`from` of a fallback block is `from_` in Python).
+    The mapping has only the fields that were set, because the API did not send the defaults of the types. It uses the
+    API's names (`from` of a fallback block is `from_` in Python).
 
     Args:
         item: Anything.
-        mode: pydantic's. `"json"` makes text of dates again, but null of infinities; `"python"` keeps both.
+        mode: pydantic's mode. `"json"` turns dates back into text, but infinities into null; `"python"` keeps both.
     """
     dump = getattr(item, "model_dump", None)
     if isinstance(item, Mapping) or dump is None:
@@ -58,9 +58,9 @@ def as_mapping(item: object, *, mode: Literal["json", "python"] = "json") -> obj
 
 
 def is_deeper(value: JSONObject | list[JSON], bound: int) -> bool:
-    """True if more than `bound` containers are inside one another, `value` itself among them; O(size).
+    """Return True if more than `bound` containers are nested, `value` itself included; O(size).
 
-    Level by level, because recursion would fail on exactly those values that it is asked about.
+    It works level by level, because recursion would fail on exactly the values to detect.
     """
     level: list[JSONObject | list[JSON]] = [value]
     for _ in range(bound):
@@ -72,7 +72,7 @@ def is_deeper(value: JSONObject | list[JSON], bound: int) -> bool:
 
 
 def copy_json(value: JSON) -> JSON:
-    """A copy that shares no container with `value`; O(size), with an explicit stack.
+    """Return a copy that shares no container with `value`; O(size), with an explicit stack.
 
     `copy.deepcopy` takes several Python frames a level: a document of depth 512, which the parser accepts, is too
     deep for it.
@@ -81,7 +81,7 @@ def copy_json(value: JSON) -> JSON:
     pending: list[list[JSON] | JSONObject] = [root]
     while pending:
         copied = pending.pop()
-        # Items are replaced while they are walked through, which both containers allow: no key comes or goes.
+        # Items are replaced during the iteration, which both containers allow: no key is added or removed.
         places = copied.items() if isinstance(copied, dict) else enumerate(copied)
         for place, item in places:
             if isinstance(item, (dict, list)):
@@ -92,10 +92,12 @@ def copy_json(value: JSON) -> JSON:
 
 
 def encodable(value: Any) -> Any:
-    """`value` in a form that UTF-8 can carry: U+FFFD in place of each lone surrogate; itself where it has none.
+    """Return `value` with U+FFFD in place of each lone surrogate, so that UTF-8 can encode it.
+
+    If it has none, return `value` itself.
 
     Args:
-        value: A string, or anything that `json.dumps` takes.
+        value: A string, or anything that `json.dumps` accepts.
     """
     # Nearly no value has one, and an attempt to encode it is one call of C.
     try:
@@ -106,7 +108,7 @@ def encodable(value: Any) -> Any:
 
 
 def has_colliding_keys(value: JSON) -> bool:
-    """Return True if `encodable` would make two keys of an object one; O(size)."""
+    """Return True if `encodable` would merge two keys of an object; O(size)."""
     pending: list[JSON] = [value]
     while pending:
         found = pending.pop()
