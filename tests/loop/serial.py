@@ -117,7 +117,7 @@ async def write_file(path: str) -> str:
 TOOLS = [get_weather, now, fail, draw, write_file]
 DONE = reply(text("Done."), message_id="msg_done")
 CUT = "Not executed: the input of this call was cut off before its JSON was complete."
-NOT_RUN = "Not executed: the reply ended before this call was run."
+NOT_RUN = "Not executed: the response ended before this call was run."
 NO_ROUTE = "ConnectionError: no route"
 
 

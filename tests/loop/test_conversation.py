@@ -163,7 +163,7 @@ async def test_nothing_executed(serial: Serial) -> None:
         turn.calls[0].answer("too late")
         await turn.execute()
         assert conversation.request() == request
-    assert request["messages"][-1] == results(error("a", "Not executed: the reply ended before this call was run."))
+    assert request["messages"][-1] == results(error("a", "Not executed: the response ended before this call was run."))
     assert not turn.calls[0].ran
 
 

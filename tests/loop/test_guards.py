@@ -310,4 +310,4 @@ async def test_a_held_call_of_a_reply_that_a_guard_cut() -> None:
     body = [message_start(), *opened("pay", "{}"), block_stop(0), *opened("post", '{"text": "x"}', index=1)]
     run = await finished(LocalAPI([*body, *ended(index=1)], [DONE]).transport(), tools=[pay, post])
     contents = [result["content"] for result in run.result.messages[2]["content"]]
-    assert contents == ["Not executed: the reply ended before this call was run.", "No."]
+    assert contents == ["Not executed: the response ended before this call was run.", "No."]

@@ -195,4 +195,4 @@ async def test_a_kind_of_tool_that_is_not_known(
         assert (call.ran, call.is_error) == (False, True)
         assert serial.bodies[0]["tools"][1] == hologram
     (warned,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert warned.startswith(f"'{hologram['type']}' is no kind of tool that is known here")
+    assert warned.startswith(f"'{hologram['type']}' is an unknown kind of tool")

@@ -68,7 +68,7 @@ def test_calls_that_were_not_answered() -> None:
     assistant, user = settle(message, calls)
     check_history([USER, assistant, user])
     contents = [result["content"] for result in user["content"]]
-    assert contents[0] == "Not executed: the reply ended before this call was run."
+    assert contents[0] == "Not executed: the response ended before this call was run."
     assert contents[1] == '{"INVALID_JSON": "[1]"}'
     cut, told = contents[2].split("\n")
     assert json.loads(cut) == {"INVALID_JSON": '{"a'}

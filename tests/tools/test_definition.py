@@ -465,8 +465,8 @@ def test_faults_of_a_given_definition() -> None:
     text = str(caught.value)
     assert text.startswith("a b cannot be a tool: ")
     for part in (
-        "description belongs into the definition",
-        "strict belongs into the definition",
+        "description belongs in the definition",
+        "strict belongs in the definition",
         "needs an input_schema",
         "name must match",
         "cache_control: Input should be a valid dictionary",

@@ -111,7 +111,7 @@ async def test_whole_input_of_a_streaming_tool(make: MakeExecutor) -> None:
     ("rest", "whole", "told"),
     [
         (', "b"]}', True, "a"),
-        (", b", True, "The tool had begun with what had come by then, and says:\na"),
+        (", b", True, "The tool had started with the part that had arrived, and says:\na"),
         (', "b"', False, "The input of this call was cut off"),
         (', "b"], "lines": []}', True, "was written twice"),
     ],
@@ -152,7 +152,7 @@ async def test_guard_interrupts(make: MakeExecutor) -> None:
 async def test_a_lost_fragment_interrupts(make: MakeExecutor) -> None:
     """Nothing behind the loss reaches the tool, although the text goes on as JSON."""
     told = await _interrupted(make, Written.lose)
-    assert "A part of its input was lost.\nThe tool had begun" in told
+    assert "A part of its input was lost.\nThe tool had started" in told
     assert "Not executed" not in told
     assert "interrupted: a fragment of the input was lost" in told
 

@@ -1,4 +1,4 @@
-"""A function becomes a tool; a `tool_use` becomes a `tool_result`."""
+"""Conversion of functions to tools, and of `tool_use` blocks to `tool_result` blocks."""
 
 from __future__ import annotations
 

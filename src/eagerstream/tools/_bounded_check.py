@@ -1,9 +1,9 @@
-"""jsonschema with a bound on its work: a schema of 1 KB can ask for 2^50 steps, by references or by alternatives.
+"""jsonschema with bounded work: a schema of 1 KB can require 2^50 steps, by references or by alternatives.
 
-Each keyword that is looked at costs steps: one, and more for those that look at many members, long texts, or tell of
-large values. A keyword that is not in the list below is not checked, the tool itself has to: `unevaluatedItems` and
-`unevaluatedProperties`, since jsonschema searches the schema for what they concern without any keyword being looked at;
-`$dynamicRef` and `$recursiveRef`, since it looks through all schemas on the way to them. A `$ref` was followed before.
+Each check of a keyword costs steps: one, and more for keywords that read many members, long texts, or report large
+values. Keywords missing from the list below are not checked here, so the tool itself must check them. For
+`unevaluatedItems` and `unevaluatedProperties`, jsonschema searches the schema without checking any keyword. For
+`$dynamicRef` and `$recursiveRef`, it reads all schemas on the way to them. A `$ref` was followed before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._support.inspecting import check_size
 from ._schema_form import SchemaForm
 
 Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
-"""A function of jsonschema: gets the validator, the keyword's value, the input and the schema around the keyword."""
+"""A function of jsonschema. It gets the validator, the keyword's value, the input and the schema around the keyword."""
 
 _CHECKED: Final = frozenset({
     "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const",
@@ -38,18 +38,18 @@ _STEPS_OF_A_COMPARISON: Final = 3  # of two values, if they are containers
 _STEPS_OF_A_FAULT: Final = 5
 _VALUES_A_STEP: Final = 8  # of a keyword, which are only compared
 _FRAMES_A_LEVEL: Final = 4  # those of a keyword, of its function, and two of jsonschema
-_FRAMES_LEFT: Final = 100  # for what these call
+_FRAMES_LEFT: Final = 100  # for the functions that these call
 _CHARS_A_STEP: Final = 8  # of a text that is matched or written
 
 
 class TooManySteps(Exception):
-    """The check was stopped."""
+    """Raised to stop a check that has no steps left."""
 
 
 class TooDeep(Exception):
-    """The check was stopped, before Python ends it by a `RecursionError`.
+    """Raised to stop a check before Python ends it with a `RecursionError`.
 
-    In the middle of a look-up of jsonschema's, which is written in Rust, that becomes a panic that nothing may catch.
+    Inside a look-up of jsonschema, which is written in Rust, that error becomes a panic. No code may catch a panic.
     """
 
 
@@ -58,20 +58,20 @@ class Steps:
 
     Args:
         left: Number of steps. 1,000 take about 1 ms.
-        form: That of the schema.
+        form: The form of the schema.
     """
 
     def __init__(self, left: int, form: SchemaForm) -> None:
         self.form = form
         self._left = left
         self.levels = (sys.getrecursionlimit() - _frames() - _FRAMES_LEFT) // _FRAMES_A_LEVEL
-        """Number of keywords that may still be looked at inside one another."""
+        """Number of keywords that may still be checked inside one another."""
 
     def spend(self, steps: int) -> None:
         """Count steps.
 
         Raises:
-            TooManySteps: There are none left.
+            TooManySteps: No steps are left.
         """
         self._left -= steps
         if self._left < 0:
@@ -92,15 +92,15 @@ def counting(steps: Steps) -> Iterator[None]:
 
 
 class _NoResolver:
-    """In the place of jsonschema's resolver, which joins URIs at each schema with a `$id`."""
+    """A replacement of jsonschema's resolver, which joins URIs at each schema with a `$id`."""
 
     def in_subresource(self, _resource: Any) -> _NoResolver:
         return self
 
 
 def bounded_validator(kind: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the bounded validator of a schema, for a class of jsonschema. Use it inside `counting` only."""
-    # Without a resolver of ours, jsonschema would also add the dialects' own schemas, and not count their steps.
+    """Return the bounded validator of a schema, for a class of jsonschema. Use it only inside `counting`."""
+    # Without our resolver, jsonschema would also add the dialects' own schemas, and not count their steps.
     return _bounded(kind)(schema, _resolver=_NoResolver())
 
 
@@ -121,7 +121,7 @@ def _bounded(kind: Any) -> Any:
 
     def applicable(schema: Any) -> Any:
         if (steps := _STEPS.get(None)) is not None:  # there are none while the validator is made
-            steps.spend(len(schema) // _VALUES_A_STEP)  # a schema may have many keywords that nobody knows
+            steps.spend(len(schema) // _VALUES_A_STEP)  # a schema may have many unknown keywords
         return kind._APPLICABLE_VALIDATORS(schema)  # noqa: SLF001  # jsonschema's `extend` takes it from there, too
 
     return create(
@@ -135,7 +135,7 @@ def _bounded(kind: Any) -> Any:
 
 
 def _frames() -> int:
-    """Frames of the caller, and of all around it."""
+    """Return the number of frames of the caller and of everything around it."""
     frame, number = inspect.currentframe(), 0
     while frame is not None:
         frame, number = frame.f_back, number + 1
@@ -143,7 +143,7 @@ def _frames() -> int:
 
 
 def _counted(keyword: str, check: Keyword) -> Keyword:
-    """A keyword that costs steps."""
+    """Return a version of `check` that costs steps."""
 
     def run(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         steps = _STEPS.get()
@@ -164,7 +164,7 @@ def _counted(keyword: str, check: Keyword) -> Keyword:
 
 
 def _steps_of(keyword: str, value: Any, instance: Any, schema: Any) -> int:
-    """The work of a keyword before it tells anything, without that of the schemas in it."""
+    """Return the steps of a keyword before it reports anything, without those of the schemas in it."""
     if keyword == "$ref":
         return _STEPS_OF_A_REFERENCE
     if keyword in ("enum", "const") and isinstance(instance, dict | list):
@@ -181,11 +181,11 @@ def _steps_of(keyword: str, value: Any, instance: Any, schema: Any) -> int:
 
 
 def _unchecked(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> None:
-    """A keyword that is not checked."""
+    """Skip a keyword that is not checked."""
 
 
 def _reference(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    """`$ref`, which was followed when the schema was given."""
+    """Check `$ref`, which was followed when the schema was given."""
     targets = _STEPS.get().form.targets
     if id(schema) not in targets:
         raise LookupError(f"there is nothing at {reference!r}")
@@ -193,7 +193,7 @@ def _reference(validator: Any, reference: Any, instance: Any, schema: Any) -> It
 
 
 def _pattern_properties(validator: Any, named: Any, instance: Any, _schema: Any) -> Iterator[Any]:
-    """`patternProperties`, with patterns that are compiled once."""
+    """Check `patternProperties`, with patterns that are compiled once."""
     for pattern, inner in named.items() if isinstance(instance, dict) else ():
         for name, value in instance.items():
             if _STEPS.get().form.matches(pattern, name):
@@ -201,7 +201,7 @@ def _pattern_properties(validator: Any, named: Any, instance: Any, _schema: Any)
 
 
 def _additional_properties(validator: Any, additional: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    """`additionalProperties`: jsonschema would compile all patterns of the schema as one, each time."""
+    """Check `additionalProperties`: jsonschema would compile all patterns of the schema as one, each time."""
     from jsonschema import ValidationError
 
     for name in additional_names(instance, schema) if isinstance(instance, dict) else ():
@@ -212,7 +212,7 @@ def _additional_properties(validator: Any, additional: Any, instance: Any, schem
 
 
 def additional_names(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names that neither `properties` nor `patternProperties` of a schema mean. Use it inside `counting`."""
+    """Yield the names that match neither `properties` nor `patternProperties`. Use it inside `counting`."""
     form = _STEPS.get().form
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     for name in instance:
@@ -221,13 +221,13 @@ def additional_names(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> 
 
 
 def _unique_items(_validator: Any, unique: Any, items: Any, _schema: Any) -> Iterator[Any]:
-    """`uniqueItems` in linear time: jsonschema compares every item with every other one."""
+    """Check `uniqueItems` in linear time: jsonschema compares every item with every other one."""
     from jsonschema import ValidationError
 
     if unique is not True or not isinstance(items, list):
         return
     steps = _STEPS.get()
-    texts = {item for item in items if isinstance(item, str)}  # quicker than the others
+    texts = {item for item in items if isinstance(item, str)}  # faster than writing them as JSON
     others: set[str] = set()
     steps.spend(len(items))
     for item in items:
@@ -239,7 +239,7 @@ def _unique_items(_validator: Any, unique: Any, items: Any, _schema: Any) -> Ite
 
 
 def _pattern(_validator: Any, pattern: Any, text: Any, _schema: Any) -> Iterator[Any]:
-    """`pattern`, if it is matched in linear time."""
+    """Check `pattern`, if it can be matched in linear time."""
     from jsonschema import ValidationError
 
     steps = _STEPS.get()

@@ -1,7 +1,7 @@
-"""`CircuitBreaker`: a tool that fails again and again is left alone for a while.
+"""`CircuitBreaker`: stops the calls of a tool that fails repeatedly, for a while.
 
-Each call of a broken tool costs a turn, and often a time-out: the model is told at once that the tool is out of order,
-and for how long. The protocol is that of HelloAgents: closed, open, closed again.
+Each call of a broken tool costs a turn, and often a time-out. With a breaker, the model learns at once that the tool is
+out of order, and for how long. The protocol is that of HelloAgents: closed, open, closed again.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ NOT_THE_TOOLS_FAULT: Final = frozenset(
         ToolErrorCode.CIRCUIT_OPEN,
     }
 )
-"""Errors that say what was wrong with a call, not with the tool: a healthy one gives them, too."""
+"""Codes of errors caused by a call, not by the tool: a healthy tool returns them too."""
 
 
 class CircuitStatus(TypedDict):
-    """How a tool's circuit is.
+    """The status of a tool's circuit.
 
     Attributes:
         state: `"open"`: the tool is not called.
-        failure_count: Failures in a row.
-        open_since: When it opened, in seconds since 1970.
-        recover_in_seconds: Until it closes by itself, rounded up.
+        failure_count: Number of consecutive failures.
+        open_since: Time when it opened, in seconds since 1970. Only if it is open.
+        recover_in_seconds: Seconds until it closes by itself, rounded up. Only if it is open.
     """
 
     state: Literal["closed", "open"]
@@ -59,24 +59,24 @@ class _Circuit:
 
 
 class CircuitBreaker:
-    """Counts the failures of each tool, and says which are to be left alone.
+    """Counts the failures of each tool, and stops the calls of tools that fail repeatedly.
 
-    Give it to `run(circuit_breaker=...)`; one that is given to several runs counts over all of them. It can be used
-    from any thread.
+    Pass it to `run(circuit_breaker=...)`. If several runs share one breaker, it counts over all of them. It is
+    thread-safe.
 
-    What counts is an error of a tool that was called: an exception, a time-out, an error response. A success, also a
-    partial one, begins the count anew. Nothing of a call that never reached its tool counts (its input was not JSON or
-    did not fit, it was rejected, refused or cancelled), nor does an error of `ignored_codes`.
+    A failure is an error of a tool that was called: an exception, a time-out, or an error response. A success, even a
+    partial one, resets the count. A call that never reached its tool does not count: its input was not JSON or did not
+    fit, or it was rejected, refused or cancelled. Errors with one of `ignored_codes` do not count either.
 
     Args:
-        failure_threshold: Failures in a row that open a tool's circuit.
-        recovery_timeout_s: Seconds for which it then stays open; after more than these it is closed, its count 0.
-        enabled: False counts nothing and opens nothing; switched off later, it takes every circuit for closed.
-        ignored_codes: Codes of errors that neither count nor begin the count anew. With none, every error counts.
-        clock: Tells the time in seconds; never falling.
+        failure_threshold: Number of consecutive failures that open a tool's circuit.
+        recovery_timeout_s: Seconds for which it then stays open. After that it is closed, with a count of 0.
+        enabled: False counts no failures and opens no circuit. If it is switched off later, every circuit is closed.
+        ignored_codes: Codes of errors that neither count nor reset the count. If it is empty, every error counts.
+        clock: Returns the time in seconds. It must never decrease.
 
     Raises:
-        UsageError: A number is out of range, or the codes are a single text.
+        UsageError: A number is out of range, or `ignored_codes` is a single text.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class CircuitBreaker:
     ) -> None:
         check_count("failure_threshold", failure_threshold)
         check_seconds("recovery_timeout_s", recovery_timeout_s)
-        if isinstance(ignored_codes, str):  # its letters would be the codes
+        if isinstance(ignored_codes, str):  # its letters would become the codes
             raise UsageError(f"ignored_codes must be a collection of codes, not {ignored_codes!r}")
         self.failure_threshold = failure_threshold
         self.recovery_timeout_s = recovery_timeout_s
@@ -105,21 +105,21 @@ class CircuitBreaker:
         return f"<CircuitBreaker, open: {', '.join(open_ones) or 'none'}>"
 
     def is_open(self, name: str) -> bool:
-        """The tool of this name is to be left alone."""
+        """Return True if calls of this tool are stopped."""
         return self.status(name)["state"] == "open"
 
     def status(self, name: str) -> CircuitStatus:
-        """How the circuit of a tool is; closed for one that nobody has called. Asking changes nothing."""
+        """Return the status of a tool's circuit, without changing it. An unknown tool has a closed one."""
         with self._lock:
             return self._status(self._circuits.get(name) or _Circuit())
 
     def statuses(self) -> dict[str, CircuitStatus]:
-        """The same for all tools that have been called, by name."""
+        """Return the status of all tools that have been called, by name."""
         with self._lock:
             return {name: self._status(circuit) for name, circuit in self._circuits.items()}
 
     def record(self, name: str, response: ToolResponse) -> None:
-        """What a call of a tool came to."""
+        """Record the response of a call."""
         if not self.enabled:
             return
         with self._lock:
@@ -127,7 +127,7 @@ class CircuitBreaker:
             if self._has_recovered(circuit):
                 self._circuits[name] = circuit = _Circuit()
             if circuit.opened_s is not None:
-                return  # of a call that was under way when it opened
+                return  # the call was already running when the circuit opened
             if response.status is not ToolStatus.ERROR:
                 circuit.failures = 0
             elif response.code not in self._ignored_codes:
@@ -136,18 +136,18 @@ class CircuitBreaker:
                     self._open(circuit)
 
     def open(self, name: str) -> None:
-        """Leave a tool alone from now on, for `recovery_timeout_s`; nothing where the breaker is not enabled."""
+        """Stop the calls of a tool for `recovery_timeout_s`. If the breaker is not enabled, do nothing."""
         if self.enabled:
             with self._lock:
                 self._open(self._circuits.setdefault(name, _Circuit()))
 
     def close(self, name: str) -> None:
-        """Let a tool be called again; its count begins anew."""
+        """Allow calls of a tool again, and reset its count."""
         with self._lock:
             self._circuits[name] = _Circuit()
 
     def refusal(self, name: str) -> ToolResponse | None:
-        """What a call of a tool is answered with while its circuit is open; None while it is closed."""
+        """Return the answer to calls of a tool while its circuit is open; None while it is closed."""
         status = self.status(name)
         if status["state"] == "closed":
             return None

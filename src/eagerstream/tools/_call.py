@@ -1,4 +1,4 @@
-"""`ToolCall`: one `tool_use` block, and what became of it."""
+"""`ToolCall`: one `tool_use` block, and its result."""
 
 from __future__ import annotations
 
@@ -27,46 +27,46 @@ _log = logging.getLogger(__name__)
 
 
 class CallState(Enum):
-    """The life of a call, in order; a call that is never run ends in `ANSWERED` without having been `RUNNING`."""
+    """The life of a call, in order. A call that never runs goes to `ANSWERED` without `RUNNING`."""
 
     WAITING = "waiting"
-    """For the end of its input, or for its turn."""
+    """The call waits for the end of its input, or for its turn."""
     ADMITTED = "admitted"
-    """It has its place: the tool is about to be called."""
+    """The call has its place: the tool will be called next."""
     RUNNING = "running"
     """The tool has been called."""
     ANSWERED = "answered"
-    """It has its result."""
+    """The call has its result."""
 
 
 _SAVED: Final = ("ran", "idempotent", "streams", "in_history", "rejected", "withdrawn", "blocked_s")
 
 
 class CallListener:
-    """Hears of the life of calls. Each method does nothing unless it is overridden; none may block or raise."""
+    """A listener for the life of calls. The methods do nothing by default. An override must not block or raise."""
 
     def call_admitted(self, call: ToolCall) -> None:
-        """The call is about to get its place: from here on it waits for its turn, or for approval."""
+        """Handle a call that is about to get its place: from now on it waits for its turn, or for approval."""
 
     def call_started(self, call: ToolCall) -> None:
-        """Its tool is called."""
+        """Handle the call of its tool."""
 
     def call_progressed(self, call: ToolCall, value: Any) -> None:
-        """Its tool reports progress."""
+        """Handle a progress report of its tool."""
 
     def call_ended(self, call: ToolCall) -> None:
-        """It has its result."""
+        """Handle its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invoked:
-    """The outcome of calling a tool's function, wherever that was.
+    """The outcome of calling a tool's function, here or in another process.
 
     Attributes:
-        response: The tool's answer; if it raised, an error.
-        raised: The response stands for an exception, or for the tool: its text is complete.
+        response: The tool's response. If it raised, an error.
+        raised: True if the response represents an exception, or replaces the tool's: its text is complete.
         error: The exception, if it is known.
-        include_data: The response's data is for the model, too.
+        include_data: True if the model also gets the response's data.
     """
 
     response: ToolResponse = field(repr=False)
@@ -76,11 +76,11 @@ class Invoked:
 
 
 def saved_response(response: ToolResponse) -> dict[str, Any]:
-    """A response as JSON, whatever a tool put into it."""
+    """Return a response as JSON, for any contents."""
     plain = response.to_dict()
     without = {name: value for name, value in plain.items() if name not in ("context", "stats")} | {"data": {}}
     for form in (lambda: plain, lambda: encodable(plain), lambda: encodable(without)):
-        # A cycle, an integer of thousands of digits, a `__str__` that raises: any code may run in here.
+        # A cycle, an integer of thousands of digits, a `__str__` that raises: arbitrary code may run here.
         with suppress(Exception):
             written = to_jsonable_python(form(), bytes_mode="base64", inf_nan_mode="null", fallback=str)
             return dict(json.loads(json.dumps(written)))
@@ -89,32 +89,36 @@ def saved_response(response: ToolResponse) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _warn_of_unknown_code(name: str) -> None:
-    """Log it once for each tool."""
+    """Log the warning once for each tool."""
     what = "the tool %.80r answered with the code UNKNOWN: one of the others of ToolErrorCode says more"
     _log.warning(what, name)
 
 
 @dataclass(slots=True, eq=False)
 class ToolCall:
-    """One `tool_use` block and what became of it.
+    """One `tool_use` block and its result.
 
-    An executor reports what happens: `start`, `progress`, then one of `answer`, `fail`, `refuse` and `reject`. The
-    first of these counts. A tool gets it by a parameter of this type.
+    An executor reports the progress of the call: `start`, `progress`, then one of `answer`, `fail`, `refuse` and
+    `reject`. Only the first of these four counts. A tool receives its call through a parameter of this type.
 
     Attributes:
-        input: The call's input: finished, unless its tool streams, or a guard rejected it.
+        input: The call's input. It is finished, unless its tool streams, or a guard rejected it.
         turn: Number of the turn that it belongs to, from 1.
-        ran: The tool was called.
-        streams: It was given to the executor when its input began.
-        idempotent: Its tool says that running it twice does no harm.
+        limits: `max_result_chars` bounds the result.
+        state: The stage of the call's life.
+        ran: True if the tool was called.
+        streams: True if the executor got the call at the start of its input.
+        idempotent: True if the tool declares that running it twice does no harm.
         result: The `tool_result` block; None until there is one.
-        response: What the tool answered, or what the call was answered in its place; None until then, and of a call
-            that was cut off with its turn.
-        in_history: The history has the call, with its result. False of a call in a turn that was discarded.
-        error: What the tool raised; the model is told its class and message only.
-        rejected: A guard rejected the call while it was written: what it is answered with.
-        withdrawn: It was answered without being run because the reply ended as it did.
+        response: The tool's response, or the one that replaces it. None before that, and for a call that was cut off
+            with its turn.
+        in_history: True if the history contains the call with its result. False if its turn was discarded.
+        error: The exception of the tool. The model gets only its class and message.
+        rejected: The answer of a guard that rejected the call during its writing; None otherwise.
+        withdrawn: True if the call was answered without running because of the way the response ended.
         blocked_s: The longest time, in seconds, for which the tool blocked the event loop.
+        answered: Set when the call has its result.
+        listener: Gets the events of the call's life.
     """
 
     input: GrowingInput
@@ -124,7 +128,7 @@ class ToolCall:
     ran: bool = False
     idempotent: bool = False
     streams: bool = False
-    result: Block | None = field(default=None, repr=False)  # may hold what does not belong in a log
+    result: Block | None = field(default=None, repr=False)  # may contain data that does not belong in a log
     response: ToolResponse | None = field(default=None, repr=False)
     in_history: bool = False
     error: BaseException | None = field(default=None, repr=False)
@@ -132,21 +136,21 @@ class ToolCall:
     blocked_s: float = 0.0
     withdrawn: bool = False
     failed_groups: dict[str, ToolCall] = field(default_factory=dict, repr=False)
-    """Shared by the calls of a turn: by the group's name, the first call that failed."""
+    """Shared by the calls of a turn: the first failed call of each group, by the group's name."""
     given_up: bool = field(default=False, repr=False)
-    """Nobody waits for the tool any more: a thread that still runs may stop."""
+    """True if nobody waits for the tool any more: a thread that still runs may stop."""
     in_thread: bool = field(default=False, repr=False)
-    """Its tool runs in a thread, maybe longer than it was waited for."""
+    """True while the tool runs in a thread, possibly after the wait for it ended."""
     on_thread_end: Callable[[], object] | None = field(default=None, repr=False)
     _started_s: float = field(default=0.0, repr=False)
     answered: anyio.Event = field(default_factory=anyio.Event, repr=False)
     listener: CallListener = field(default_factory=CallListener, repr=False)
     is_reported: bool = field(default=False, repr=False)
-    """Its end was reported to the listener."""
+    """True if the listener was told of the end."""
 
     @property
     def id(self) -> str:
-        """The API's id of the call, and so its idempotency key; a gateway may give it again in another response."""
+        """The API's id of the call, usable as an idempotency key. A gateway may reuse it in another response."""
         return self.input.id
 
     @property
@@ -156,28 +160,28 @@ class ToolCall:
 
     @property
     def block(self) -> Mapping[str, Any]:
-        """The `tool_use` block as received at its start: who called (`caller`), which toolset (`toolset_name`)."""
+        """The `tool_use` block as received at its start, with the caller (`caller`) and toolset (`toolset_name`)."""
         return self.input.block
 
     @property
     def is_programmatic(self) -> bool:
-        """Code that the API runs made the call, not the model itself. The API waits about 270 s for its result."""
+        """True if code that the API runs made the call, not the model. The API waits about 270 s for its result."""
         return is_programmatic(self.block)
 
     @property
     def has_begun(self) -> bool:
-        """The tool has been called, or is about to be."""
+        """True if the tool has been called, or is about to be."""
         return self.ran or self.state is CallState.ADMITTED
 
     @property
     def is_error(self) -> bool:
-        """The call was answered with an error."""
+        """True if the call was answered with an error."""
         return bool(self.result and self.result.get("is_error"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The call as plain data, from which `from_dict` makes it again.
+        """Return the call as plain data, from which `from_dict` restores it.
 
-        Of the response's data, bytes are base64, and what has no JSON form is text, or left out.
+        In the response's data, bytes become base64. Values without a JSON form become text, or are dropped.
         """
         return {
             "input": self.input.to_dict(),
@@ -189,10 +193,10 @@ class ToolCall:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The call that `to_dict` told of, over: nothing runs it any more.
+        """Restore a call from the data that `to_dict` returned. It is over: nothing runs it again.
 
         Raises:
-            KeyError, ValueError: It is none.
+            KeyError, ValueError, TypeError: `plain` is no such data.
         """
         call = cls(GrowingInput.from_dict(plain["input"]), plain["turn"], **{name: plain[name] for name in _SAVED})
         response = plain["response"]
@@ -204,7 +208,7 @@ class ToolCall:
         return call
 
     def start(self) -> None:
-        """The tool is called now; nothing for a call that has been answered."""
+        """Report that the tool is called now. Does nothing if the call has been answered."""
         if self.result is not None:
             return
         self._started_s = monotonic()
@@ -214,41 +218,41 @@ class ToolCall:
         self.listener.call_started(self)
 
     async def progress(self, value: Any) -> None:
-        """Tell how far the tool is; consumers of events see it at once, the model never does.
+        """Report the tool's progress. Consumers of events see it at once; the model never does.
 
-        Where they do not keep up, the newest value of a call replaces the one that waits. From a tool that is a plain
-        `def`: `anyio.from_thread.run(call.progress, value)`.
+        If the consumers are slow, the newest value of a call replaces the waiting one. In a tool that is a plain `def`,
+        use `anyio.from_thread.run(call.progress, value)`. If this is cancelled, the value was reported before.
         """
         self.report(value)
         await anyio.lowlevel.checkpoint()
 
     def report(self, value: Any) -> None:
-        """`progress` for callers on the event loop that do not wait."""
+        """Do the same as `progress`, for callers on the event loop that do not wait."""
         if self.result is None:
             self.listener.call_progressed(self, value)
 
     def leave_thread(self) -> None:
-        """The tool's thread has ended."""
+        """Report the end of the tool's thread."""
         self.in_thread = False
         on_thread_end, self.on_thread_end = self.on_thread_end, None
         if on_thread_end is not None:
             on_thread_end()
 
     def answer(self, returned: Any, *, include_data: bool = False) -> None:
-        """Answer with what the tool returned: text, content blocks, a `ToolResponse`, or anything with a JSON form.
+        """Answer with the tool's return value: text, content blocks, a `ToolResponse`, or anything with a JSON form.
 
         Raises:
-            TypeError: It has none; the call is still unanswered.
+            TypeError: It has no JSON form. The call is still unanswered.
         """
         is_response = isinstance(returned, ToolResponse)  # the data of anything else is its text
         self.end(Invoked(response_of(returned), include_data=include_data and is_response))
 
     def fail(self, error: BaseException, *, include_data: bool = False) -> None:
-        """Answer with what the tool raised: the model is told `Class: message`."""
+        """Answer with the tool's exception: the model gets `Class: message`."""
         self.end(Invoked(error_response(error), raised=True, error=error, include_data=include_data))
 
     def refuse(self, text: str | None = None, *, code: str = ToolErrorCode.EXECUTION_ERROR) -> None:
-        """Answer with an error, without the tool, or in its place.
+        """Answer with an error, without the tool or in its place.
 
         Args:
             text: The error. If None, the input is the error: the model gets it back as `{"INVALID_JSON": raw}`.
@@ -261,12 +265,12 @@ class ToolCall:
             self._close(invalid_result(self.input))
 
     def withdraw(self) -> None:
-        """Refuse the call because the response ended in a way in which it may not start any more."""
+        """Refuse the call because the response ended in a way after which it must not start."""
         self.withdrawn = self.withdrawn or self.result is None
         self.refuse(NOT_RUN)
 
     def reject(self, reason: str) -> None:
-        """A guard says no: the call does not run. If it has started, what it reads raises `InputInterrupted`."""
+        """Reject the call for a guard: it does not run. If it has started, its reads raise `InputInterrupted`."""
         if self.rejected is None and self.result is None:
             self.rejected = reason
             self.input.interrupt(reason)
@@ -274,15 +278,15 @@ class ToolCall:
                 self.refuse(reason, code=ToolErrorCode.PERMISSION_DENIED)
 
     def end(self, said: Invoked, *, fault: str | None = None, is_unsure: bool = False) -> None:
-        """Answer with the outcome of calling the tool; does nothing if the call has an answer.
+        """Answer with the outcome of calling the tool. Does nothing if the call has an answer.
 
         Args:
             said: The outcome.
-            fault: What is wrong with an input that is JSON, and is echoed as it is.
-            is_unsure: The tool had started before its input was whole, and the input turned out not to be usable.
+            fault: The fault of an input that is JSON. The input is echoed unchanged.
+            is_unsure: True if the tool had started before its input was complete, and the input is unusable.
 
         Raises:
-            TypeError: Its text is no text, or its data has no JSON form; the call is still unanswered.
+            TypeError: The response's text is no text, or its data has no JSON form. The call is still unanswered.
         """
         if self.result is not None:
             return
@@ -302,7 +306,7 @@ class ToolCall:
         self._close(result)
 
     def _stats(self, stats: dict[str, Any] | None) -> dict[str, Any] | None:
-        """With the time that the call took; where the tool took its own, beside that."""
+        """Return `stats` with the call's time. If the tool measured its own time, both are included."""
         if not self.ran:
             return stats
         name = "wall_ms" if stats and "time_ms" in stats else "time_ms"

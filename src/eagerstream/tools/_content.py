@@ -1,4 +1,4 @@
-"""Content of results: blocks of text, images and documents, and what a tool returned as such."""
+"""Content of results: blocks of text, images and documents, and the conversion of return values to them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ..wire import encodable
 from ..wire._events import Block
 
 IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What the API takes as an image."""
+"""Media types that the API accepts as an image."""
 
 PDF_TYPE: Final = "application/pdf"
-"""What the API takes as a document of bytes."""
+"""The media type that the API accepts as a document of bytes."""
 
 
 def text_block(text: str) -> Block:
-    """A text block."""
+    """Return a text block."""
     return {"type": "text", "text": text}
 
 
 def image_bytes(data: bytes, media_type: str | None = None) -> Block:
-    """An image block.
+    """Return an image block.
 
     Args:
-        data: A whole PNG, JPEG, GIF or WebP file.
-        media_type: For example `"image/jpeg"`; told from the first bytes where it is None.
+        data: A complete PNG, JPEG, GIF or WebP file.
+        media_type: For example `"image/jpeg"`. If None, the first bytes decide.
 
     Raises:
-        UsageError: The API takes no such image.
+        UsageError: The API does not accept this type of image.
     """
     media_type = media_type or media_type_of(data)
     if media_type not in IMAGE_TYPES:
@@ -43,16 +43,16 @@ def image_bytes(data: bytes, media_type: str | None = None) -> Block:
 
 
 def document_text(text: str, *, title: str | None = None) -> Block:
-    """A document block of plain text."""
+    """Return a document block of plain text."""
     block: Block = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}}
     return block if title is None else {**block, "title": title}
 
 
 def document_bytes(data: bytes, *, title: str | None = None) -> Block:
-    """A document block of a whole PDF file.
+    """Return a document block of a complete PDF file.
 
     Raises:
-        UsageError: It is no PDF.
+        UsageError: `data` is no PDF.
     """
     if media_type_of(data) != PDF_TYPE:
         raise UsageError("a document of bytes must be a PDF; text is for document_text")
@@ -61,7 +61,7 @@ def document_bytes(data: bytes, *, title: str | None = None) -> Block:
 
 
 def block_of_bytes(data: bytes) -> Block | None:
-    """The image or document block that a file's bytes are; None where they are neither."""
+    """Return the image or document block for a file's bytes; None if they are neither."""
     media_type = media_type_of(data)
     if media_type == PDF_TYPE:
         return document_bytes(data)
@@ -69,7 +69,7 @@ def block_of_bytes(data: bytes) -> Block | None:
 
 
 def media_type_of(data: bytes) -> str | None:
-    """What a file is by its first bytes, among what the API takes; None for anything else."""
+    """Return the media type of a file by its first bytes, if the API accepts it; None otherwise."""
     start = bytes(data[:16])
     if start.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
@@ -87,13 +87,13 @@ def _base64(data: bytes, media_type: str) -> dict[str, Any]:
 
 
 def content_of(returned: Any) -> str | list[Block]:
-    """What a tool returned, as content: text, a content block and lists of them as they are, anything else as JSON.
+    """Convert a return value to content: text and content blocks (also lists of them) unchanged, the rest to JSON.
 
-    The bytes of an image or a PDF become a block, alone and in a list. Numbers that JSON does not have (NaN,
-    infinities) become null.
+    The bytes of an image or a PDF become a block, alone and in a list. Other bytes become text. Numbers that JSON does
+    not have (NaN, infinities) become null.
 
     Raises:
-        TypeError: It has no JSON form.
+        TypeError: The value has no JSON form, or its bytes are neither UTF-8 nor an image or PDF.
     """
     if isinstance(returned, str):
         return returned
@@ -106,7 +106,7 @@ def content_of(returned: Any) -> str | list[Block]:
 
 
 def _as_blocks(items: Sequence[Any]) -> list[Block] | None:
-    """The blocks that a list is: content blocks, bytes of images and PDFs, and texts between them; None if not so."""
+    """Convert a list of content blocks, bytes and texts to blocks; None for other lists and for texts only."""
     blocks: list[Block] = []
     only_texts = True
     for item in items:
@@ -133,13 +133,13 @@ _NEEDED: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     "search_result": ("content", (list, tuple)),
     "tool_reference": ("tool_name", (str,)),
 }
-"""By kind of block, the field that it must have."""
+"""The required field, and its types, of each kind of block."""
 NEVER_IN_RESULTS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking"})
 """Kinds of blocks that the API refuses in a result."""
 
 
 def is_content_block(item: Any) -> bool:
-    """A mapping that the API takes as a block: of its kinds, with what the kind must have."""
+    """Return True for a mapping that the API accepts as a block: a known kind, with its required field."""
     kind = _kind_of(item)
     if kind in _NEEDED:
         name, types = _NEEDED[kind]
@@ -148,13 +148,13 @@ def is_content_block(item: Any) -> bool:
 
 
 def may_be_in_result(item: Any) -> bool:
-    """Return True for a block that a result may have: a known kind that is complete, or a kind not known here."""
+    """Return True for a block that a result may contain: a complete one of a known kind, or one of an unknown kind."""
     kind = _kind_of(item)
     return is_content_block(item) if kind in _NEEDED else kind != "" and kind not in NEVER_IN_RESULTS
 
 
 def is_empty_text(block: Mapping[str, Any]) -> bool:
-    """Return True for a text block of nothing, or of white space. The API refuses it, even if it sent it itself."""
+    """Return True for an empty or blank text block. The API refuses it, even if the API sent it."""
     return block.get("type") == "text" and not block["text"].strip()
 
 
@@ -172,19 +172,19 @@ def _decoded(data: bytes) -> str:
 
 
 def dump_json(value: Any) -> str:
-    """A value as JSON text. Raises `TypeError` where it has no JSON form."""
+    """Return a value as JSON text. Raise `TypeError` if it has no JSON form."""
     return json.dumps(to_json(value), ensure_ascii=False)
 
 
 def to_json(value: Any) -> Any:
-    """A value as plain JSON values, copied; NaN and the infinities as null. Raises as `dump_json`."""
+    """Return a copy of a value as plain JSON values; NaN and infinities become null. Raises as `dump_json`."""
     try:
         try:
             return to_jsonable_python(value, inf_nan_mode="null")
         except UnicodeEncodeError:
             return to_jsonable_python(encodable(value), inf_nan_mode="null")
     except ValueError as error:
-        # Pydantic goes 255 containers deep; the input of a call, which is copied here too, may go 512.
+        # Pydantic supports 255 nested containers; the input of a call, which is copied here too, may have 512.
         with suppress(TypeError, ValueError, RecursionError):
             return json.loads(json.dumps(value), parse_constant=lambda _: None)
         raise TypeError(f"a tool returned {type(value).__name__}, which has no JSON form") from error

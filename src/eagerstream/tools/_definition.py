@@ -1,4 +1,4 @@
-"""`@tool`: a typed function becomes a tool that Claude can call."""
+"""`@tool`: turns a typed function into a tool that Claude can call."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ _TOOLSET: Final = re.compile(r"(\w+)_toolset_\d+")
 
 
 class Tool:
-    """A tool of the user's own: its definition, and the function that runs it.
+    """A user-defined tool: its definition, and the function that runs it.
 
-    It still is the function: calling it calls the function, with the function's own arguments. As an attribute of a
-    class it is a method: taken from an object, it is the tool of that object.
+    It still works as the function: calling it calls the function, with the function's own arguments. As an attribute
+    of a class it is a method: accessed through an object, it is the tool of that object.
 
     Args:
-        function: `async def`, or `def`, which runs in a thread; also a generator of either kind, whose values are
-            progress and whose last one is the result. A parameter of the type `ToolCall` gets the call.
+        function: An `async def`, or a `def`, which runs in a thread. A generator of either kind yields progress, and
+            its last value is the result. A parameter of the type `ToolCall` gets the call.
         options: See `ToolOptions`.
 
     Raises:
-        UsageError: Everything that is wrong with the function and the options, together.
+        UsageError: The function or an option has faults. One error lists all of them.
 
     Attributes:
         name: Unique in a request; letters, digits, `_` and `-`, at most 64.
-        description: What the model reads to decide when and how to call it.
+        description: The text from which the model decides when and how to call the tool.
         input_schema: JSON schema of the input; empty for a tool whose schema the API knows.
         toolset: The toolset whose members it runs (`"computer"`); None for a tool of its own name.
-        options: Those with which it was made.
+        options: The options with which it was made.
     """
 
     def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
@@ -77,7 +77,7 @@ class Tool:
         unfit = _function_faults(function)
         faults = [*wrong.values(), *unfit]
         if inspect.iscoroutinefunction(self.guard):
-            faults.append("guard must be a plain function: it is asked at every fragment")
+            faults.append("guard must be a plain function: it is called at every fragment")
         if not unfit:
             self._kind = kind_of(function)
             faults += self._define(function, options) if given is None else self._take(function, given, options)
@@ -89,7 +89,7 @@ class Tool:
         self.__wrapped__: Callable[..., Any] = function
 
     def _define(self, function: Callable[..., Any], options: ToolOptions) -> list[str]:
-        """Make the definition from the function."""
+        """Make the definition from the function, and return its faults."""
         docstring = docstring_parser.parse(inspect.getdoc(_documented(function)) or "")
         hidden = frozenset({INVALID_JSON} if self.accepts_invalid_input else ())
         parameters = Parameters(
@@ -123,7 +123,7 @@ class Tool:
         if parameters.is_streaming and self._kind is Kind.THREADED:
             faults.append("only an async function can read streaming parameters")
         if parameters.is_streaming and self.start == "message":
-            faults.append('a tool with streaming parameters begins before its message ends: start cannot be "message"')
+            faults.append('a tool with streaming parameters starts before its message ends: start cannot be "message"')
         faults += _definition_faults(self._definition)
         faults += self._example_faults() if not faults else []
         if not faults and not self.description:
@@ -131,9 +131,9 @@ class Tool:
         return faults
 
     def _take(self, function: Callable[..., Any], given: Mapping[str, Any], options: ToolOptions) -> list[str]:
-        """Take a definition as it is given."""
+        """Use a given definition, and return its faults."""
         faults = [
-            f"{name} belongs into the definition itself"
+            f"{name} belongs in the definition itself"
             for name in ("name", "description", *IN_DEFINITION)
             if options.get(name) is not None
         ]
@@ -145,7 +145,7 @@ class Tool:
         self.description = str(definition.get("description") or "")
         schema = definition.get("input_schema")
         if self.toolset is not None and self.group is None:
-            # The API's rule for actions of one turn: in order, and none after one that failed.
+            # The API's rule for actions of one turn: in order, and none after a failed one.
             what = "computer action" if self.toolset == "computer" else "action"
             skipped = f"Not executed: an earlier {what} in this turn failed."
             self.group = Group(f"{self.toolset} toolset", stop_on_error=True, skipped=skipped)
@@ -172,7 +172,7 @@ class Tool:
         return faults + _definition_faults(definition) + self._example_faults()
 
     def _example_faults(self) -> list[str]:
-        """The API refuses examples that do not fit the schema."""
+        """Return the faults of examples that do not fit the schema, because the API refuses them."""
         faults: list[str] = []
         examples = self._definition.get("input_examples") or ()
         for number, example in enumerate(examples if self._parameters and not self._parameters.faults else ()):
@@ -183,7 +183,7 @@ class Tool:
         return faults
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
-        """The tool of an object, where this is a method of its class."""
+        """Return the tool of an object if this is a method of its class; the tool itself otherwise."""
         if instance is None or not self.is_method:
             return self
         bound = copy(self)
@@ -199,23 +199,23 @@ class Tool:
 
     @property
     def bound_to(self) -> object:
-        """The object from which it was taken, where it is a method; None otherwise."""
+        """The object from which a method's tool was accessed; None otherwise."""
         return self._bound_to
 
     @property
     def is_unbound(self) -> bool:
-        """It is a method that was not taken from an object, and cannot be run."""
+        """True for a method that was not accessed through an object, and cannot run."""
         return self.is_method and self._bound_to is None
 
     @property
     def is_streaming(self) -> bool:
-        """It has streaming parameters: a call begins while its input is being written."""
+        """True if it has streaming parameters: a call starts while its input is being written."""
         return isinstance(self._parameters, Parameters) and self._parameters.is_streaming
 
     async def begin(self, input: GrowingInput) -> JSONObject | None:
-        """What a streaming tool is called with, as soon as the parameters that it needs to begin are finished.
+        """Wait for the parameters that a streaming tool needs to start, and return its arguments.
 
-        None where that never happens, or they do not fit: then the whole input is to be looked at.
+        Return None if they never finish or do not fit: then check the complete input. Cancelling has no side effects.
         """
         assert isinstance(self._parameters, Parameters)
         try:
@@ -226,9 +226,9 @@ class Tool:
             return None
 
     def rejects(self, partial: JSONObject) -> Reject | None:
-        """What the tool's guard says of an input, as far as it has come; None where it says nothing against it.
+        """Return the rejection of the tool's guard for an unfinished input; None if it has no objection.
 
-        A guard is there to keep something out: one that fails rejects.
+        A guard exists to keep inputs out, so a guard that fails rejects.
         """
         if self.guard is None:
             return None
@@ -243,7 +243,7 @@ class Tool:
         return Reject(f"Not executed: the guard of this tool gave {type(verdict).__name__}, neither None nor a reason")
 
     def fault_of(self, input: GrowingInput) -> str | None:
-        """What is wrong with a whole input on which a call has begun, in words for the model; None if nothing is."""
+        """Return the fault of a complete input for a call that has started, in words for the model; None if it fits."""
         if input.value is None:
             return None
         try:
@@ -253,14 +253,14 @@ class Tool:
         except Exception as error:  # a validator of the tool's own
             return error_text(error)
         if (name := repeated_key(input.raw)) is not None:
-            return f"Error: Parameter {name!r} was written twice, and the tool had begun with an earlier value"
+            return f"Error: Parameter {name!r} was written twice, and the tool had started with an earlier value"
         return None
 
     def with_options(self, *, eager: bool | None) -> Self:
-        """A copy whose input comes as it is written (`eager=True`), or buffered (False); None leaves it to the API.
+        """Return a copy with eager inputs (`eager=True`), buffered ones (False), or the API's default (None).
 
         Raises:
-            UsageError: It is no user-defined tool: of others the API decides.
+            UsageError: It is no user-defined tool: for others the API decides.
         """
         if (kind := tool_kind(self._definition)) != USER_DEFINED:
             raise UsageError(f"only user-defined tools take {EAGER_FIELD}, not {kind}")
@@ -272,16 +272,16 @@ class Tool:
         return changed
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition as the API takes it, in a copy of its own."""
+        """Return a copy of the definition, in the API's form."""
         definition = copy_json(self._definition)
         assert isinstance(definition, dict)
         return definition
 
     def check(self, input: JSONObject) -> dict[str, Any]:
-        """What the function is called with for a whole input: checked, converted, and a copy of its own.
+        """Check a complete input, and return the function's arguments: converted, and copied.
 
         Raises:
-            InputError: The input does not fit the schema; every fault in one message.
+            InputError: The input does not fit the schema; one message lists every fault.
         """
         if self._parameters is not None:
             return self._parameters.check(input)
@@ -290,18 +290,18 @@ class Tool:
         return copied
 
     async def call(self, input: JSONObject) -> Any:
-        """Check an input and run the function on it.
+        """Check an input and run the function with it. Cancelling it does the same as for `invoke`.
 
         Raises:
-            InputError: As `check`; the function was not called.
-            Exception: Whatever the function raises.
+            InputError: The input does not fit, see `check`. The function was not called.
+            Exception: Any exception of the function.
         """
         return await self.invoke(self.check(input))
 
     def invoke(self, arguments: JSONObject, call: ToolCall | None = None) -> Awaitable[Any]:
-        """Run the function, when the result is awaited, on what `check` gave; `call` is where its progress goes.
+        """Run the function, when the result is awaited, with the arguments from `check`. Progress goes to `call`.
 
-        Cancelling it cancels an `async def`; a `def` runs on in its thread, and what it returns is dropped.
+        Cancelling it cancels an `async def`. A `def` continues in its thread, and its return value is dropped.
         """
         injected = dict.fromkeys(self._injected, call)
         if isinstance(self._parameters, Parameters):
@@ -323,7 +323,7 @@ def tool(**options: Unpack[ToolOptions]) -> _Decorator: ...
 @overload
 def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Tool | _Decorator:
-    """Make a tool of a typed function, with or without options.
+    """Make a tool from a typed function, with or without options.
 
         @tool
         async def get_weather(city: str) -> str:
@@ -333,12 +333,12 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
                 city: City and country.
             \"\"\"
 
-    Its name, docstring and annotations give name, description and schema. It may be an `async def`, a `def` (which
-    runs in a thread), a generator of either kind (what it yields is progress, the last value the result), a method, or
-    an object that can be called.
+    Its name, docstring and annotations provide name, description and schema. It may be an `async def`, a `def` (which
+    runs in a thread), a generator of either kind, a method, or a callable object. A generator yields progress, and its
+    last value is the result.
 
     Raises:
-        UsageError: What is wrong with the function and the options, all of it, when it is decorated.
+        UsageError: The function or an option has faults. Raised at decoration, with all of them.
     """
 
     def decorate(function: Callable[..., Any], /) -> Tool:
@@ -363,7 +363,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def _documented(function: Callable[..., Any]) -> Any:
-    """What bears the docstring: the function, or of an object that can be called, its `__call__` or its class."""
+    """Return the object with the docstring: the function, or for a callable object its `__call__` or its class."""
     if isinstance(function, partial):
         return function.func
     if inspect.isroutine(function):
@@ -373,14 +373,14 @@ def _documented(function: Callable[..., Any]) -> Any:
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
-    """It is a function in the body of a class, seen before the class exists."""
+    """Return True for a function in the body of a class, before the class exists."""
     if not inspect.isfunction(function) or "." not in function.__qualname__.rpartition("<locals>.")[2]:
         return False
     return next(iter(inspect.signature(function).parameters), None) == "self"
 
 
 def _raw_parameters(function: Callable[..., Any], faults: list[str], *, is_method: bool) -> list[str]:
-    """The parameters of the type `ToolCall` of a function that takes its input as one dict."""
+    """Return the parameters of the type `ToolCall` of a function that takes its input as one dict."""
     found: list[str] = []
     try:
         hints = get_type_hints(annotated(function), include_extras=True)
@@ -398,10 +398,10 @@ def _takes_only(function: Callable[..., Any], name: str, parameters: Parameters)
 
 
 def _definition_faults(definition: Mapping[str, Any]) -> list[str]:
-    """What does not go together in a definition."""
+    """Return the contradictions in a definition."""
     callers = definition.get("allowed_callers") or ()
     if definition.get("strict") and any(caller != "direct" for caller in callers):
-        # The API refuses it today; a warning does not stand in the way the day it does not.
+        # The API refuses it today; a warning will not be in the way if that changes.
         _log.warning("the tool %s: strict cannot be combined with calls from code", definition.get("name"))
     if definition.get("defer_loading") and definition.get("cache_control") is not None:
         return ["a tool with defer_loading cannot carry cache_control"]

@@ -1,4 +1,4 @@
-"""How a call reaches its tool: one call in, one `tool_result` out, whatever happens in between."""
+"""Execution of calls: one call in, one `tool_result` out, for every course of events."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from ._toolbox import Toolbox
 
 
 class Executor(Protocol):
-    """Runs calls: in this process, or wherever their tools are.
+    """Runs calls: in this process, or in the processes of their tools.
 
-    It is given every call whose input is finished, valid or not, and those of streaming tools when their input begins.
-    It sees to it that each is answered: it tells the call when its tool starts (`call.start()`), how far it is
-    (`call.progress(...)`), and how it ended (`call.answer`, `fail` or `refuse`).
-    `call.input.echo_id` is unique in a conversation: by it, a remote side can tell a call that it has seen. `call.id`
-    is the peer's, and may come again in another response.
+    It gets every call when its input is finished, valid or not, and the calls of streaming tools when their input
+    starts. It must have each call answered: it reports the start of the tool (`call.start()`), its progress
+    (`call.progress(...)`) and its end (`call.answer`, `fail` or `refuse`).
+    `call.input.echo_id` is unique in a conversation: a remote side can recognize a repeated call by it. `call.id` comes
+    from the peer, and may come again in another response.
 
-    What a tool's options say of its running (`approve`, `group`, `timeout_s`, how many run at once) is the executor's
-    to keep. One that asks for approval says so by an attribute `asks_approval = True`; others are refused tools that
-    want it.
+    The executor must follow the tool's options for running (`approve`, `group`, `timeout_s`, the number of concurrent
+    calls). An executor that asks for approval declares it by an attribute `asks_approval = True`. Others are refused
+    tools that require approval.
     """
 
     def admit(self, call: ToolCall) -> None:
-        """Give the call its place among the others; called in call order, and followed by `execute`.
+        """Give the call its place among the others. Called in call order, and followed by `execute`.
 
-        A call that need not wait becomes `ADMITTED`: it will run even where the reply then ends badly.
+        A call that need not wait becomes `ADMITTED`: it will run even if the response then ends badly.
         """
         ...
 
     async def execute(self, call: ToolCall) -> None:
-        """Run the call and answer it; one that has been answered when its turn comes is left alone.
+        """Run the call and answer it. If the call was answered before its turn, do nothing.
 
-        Cancelling it cancels the tool, and leaves the call without an answer.
+        Cancelling this cancels the tool, and leaves the call without an answer.
         """
         ...
 
@@ -60,7 +60,7 @@ R = TypeVar("R")
 
 _MAX_NAME_CHARS: Final = 128
 _QUICK_CHARS: Final = 16 * 1024
-"""Inputs up to this length are checked on the event loop, in well under a millisecond; larger ones in a thread."""
+"""Inputs up to this length are checked on the event loop, in well under 1 ms; larger ones in a thread."""
 
 
 @dataclass(slots=True)
@@ -68,10 +68,10 @@ class _Admission:
     """A call on its way to its tool.
 
     Attributes:
-        tool: None if there is none of that name.
+        tool: The tool; None if no tool has the call's name.
         place: The place of the call in its group, and its slot.
-        arguments: None as long as the input is not checked.
-        is_early: The arguments are those of an input that is still being written.
+        arguments: The arguments; None until the input is checked.
+        is_early: True if the arguments come from an input that is still being written.
     """
 
     tool: Tool | None
@@ -88,10 +88,10 @@ class InProcessExecutor:
     """Runs tools in this process: `async` ones as tasks on the event loop, plain ones in threads.
 
     Args:
-        tools: Each with a name of its own.
-        limits: `tool_timeout_s` bounds each call, unless its tool says otherwise.
-        max_concurrency: Tools that run at once; further calls wait their turn, in the order of `admit`.
-        circuit_breaker: Says which tools have failed too often to be called; none by default.
+        tools: The tools, with distinct names.
+        limits: `tool_timeout_s` bounds each call, unless its tool has its own time limit.
+        max_concurrency: Maximum number of concurrent tools. Further calls wait, in the order of `admit`.
+        circuit_breaker: Stops the calls of tools that failed too often; none by default.
 
     Raises:
         UsageError: Two tools share a name, or `max_concurrency` is less than 1.
@@ -116,7 +116,7 @@ class InProcessExecutor:
         self._admissions: dict[ToolCall, _Admission] = {}
 
     def admit(self, call: ToolCall) -> None:
-        """See `Executor.admit`; what needs no tool is answered here."""
+        """See `Executor.admit`. A call that needs no tool is answered here."""
         self._admissions[call] = self._admission(call)
 
     def _admission(self, call: ToolCall) -> _Admission:
@@ -138,7 +138,7 @@ class InProcessExecutor:
         return _Admission(tool, place, arguments)
 
     def _may_begin(self, call: ToolCall, tool: Tool | None, arguments: JSONObject | None) -> bool:
-        """The call waits for nothing but its turn; a large input is still to be checked."""
+        """Return True if the call waits only for its turn. A large input is still unchecked."""
         if tool is None or tool.approve is not None or call.result is not None:
             return False
         is_large = call.input.outcome is Outcome.VALID and call.input.chars > _QUICK_CHARS
@@ -147,8 +147,8 @@ class InProcessExecutor:
     async def execute(self, call: ToolCall) -> None:
         """See `Executor.execute`.
 
-        An input that is not valid, an unknown tool, arguments that do not fit, a time-out and an exception are
-        answered with an error result.
+        An invalid input, an unknown tool, arguments that do not fit, a time-out and an exception are answered with an
+        error result.
         """
         admission = self._admissions.pop(call, None) or self._admission(call)
         place = admission.place
@@ -169,19 +169,19 @@ class InProcessExecutor:
             call.fail(error)
         except anyio.get_cancelled_exc_class() as error:
             await raise_if_cancelled(error)
-            call.fail(error)  # the tool came by it on its own: a failure like any other
+            call.fail(error)  # the tool caused it itself: a failure like any other
         finally:
             call.given_up = call.result is None
             self._record(call, admission.tool)
             place.leave_slot()
             if admission.group:
                 _note_failure(call, admission.group)
-            if call.in_thread:  # given up, but still at work: the next of the group waits for it
+            if call.in_thread:  # abandoned, but still at work: the next call of the group waits for it
                 call.on_thread_end = place.leave_group
             else:
                 place.leave_group()
 
-    # --- the phases of a call; a phase may answer it, and the next ones are then left out --------------------------
+    # --- the phases of a call; a phase may answer it, and the next ones are then skipped ----------------------------
 
     async def _wait_for_group(self, call: ToolCall, admission: _Admission) -> None:
         """Wait for the earlier calls of the group; if one of them failed, the call may have to be skipped."""
@@ -192,7 +192,7 @@ class InProcessExecutor:
             call.refuse(group.skipped.replace("{name}", failed.name))
 
     async def _read_arguments(self, call: ToolCall, admission: _Admission) -> None:
-        """Get what the tool is called with: of the whole input, or as much as a streaming tool needs to start."""
+        """Get the arguments: from the complete input, or as much as a streaming tool needs to start."""
         tool = admission.tool
         if admission.arguments is not None:
             return
@@ -210,7 +210,7 @@ class InProcessExecutor:
     async def _wait_for_slot(self, call: ToolCall, admission: _Admission) -> None:
         await admission.place.wait_for_slot()
         if admission.is_early and call.input.outcome is not None:
-            # The input was whole before its turn came: nothing need be risked.
+            # The input was complete before the call's turn: no risk is needed.
             admission.is_early = False
             admission.arguments = await self._arguments_in_time(call, admission.tool)
 
@@ -226,7 +226,7 @@ class InProcessExecutor:
             await self._run_early(call, tool, arguments, admission.place, kept if shield else None)
 
     async def _arguments_in_time(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
-        """As `_arguments`; a large input is checked in a thread, and not for longer than the tool may run."""
+        """Do the same as `_arguments`. A large input is checked in a thread, for at most the tool's time limit."""
         value = call.input.value
         if tool is None or value is None or call.input.chars <= _QUICK_CHARS:
             return self._arguments(call, tool)
@@ -241,10 +241,10 @@ class InProcessExecutor:
         return None
 
     def _arguments(self, call: ToolCall, tool: Tool | None) -> JSONObject | None:
-        """What the tool is called with; None where the call was answered without it."""
+        """Return the tool's arguments; None if the call was answered without the tool."""
         accepts = tool is not None and tool.accepts_invalid_input and call.input.outcome is Outcome.INVALID
         if accepts and not call.input.is_damaged:
-            return {INVALID_JSON: call.input.raw}  # whatever key the model sees: it is the name of a parameter
+            return {INVALID_JSON: call.input.raw}  # for any key that the model sees: this is the parameter's name
         if call.input.outcome is not Outcome.VALID or call.input.value is None:
             call.refuse()
             return None
@@ -262,16 +262,16 @@ class InProcessExecutor:
         return None
 
     async def _invoke(self, tool: Tool, arguments: JSONObject, call: ToolCall, begin: Callable[[], object]) -> Invoked:
-        """Call the tool: the one step that is another where tools run elsewhere.
+        """Call the tool. Executors for tools in other processes override only this step.
 
         Args:
-            tool: Whose turn it is.
-            arguments: What it is called with.
-            call: Where its progress goes.
-            begin: To be called at the moment when the tool is: the call has started, and its time runs.
+            tool: The tool to call.
+            arguments: Its arguments.
+            call: Receives its progress.
+            begin: Must be called at the moment of the tool's call: the call has started, and its time runs.
 
         Raises:
-            Exception: The tool was not reached, or nobody knows what became of it.
+            Exception: The tool was not reached, or the outcome is unknown.
         """
         begin()
         return await invoked(tool, arguments, call)
@@ -296,14 +296,14 @@ class InProcessExecutor:
     async def _run_early(
         self, call: ToolCall, tool: Tool, arguments: JSONObject, place: Place, kept: anyio.CancelScope | None
     ) -> None:
-        """Run a tool whose input is still written; the time that it has counts from the end of the input.
+        """Run a tool whose input is still being written. Its time limit counts from the end of the input.
 
         Args:
             call: The call.
             tool: Its tool.
-            arguments: What is known of them.
-            place: Given back when the tool has ended.
-            kept: The scope around this, where a cancellation from outside must not reach a tool that has begun.
+            arguments: The arguments known so far.
+            place: Returned when the tool has ended.
+            kept: The scope around this, if a cancellation from outside must not reach a started tool; None otherwise.
         """
         timeout_s = self._timeout_s(tool)
         begun = anyio.Event()
@@ -325,7 +325,7 @@ class InProcessExecutor:
                         said = Invoked(error_response(error), raised=True, error=error)
                     call.error = said.error
                     place.leave_slot()
-                    # Whether what it was given is what the model meant shows only when the input is whole.
+                    # Only the complete input shows whether the arguments are the ones that the model meant.
                     await call.input.ended()
                     tasks.cancel_scope.cancel()
             if said is None:
@@ -333,20 +333,20 @@ class InProcessExecutor:
                 return
             fault = await _in_thread_if_large(call, tool.fault_of, call.input)
         except anyio.get_cancelled_exc_class():
-            if said is not None:  # its work is done, and is not lost
+            if said is not None:  # its work is done, and must not be lost
                 is_large = call.input.outcome is None or call.input.chars > _QUICK_CHARS
                 _end_early(call, said, fault=CANCELLED_TEXT if is_large else tool.fault_of(call.input))
             raise
         _end_early(call, said, fault=fault)
 
     def _refuse_if_open(self, call: ToolCall, tool: Tool | None) -> None:
-        """Answer a call whose tool is to be left alone. Asked anew after each wait: others may have failed."""
+        """Answer a call whose circuit is open. Checked again after each wait, because other calls may have failed."""
         refusal = self._breaker.refusal(tool.name) if self._breaker and tool and call.result is None else None
         if refusal is not None:
             call.end(Invoked(refusal))
 
     def _record(self, call: ToolCall, tool: Tool | None) -> None:
-        """Count what the tool itself did, and nothing that its input, a guard or a cancellation did."""
+        """Count the tool's own results, but not those caused by its input, a guard or a cancellation."""
         if self._breaker is None or tool is None or not call.ran or call.response is None or call.rejected is not None:
             return
         if call.input.outcome is Outcome.VALID or tool.accepts_invalid_input:
@@ -357,27 +357,27 @@ class InProcessExecutor:
 
 
 def _end_early(call: ToolCall, said: Invoked, *, fault: str | None) -> None:
-    """Answer a call whose tool had started before its input was whole: it counts if the input turned out right."""
+    """Answer a call whose tool had started before its input was complete. Its result counts if the input is right."""
     is_right = call.rejected is None and fault is None and call.input.outcome is Outcome.VALID
-    _end(call, said, fault=fault, is_unsure=call.ran and not is_right)  # one that did not start was told why
+    _end(call, said, fault=fault, is_unsure=call.ran and not is_right)  # a tool that did not start has its reason
 
 
 def _end(call: ToolCall, said: Invoked, *, fault: str | None = None, is_unsure: bool = False) -> None:
     try:
         call.end(said, fault=fault, is_unsure=is_unsure)
-    except Exception as error:  # its content is none that the API takes
+    except Exception as error:  # the API would not accept its content
         call.fail(error, include_data=said.include_data)
 
 
 async def _in_thread_if_large(call: ToolCall, look: Callable[[A], R], at: A) -> R:
-    """Look at an input without keeping the event loop for long."""
+    """Read an input without blocking the event loop for long."""
     if call.input.chars <= _QUICK_CHARS:
         return look(at)
     return await anyio.to_thread.run_sync(look, at, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
 
 
 def _note_failure(call: ToolCall, group: Group) -> None:
-    """Remember the first call of the group that failed, in call order: one can fail before its turn comes."""
+    """Record the first failed call of the group, in call order: a call can fail before its turn comes."""
     if call.is_error and not call.withdrawn:
         failed = call.failed_groups.get(group.name, call)
         call.failed_groups[group.name] = min(failed, call, key=lambda each: each.input.index)
@@ -395,7 +395,7 @@ def _refuse_late(call: ToolCall, timeout_s: float) -> None:
 
 
 async def _approve(call: ToolCall, tool: Tool, approve: Callable[[ToolCall], object]) -> None:
-    """Ask whether the call may run; one that may not is answered."""
+    """Ask for approval of the call, and answer the call if it is not approved."""
     answer: object = f"Not executed: nobody approved the call within {tool.approve_timeout_s:g} seconds."
     with anyio.move_on_after(tool.approve_timeout_s):
         async with anyio.create_task_group() as tasks:
@@ -416,6 +416,6 @@ async def _answer_of(approve: Callable[[ToolCall], Any], call: ToolCall) -> obje
 
 
 async def _cancel_once_answered(call: ToolCall, scope: anyio.CancelScope) -> None:
-    """Nobody need be asked any more about a call that was withdrawn, or rejected."""
+    """Stop asking for approval once the call was withdrawn or rejected."""
     await call.answered.wait()
     scope.cancel()

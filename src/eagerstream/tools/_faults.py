@@ -1,4 +1,4 @@
-"""What is wrong with an input, told so that the model can mend it: every fault, with its place, in one message."""
+"""The faults of an input in a form that lets the model fix them: every fault, with its place, in one message."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Final
 _MAX_SHOWN_CHARS: Final = 100
 _MAX_LOOKED_AT: Final = 10_000
 MAX_TOLD: Final = 100
-"""Faults that are told one by one: more would not help to mend them."""
+"""Maximum number of faults of each kind to list. More would not help to fix them."""
 
 
 class InputError(Exception):
-    """An input does not fit its schema; the text is for the model."""
+    """An input does not fit its schema. The text is for the model."""
 
 
 class InputFaults:
-    """The faults of one input, and how they are told to the model."""
+    """The faults of one input, and their text for the model."""
 
     def __init__(self) -> None:
         self.missing: list[str] = []
         self.unknown: list[str] = []
-        self._wrong: dict[str, list[str]] = {}  # by place: what was expected there, in each branch of a union
+        self._wrong: dict[str, list[str]] = {}  # by place: the expected values, one for each branch of a union
         self._got: dict[str, object] = {}
         self.not_looked_at = 0
-        """Faults that are only counted."""
+        """Number of faults that are only counted."""
         self.stopped = False
-        """There are more, which nobody looked for."""
+        """True if the search was stopped, so there may be more faults."""
 
     def add_wrong(self, place: str, expected: str, got: object) -> None:
-        """Something else was expected at `place`; the branches of a union come one by one."""
+        """Add the value expected at `place`. The branches of a union come one by one."""
         self._wrong.setdefault(place, []).append(expected)
         self._got[place] = got
 
@@ -60,7 +60,7 @@ def _named(place: str) -> str:
 
 
 def joined(path: Iterable[str | int]) -> str:
-    """A place in an input, for people: `files[0].name`."""
+    """Return a place in an input in readable form: `files[0].name`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 

@@ -1,6 +1,7 @@
-"""Tools made elsewhere, taken as they are: anything with `to_dict()` and `call()`.
+"""Tools of other libraries, used without changes: anything with `to_dict()` and `call()`.
 
-The anthropic package's `beta_async_tool` and `beta_tool`, its builtin tools and its helpers for MCP servers are such.
+Examples are the anthropic package's `beta_async_tool` and `beta_tool`, its builtin tools and its helpers for MCP
+servers.
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ class ForeignTool(Protocol):
     """A tool of another library."""
 
     def to_dict(self) -> Mapping[str, Any]:
-        """The definition as the API takes it."""
+        """Return the definition in the API's form."""
         ...
 
     @property
     def call(self) -> Callable[[Any], Any]:
-        """Run it on an input, an object; it may be a plain function or an async one."""
+        """A function that runs the tool with an input (an object). It may be plain or async."""
         ...
 
 
 def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:
-    """What runs `tool`; None for a definition of a tool that nothing here is to run.
+    """Return the tool that runs `tool`; None for a definition whose calls are not run here.
 
-    That is one that the API itself runs, and one of a kind that is not known: it is sent, never run, and warned of in
-    the log, once. The definition of a foreign tool is sent as it is, `eager_input_streaming` included or not; its
-    inputs are checked against its schema before it is called, so that the model is told what is wrong.
+    A definition of a tool that the API itself runs gives None. So does one of an unknown kind: it is sent, its calls
+    are never run, and a warning is logged once. The definition of a foreign tool is sent unchanged, with or without
+    `eager_input_streaming`. Its inputs are checked against its schema before the call, so that the model learns of
+    faults.
 
     Args:
-        tool: What was given to `run`.
-        runs_elsewhere: An executor of the user's own may know how to run a tool whose schema the API brings.
+        tool: A tool that the user passed to `run`.
+        runs_elsewhere: True if the user's own executor may run a tool whose schema the API brings.
 
     Raises:
-        UsageError: Nothing could run it.
+        UsageError: Nothing could run `tool`.
     """
     if isinstance(tool, Tool):
         if tool.is_unbound:
@@ -57,16 +59,16 @@ def as_tool(tool: object, *, runs_elsewhere: bool = False) -> Tool | None:
         return None
     if isinstance(tool, ForeignTool):
         definition = dict(tool.to_dict())
-        # None where the definition says nothing of eager streaming: it stays unsaid.
+        # None if the definition has no field for eager streaming: none is added.
         return Tool(tool.call, definition=definition, eager=definition.get(EAGER_FIELD))
     name = getattr(tool, "__name__", type(tool).__name__)
     if isinstance(tool, Iterable) and not isinstance(tool, str):
-        raise UsageError(f"{name} is not one tool: give what is in it, tools=[*...]")
+        raise UsageError(f"{name} is not a single tool: pass its items, tools=[*...]")
     raise UsageError(f"{name} cannot be run: decorate a function with @eagerstream.tool")
 
 
 def _check_definition(definition: Mapping[str, Any], *, runs_elsewhere: bool) -> None:
-    """A definition without anything that runs it is right for some kinds only."""
+    """Refuse a definition that nothing runs, unless its kind needs no function here."""
     kind = tool_kind(definition)
     match classify(definition):
         case "user":
@@ -85,5 +87,5 @@ def _check_definition(definition: Mapping[str, Any], *, runs_elsewhere: bool) ->
 
 @lru_cache(maxsize=64)
 def _warn_of_unknown(kind: str) -> None:
-    """Once for each kind."""
-    _log.warning("%.80r is no kind of tool that is known here: it is sent, and calls of it are not run", kind)
+    """Log the warning once for each kind."""
+    _log.warning("%.80r is an unknown kind of tool: it is sent, and its calls are not run", kind)

@@ -1,4 +1,4 @@
-"""`validate_history`: find what the API would refuse in a conversation, without a request.
+"""`validate_history`: find everything that the API would refuse in a conversation, without a request.
 
 Each fault has the API's own words, if they are known. Blocks, roles and fields of an unknown kind pass, because the API
 may accept them tomorrow. The form of ids passes too, unless you ask for the rules of the Claude API: gateways make ids
@@ -28,24 +28,24 @@ THINKING: Final = ("thinking", "redacted_thinking")
 """The block types of the model's thinking. A message may not end with one, and none takes a `cache_control`."""
 _MAX_NAME_CHARS: Final = 128
 API_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
-"""What the API takes as the name of a tool; its guide promises half of it."""
+"""Names of tools that the API accepts; its guide promises only up to 64 characters."""
 _MAX_CALL_NAME_CHARS: Final = 200
 _DIRECTIVES_ARE_FREE: Final = "; the directive-only form (content: [] with output_config) is accepted at any position"
 MAX_BREAKPOINTS: Final = 4
-"""The most `cache_control`s that the API takes in one request."""
+"""Maximum number of `cache_control`s that the API accepts in one request."""
 _REQUIRED: Final = "Field required"
-# Calls that are not named like the tool that brings them.
+# Calls whose names differ from the tool that brings them.
 _OF_OTHER_NAMES: Final = frozenset({"bash_code_execution", "text_editor_code_execution", "mcp"})
 _SEARCHES: Final = ("tool_search_tool_bm25", "tool_search_tool_regex")
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryFault:
-    """Something that the API would refuse.
+    """A fault that the API would refuse.
 
     Attributes:
-        index: Of the message; None where it is about the tools, or about all messages.
-        message: What the API would say, the place in front.
+        index: Index of the message. None if the fault concerns the tools, or all messages.
+        message: The API's text, starting with the place.
     """
 
     index: int | None
@@ -102,12 +102,12 @@ def _role(message: object) -> object:
 
 
 def _required(holder: Mapping[str, Any], name: str, kind: str) -> str:
-    """The API's words for a field that is missing, or is not of this kind."""
+    """Return the API's words for a field that is missing, or is not of this kind."""
     return f"Input should be a valid {kind}" if name in holder else _REQUIRED
 
 
 def _is_directive(message: Mapping[str, Any]) -> bool:
-    """Tell if a `system` message has no content and only changes the `output_config` of the next responses."""
+    """Return True if a `system` message has no content and only changes the `output_config` of the next responses."""
     content = message.get("content")
     return not content and not isinstance(content, str) and bool(message.get("output_config"))
 
@@ -147,12 +147,12 @@ def _ends_in_server_result(message: Mapping[str, Any]) -> bool:
 
 
 class _Reader:
-    """Reads the messages one after the other: each by itself, and the calls in it with their results.
+    """Reads the messages in order: each by itself, and its calls with their results.
 
-    Each call is answered once, right after it, before anything else.
+    Each call must be answered once, right after it, before anything else.
 
     Args:
-        messages: At least one.
+        messages: At least one message.
         first_party: See `validate_history`.
     """
 
@@ -161,16 +161,16 @@ class _Reader:
         self._first_party = first_party
         self._faults: list[HistoryFault] = []
         self._seen: set[str] = set()
-        self._calls: dict[str, Mapping[str, Any]] = {}  # of the last assistant message that has some, by id
+        self._calls: dict[str, Mapping[str, Any]] = {}  # of the last assistant message with calls, by id
         self._calls_at = 0
         self._answered: set[str] = set()
-        self._others_at: str | None = None  # where, among the results, something else stood first
+        self._others_at: str | None = None  # place of the first other block before or between the results
         self._awaits_results = False
-        self._server_calls: dict[str, tuple[int, str]] = {}  # without their result so far: index and name, by id
-        self._server_ids: set[str] = set()  # of all server calls so far, and of kinds that are not known here
+        self._server_calls: dict[str, tuple[int, str]] = {}  # without a result so far: index and name, by id
+        self._server_ids: set[str] = set()  # of all server calls so far, including unknown kinds
 
     def read(self) -> list[HistoryFault]:
-        """Read all messages. Return what is wrong with them."""
+        """Read all messages. Return their faults."""
         for index, message in enumerate(self._messages):
             match self._check_role(index, message):
                 case None:
@@ -190,7 +190,7 @@ class _Reader:
     # --- a message by itself ------------------------------------------------------------------------------------------
 
     def _check_role(self, index: int, message: object) -> str | None:
-        """The role of a message; None where there is none, and nothing more to be looked at."""
+        """Return the role of a message; None if it has no valid one, so it is not checked further."""
         role = _role(message)
         if not isinstance(message, Mapping):
             self._fault(index, "", "Input should be a valid dictionary")
@@ -216,7 +216,7 @@ class _Reader:
         if not isinstance(content, list | tuple):
             self._fault(index, ".content", _required(message, "content", "list"))
             return []
-        # The API makes one message of several of the same role in a row.
+        # The API merges consecutive messages of the same role into one.
         before = _role(self._messages[index - 1]) if index else None
         after = _role(self._messages[index + 1]) if index + 1 < len(self._messages) else None
         may_be_empty = role in (before, after) or (role == "assistant" and after is None)
@@ -305,7 +305,7 @@ class _Reader:
                 self._check_caller(index, place, self._calls[id], block)
 
     def _check_caller(self, index: int, place: str, call: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """A call made from code takes text only."""
+        """Check that the result of a call made from code contains only text."""
         content = result.get("content")
         if is_programmatic(call) and isinstance(content, list):
             for number, inner in enumerate(map(as_mapping, content)):
@@ -314,14 +314,14 @@ class _Reader:
                     self._fault(index, f"{place}.tool_result.content.{number}", what)
 
     def _refuse_unresolved(self) -> None:
-        """Anything but results after a call that the API has yet to run itself ends its turn, and it is lost."""
+        """Report unanswered server calls before other content than results: it ends their turn, and they are lost."""
         for id, (at, name) in self._server_calls.items():
             what = f"`{name}` tool use with id `{id}` was found without a corresponding `{name}_tool_result` block"
             self._fault(at, "", what)
         self._server_calls.clear()
 
     def _end_answers(self) -> None:
-        """The results of the last calls end here."""
+        """End the results of the last calls."""
         missing = [id for id in self._calls if id not in self._answered] if self._awaits_results else []
         if missing:
             what = (
@@ -332,9 +332,9 @@ class _Reader:
         self._awaits_results = False
 
     def without_tool(self, tools: Sequence[object]) -> Iterator[HistoryFault]:
-        """Calls that the API has yet to run, whose tools are not among `tools`."""
+        """Yield the calls that the API has yet to run without a tool among `tools`."""
         names = [tool.get("name") for tool in tools if isinstance(tool, Mapping)]
-        if None in names:  # a toolset, which has many
+        if None in names:  # a toolset, which has many tools
             return
         for id, (at, name) in self._server_calls.items():
             if name not in names and name not in _OF_OTHER_NAMES:
@@ -346,7 +346,7 @@ class _Reader:
 
 
 def _block_faults(block: Mapping[str, Any], *, first_party: bool) -> Iterator[tuple[str | None, str]]:
-    """Yield what is wrong with a block by itself: a place inside it (`None` if the API names none), and the words."""
+    """Yield the faults of a block by itself: a place inside it (`None` if the API names none), and the words."""
     match block["type"]:
         case "text":
             yield from _text_faults(block)
@@ -432,7 +432,7 @@ def _result_faults(result: Mapping[str, Any]) -> Iterator[tuple[str | None, str]
 
 
 def tool_faults(tools: Sequence[object]) -> list[str]:
-    """What the API would refuse in definitions of tools, in its words."""
+    """Return the faults of tool definitions that the API would refuse, in its words."""
     faults: list[str] = []
     for number, tool in enumerate(tools):
         if isinstance(tool, Mapping):
@@ -452,7 +452,7 @@ def tool_faults(tools: Sequence[object]) -> list[str]:
 
 
 def _definition_faults(tool: Mapping[str, Any], place: str) -> Iterator[str]:
-    """Yield what is wrong with a definition by itself."""
+    """Yield the faults of a definition by itself."""
     if tool_kind(tool) != USER_DEFINED:
         if EAGER_FIELD in tool:
             yield f"{place}.{EAGER_FIELD}: Extra inputs are not permitted"
@@ -481,7 +481,7 @@ def _definition_faults(tool: Mapping[str, Any], place: str) -> Iterator[str]:
 
 
 def count_breakpoints(holders: object) -> int:
-    """How many `cache_control`s there are in messages, blocks or definitions."""
+    """Return the number of `cache_control`s in messages, blocks or definitions."""
     count = 0
     pending = [holders]
     while pending:

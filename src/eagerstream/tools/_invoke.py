@@ -1,7 +1,7 @@
-"""How a tool's function is run, whatever kind it is: awaited, in a thread, or as a generator of progress.
+"""Running of tool functions of any kind: awaited, in a thread, or as a generator of progress.
 
-Time in which an `async def` blocks the event loop is measured: all other calls, and the reading of the reply, stand
-still in it.
+The time in which an `async def` blocks the event loop is measured, because it blocks all other calls and the reading of
+the response too.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 BLOCKED_S: Final = 0.1
-"""A tool that keeps the event loop for longer, without an `await`, is told of; asyncio's debug mode says the same."""
+"""Seconds without an `await` after which a tool is reported to block the event loop, as in asyncio's debug mode."""
 
 
 _LOOK_S: Final = 0.5
-"""How often a thread that waits looks whether anybody still waits for it."""
+"""Interval, in seconds, at which a waiting thread checks whether anybody still waits for it."""
 
 
 class Kind(Enum):
-    """How a function is run."""
+    """The way to run a function."""
 
     COROUTINE = "async def"
     GENERATOR = "async generator"
@@ -48,7 +48,7 @@ class Kind(Enum):
 
 
 def kind_of(function: Callable[..., Any]) -> Kind:
-    """How a function is to be run; looking takes as long as much of the way from an input to its tool."""
+    """Return the way to run a function. The check takes as long as much of the way from an input to its tool."""
     kind = _unwrapped(function)
     if inspect.iscoroutinefunction(kind):
         return Kind.COROUTINE
@@ -56,18 +56,24 @@ def kind_of(function: Callable[..., Any]) -> Kind:
 
 
 async def invoke(function: Callable[[], Any], call: ToolCall | None, *, kind: Kind | None = None) -> Any:
-    """The result of a function without arguments; `kind` where `kind_of` has been asked before.
+    """Run a function without arguments, and return its result.
 
-    An `async def` and an async generator run here; anything else runs in a thread, and where it gives an awaitable or
-    an async generator, that runs here. Of a generator, each value but a response is progress, and the last one is the
-    result; one that yields nothing returns None.
+    An `async def` and an async generator run here. Anything else runs in a thread; if it returns an awaitable or an
+    async generator, that runs here. Each value of a generator is progress, except a response, and the last one is the
+    result. A generator without values returns None. Cancelling this cancels everything that runs here; a thread
+    continues, and its result is dropped.
+
+    Args:
+        function: The function.
+        call: Receives the progress; None to drop it.
+        kind: The result of an earlier `kind_of`, if known.
     """
     kind = kind or kind_of(function)
     if kind is Kind.COROUTINE:
         return await _watched(function(), call)
     if kind is Kind.GENERATOR:
         return await _watched(_last_of(function(), call), call)
-    # How many of these threads there are is bounded by who calls this; one that was given up must not take a place.
+    # The caller bounds the number of these threads. One that was abandoned must not take a place.
     limiter = anyio.CapacityLimiter(1)
     if call is not None:
         call.in_thread = True
@@ -93,20 +99,20 @@ _Soon: TypeAlias = Callable[[Callable[[], object]], object]
 
 
 def soon_of_loop() -> _Soon:
-    """How a thread has something done on this event loop, without waiting for it.
+    """Return a function by which a thread runs a callback on this event loop, without waiting for it.
 
     Waiting, as `anyio.from_thread` does, would never end in a thread that outlives its loop.
     """
     try:
         return asyncio.get_running_loop().call_soon_threadsafe
     except RuntimeError:
-        import trio  # is there: it runs this
+        import trio  # installed, because it runs this code
 
         return trio.lowlevel.current_trio_token().run_sync_soon
 
 
 def _call_in_thread(function: Callable[[], Any], call: ToolCall | None, soon: _Soon) -> tuple[Any]:
-    """What the function returns, in a tuple: trio takes no coroutine from a thread."""
+    """Return the function's return value, in a tuple: trio accepts no coroutine from a thread."""
     try:
         returned = function()
         return (_last_in_thread(returned, call, soon) if inspect.isgenerator(returned) else returned,)
@@ -121,12 +127,12 @@ def _last_in_thread(values: Generator[Any, Any, Any], call: ToolCall | None, soo
     with closing(values):
         for last in values:
             if call is not None and not _report_from_thread(call, last, soon):
-                return None  # it took too long, or the run is over: nobody wants the rest
+                return None  # it took too long, or the run is over: the rest is not needed
     return last
 
 
 def _report_from_thread(call: ToolCall, value: Any, soon: _Soon) -> bool:
-    """Tell of progress, and wait until it has been told; False where nobody wants any more."""
+    """Report progress, and wait for the report's end. Return False if nobody waits for the tool any more."""
     told = threading.Event()
     failures: list[BaseException] = []
 
@@ -162,9 +168,9 @@ async def _last_of(values: AsyncGenerator[Any, None], call: ToolCall | None) -> 
                 await values.aclose()
                 raise
         try:
-            await anyio.lowlevel.checkpoint()  # a generator need not wait for anything: others have their turn
+            await anyio.lowlevel.checkpoint()  # a generator may never wait: let other tasks run
         except anyio.get_cancelled_exc_class() as cancelled:
-            # Its own scopes are open while it rests at its `yield`: only inside it can they be told whose this is.
+            # Its own scopes are open while it is suspended at its `yield`: only inside it can they handle this.
             step = values.athrow(cancelled)
         else:
             step = values.__anext__()
@@ -177,7 +183,7 @@ def _report(call: ToolCall, value: Any) -> None:
 
 @types.coroutine
 def _watched(coroutine: Coroutine[Any, Any, Any], call: ToolCall | None) -> Generator[Any, Any, Any]:
-    """Run a coroutine, and take the time of each of its steps from one `await` to the next."""
+    """Run a coroutine, and measure each of its steps from one `await` to the next."""
     step: Callable[[], Any] = partial(coroutine.send, None)
     while True:
         started_s = perf_counter()
@@ -209,7 +215,7 @@ def _note(call: ToolCall, blocked_s: float) -> None:
 
 
 async def invoked(tool: Tool, arguments: JSONObject, call: ToolCall) -> Invoked:
-    """Call a tool's function on arguments that were checked; only cancellation comes out of it."""
+    """Call a tool's function with checked arguments. Only cancellation is raised."""
     try:
         returned = await tool.invoke(arguments, call)
         is_response = isinstance(returned, ToolResponse)  # the data of anything else is its text

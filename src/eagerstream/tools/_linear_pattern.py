@@ -1,14 +1,14 @@
-r"""Which patterns of others Python's `re` matches in linear time; all others are not matched at all.
+r"""Selection of the foreign patterns that Python's `re` matches in linear time. All others are not matched at all.
 
-`re` backtracks: `^(a+)+$` takes 2^n steps on n characters, and `a*a*b` takes n^2. No time limit can stop it. So a
-pattern is only used if it has a form in which a character can hardly be taken in two ways. A linear engine (google-re2)
-would match more of them, but it is a compiled package with a dialect of its own, and is not there for every platform.
-The patterns that are left out here are checked by the tool itself.
+`re` backtracks: `^(a+)+$` takes 2^n steps on n characters, and `a*a*b` takes n^2. No time limit can stop it. Therefore
+a pattern is only used if its form hardly lets a character match in two ways. A linear engine (google-re2) would match
+more patterns, but it is a compiled package with its own dialect, and is missing on some platforms. The tool itself must
+check the patterns that are skipped here.
 
 A pattern is a sequence of single characters, escapes, classes and `.`, each with or without a quantifier. It may
-begin with `^` and end with `$`, and may have alternatives: `a|b`, or `^(a|b)$`. There are no other groups, no
-references, no lookaround and no flags. An item that takes a variable number of characters must end where the next item
-begins, as in `^[a-z]+-[0-9]+$`. Only the last of them need not, if a few characters follow, as in `^.*\.txt$`.
+start with `^` and end with `$`, and may have alternatives: `a|b`, or `^(a|b)$`. There are no other groups, no
+references, no lookaround and no flags. An item that takes a variable number of characters must end at the start of the
+next item, as in `^[a-z]+-[0-9]+$`. Only the last of them need not, if a few characters follow, as in `^.*\.txt$`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 MAX_PATTERN_CHARS: Final = 500
 MAX_LOOKS: Final = 16
-"""How often a pattern may look at each character of a text. 16 times take up to 1 microsecond."""
+"""Maximum number of times that a pattern may read each character of a text. 16 times take up to 1 microsecond."""
 
 _ESCAPE: Final = r"\\(?:[dDwWsStnrfv]|[^a-zA-Z0-9])"
 _ITEM: Final = re.compile(
@@ -29,12 +29,12 @@ _ITEM: Final = re.compile(
 )
 _QUANTIFIERS: Final = {"?": (0, 1), "*": (0, inf), "+": (1, inf)}
 _WRAPPED: Final = re.compile(r"\^\((?:\?:)?([^()]*)\)\$")
-_SET_OPERATIONS: Final = ("--", "&&", "~~", "||")  # Python warns that it may read them otherwise one day
+_SET_OPERATIONS: Final = ("--", "&&", "~~", "||")  # Python warns that it may interpret them differently in future
 _ASCII: Final = "".join(map(chr, range(128)))
 
 
 class _Item(NamedTuple):
-    """One character or more of a pattern, of one set of characters."""
+    """One or more characters of a pattern, from one set of characters."""
 
     atom: str
     min: int
@@ -46,22 +46,22 @@ def linear(pattern: str) -> re.Pattern[str] | None:
     if len(pattern) > MAX_PATTERN_CHARS or any(marks in pattern for marks in _SET_OPERATIONS):
         return None
     wrapped = _WRAPPED.fullmatch(pattern)
-    # A `|` in a class or behind a backslash leaves parts that are of no allowed form.
+    # A `|` in a class or after a backslash leaves parts without an allowed form.
     alternatives = [f"^{part}$" for part in wrapped[1].split("|")] if wrapped else pattern.split("|")
     try:
         looks = [_looks(alternative) for alternative in alternatives]
         return re.compile(pattern) if sum(looks) <= MAX_LOOKS else None
-    except (re.error, OverflowError):  # a range that ends before it begins, for example
+    except (re.error, OverflowError):  # for example a range that ends before its start
         return None
 
 
 def _looks(alternative: str) -> float:
-    """How often `re` looks at each character of a text, at most; infinity for what is of no allowed form."""
+    """Return the maximum number of times that `re` reads each character; infinity for a form that is not allowed."""
     is_anchored, ends = alternative.startswith("^"), alternative.endswith("$")
     items = _items(alternative[is_anchored : len(alternative) - ends])
     if items is None:
         return inf
-    again = 0.0  # the characters behind an item, each time that it gives one back
+    again = 0.0  # the characters after an item, each time that it gives one back
     variable = [at for at, item in enumerate(items) if item.min != item.max]
     for at in variable:
         if not _ends_at_next(items, at):
@@ -75,7 +75,7 @@ def _looks(alternative: str) -> float:
 
 
 def _items(text: str) -> list[_Item] | None:
-    """The items of a pattern; None if it has something else."""
+    """Return the items of a pattern; None if it contains anything else."""
     items: list[_Item] = []
     at = 0
     while at < len(text):
@@ -92,7 +92,7 @@ def _items(text: str) -> list[_Item] | None:
 
 
 def _ends_at_next(items: list[_Item], at: int) -> bool:
-    """No character that an item takes could be taken by what may follow it."""
+    """Return True if no character that an item takes could be taken by the items that may follow it."""
     for following in items[at + 1 :]:
         if not _are_disjoint(items[at].atom, following.atom):
             return False
@@ -109,6 +109,6 @@ def _are_disjoint(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _characters(atom: str) -> tuple[frozenset[str], bool]:
-    """The ASCII characters that an atom takes, and whether it may take others."""
+    """Return the ASCII characters that an atom takes, and True if it may take others."""
     is_plain = atom.isascii() and not atom.startswith("[^") and not re.search(r"\\[dDwWsS]", atom) and atom != "."
     return frozenset(re.findall(atom, _ASCII)), not is_plain

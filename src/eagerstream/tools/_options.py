@@ -1,4 +1,4 @@
-"""What can be said about a tool beside its function, and the check of it."""
+"""The options of a tool, and their check."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Group:
     """Tools that run one at a time, in call order.
 
     Attributes:
-        name: Tools that name the same group belong together.
-        stop_on_error: After a call of the group that failed, the later ones of the same turn are not run.
-        skipped: What these are answered with; `{name}` stands for the tool that failed.
+        name: The group's name. Tools with the same group name belong together.
+        stop_on_error: If a call of the group fails, the later ones of the same turn are not run.
+        skipped: The answer to these later calls. `{name}` is replaced by the name of the failed tool.
     """
 
     name: str
@@ -31,11 +31,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """What a guard says of a call that must not run.
+    """The verdict of a guard that a call must not run.
 
     Attributes:
-        reason: What the model is answered with.
-        cut: End the reply here: what the model is still writing costs, and will not be used.
+        reason: The answer to the model.
+        cut: True to end the response here, because the rest costs tokens and will not be used.
     """
 
     reason: str
@@ -43,41 +43,43 @@ class Reject:
 
 
 class ToolOptions(TypedDict, total=False):
-    """What can be said about a tool beside its function. What goes into the definition is left out where it is None.
+    """The options of a tool. A field of the definition is omitted if its option is None.
 
     Attributes:
-        name: Instead of the function's name.
-        description: Instead of the docstring's text.
-        definition: The definition verbatim, as the API takes it; the function then takes the input as one `dict`. It is
-            checked against the `input_schema`, but for `format`, `unevaluatedItems`, `unevaluatedProperties` and
-            patterns that Python might match slowly: the function has to check what these say.
-        eager: `eager_input_streaming`; True by default, False for a buffered input, None to leave it out.
-        strict: The API holds the model to the schema while it writes.
-        cache_control: A cache breakpoint behind this definition.
-        defer_loading: The model finds the tool by tool search only.
-        allowed_callers: Who may call it: `"direct"`, or code that the API runs.
-        input_examples: Inputs to learn from.
-        group: Tools that name the same group run one at a time, in call order.
-        timeout_s: Seconds that a call may run, instead of `Limits.tool_timeout_s`; of a call that began inside its
-            input, from the end of that. A plain `def` cannot be stopped: it runs on in its thread, and its group waits.
-        accepts_invalid_input: The tool is called with `{"INVALID_JSON": raw}` where an input is not JSON, instead of
-            an automatic error answer. Its function takes that key as a parameter, which the model never sees, and has
-            defaults for all others; or it is a tool with a `definition`.
-        include_data: The `data` of its responses is sent too, as JSON behind the text.
-        start: When a call may begin: `"input"` (by default) at the end of its own input, `"message"` once the reply has
-            ended and asks for it, for what must not run before a refusal or a cut can be ruled out. A tool with
-            streaming parameters begins earlier still, while its input is being written.
-        approve: Asked with the call, its whole input included, before it runs; a function or an async one. True lets it
-            run; False, or a text that says why, answers it as refused, and so does an exception. A tool with streaming
-            parameters then begins at the end of its input.
-        approve_timeout_s: Seconds that `approve` may take, 600 by default; over it, the call is refused.
-        guard: Asked with the partial input while it grows (keys may not be there yet: `partial.get("path", "")`), and
-            once more when it is whole. A plain function; None lets the call go on, a text rejects it: it is answered
-            with that and does not run. `Reject(text, cut=True)` also ends the reply there, to save its tokens.
-        on_cancel: What happens to a running call when its run is cancelled, or left: `"cancel"` (by default) cancels
-            it; with `"finish"` it is waited for, within its time limit, and its result is kept.
-        idempotent: Running a call twice does no harm: one that has begun does not keep a reply that was cut from being
-            sent for again (`on_truncated="retry"`), and then it may run again.
+        name: Replaces the function's name.
+        description: Replaces the docstring's text.
+        definition: The verbatim definition in the API's form. The function then takes the input as one `dict`. Inputs
+            are checked against its `input_schema`, except for `format`, `unevaluatedItems`, `unevaluatedProperties`,
+            `$dynamicRef`, `$recursiveRef` and patterns that Python might match slowly. The function must check these.
+        eager: `eager_input_streaming`. True by default; False for a buffered input, None to omit it.
+        strict: True makes the API enforce the schema while the model writes.
+        cache_control: A cache breakpoint after this definition.
+        defer_loading: True lets the model find the tool only by tool search.
+        allowed_callers: The permitted callers: `"direct"`, or code that the API runs.
+        input_examples: Examples of inputs for the model.
+        group: A group, or its name. Tools of the same group run one at a time, in call order.
+        timeout_s: Seconds that a call may run, instead of `Limits.tool_timeout_s`. If a call started before the end of
+            its input, they count from that end. A plain `def` cannot be stopped: it continues in its thread, and its
+            group waits.
+        accepts_invalid_input: If an input is not JSON, the tool is called with `{"INVALID_JSON": raw}` instead of an
+            automatic error answer. Its function takes that key as a parameter, which the model never sees, and has
+            defaults for all others. Or it is a tool with a `definition`.
+        include_data: True also sends the `data` of its responses, as JSON after the text.
+        start: The earliest start of a call. `"input"` (default): the end of its own input. `"message"`: the end of a
+            response that asks for it, for tools that must not run before a refusal or a cut is ruled out. A tool with
+            streaming parameters starts even earlier, while its input is being written.
+        approve: Called with the call and its complete input before it runs; a function or an async one. True lets it
+            run. False, a text with the reason, or an exception answers it as refused. A tool with streaming parameters
+            then starts at the end of its input.
+        approve_timeout_s: Seconds that `approve` may take, 600 by default. After them, the call is refused.
+        guard: Called with the partial input while it grows, and once more when it is complete. A plain function. Keys
+            may be missing at first: use `partial.get("path", "")`. None lets the call continue. A text rejects it: the
+            call is answered with the text and does not run. `Reject(text, cut=True)` also ends the response there, to
+            save its tokens.
+        on_cancel: The effect on a running call if its run is cancelled or left. `"cancel"` (default) cancels it. With
+            `"finish"`, the run waits for it, within its time limit, and its result is kept.
+        idempotent: True if running a call twice does no harm. If a response was cut, it can then be requested again
+            (`on_truncated="retry"`) although a call has started, and the call may run again.
     """
 
     name: str | None
@@ -102,11 +104,11 @@ class ToolOptions(TypedDict, total=False):
 
 
 IN_DEFINITION: Final = ("strict", "cache_control", "defer_loading", "allowed_callers", "input_examples")
-"""Options that are fields of the definition; of a definition that is given as it is, they belong into that."""
+"""Options that are fields of the definition. If a verbatim definition is given, they belong in it."""
 
 
 def option_faults(options: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with options, by the name of the option."""
+    """Return the faults of options, by the name of the option."""
     try:
         _adapter().validate_python(dict(options), strict=True)
     except ValidationError as error:

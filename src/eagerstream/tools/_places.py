@@ -1,4 +1,4 @@
-"""Where calls wait for their turn: in the group of their tool, and for one of the slots that all calls share."""
+"""Queues of calls: the group of their tool, and the slots that all calls share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import anyio
 
 
 class Slots:
-    """So many at once, first come, first served. Whoever reserves first runs first, whichever task starts first."""
+    """A fixed number of slots, given in the order of reservation, even if the tasks start in another order."""
 
     def __init__(self, count: int) -> None:
         self._free = count
         self._waiting: deque[anyio.Event] = deque()
 
     def reserve(self) -> anyio.Event:
-        """A ticket: set when it is its holder's turn. Each is to be given back."""
+        """Return a ticket, which is set when it is its holder's turn. Every ticket must be given back."""
         ticket = anyio.Event()
         if self._free:
             self._free -= 1
@@ -25,7 +25,7 @@ class Slots:
         return ticket
 
     def give_back(self, ticket: anyio.Event) -> None:
-        """The holder is done, or does not want its turn any more."""
+        """Give back a ticket after its turn, or to give up the turn."""
         if not ticket.is_set():
             self._waiting.remove(ticket)
         elif self._waiting:
@@ -35,13 +35,13 @@ class Slots:
 
 
 class Place:
-    """Where a call waits for its turn: first in its tool's group, then for one of the slots that all share."""
+    """The place of a call: first in the queue of its tool's group, then in the queue of the shared slots."""
 
     def __init__(self, slots: Slots, group: Slots | None, *, at_once: bool) -> None:
         self._slots = slots
         self._group = group
         self._group_ticket = group.reserve() if group else None
-        # A call that waits for its group, its input or an approval keeps no slot from others.
+        # A call that waits for its group, its input or an approval takes no slot from others.
         self._ticket = slots.reserve() if at_once and self._is_next_of_group else None
 
     @property
@@ -50,28 +50,28 @@ class Place:
 
     @property
     def is_free(self) -> bool:
-        """It is the call's turn."""
+        """True if it is the call's turn."""
         return self._ticket is not None and self._ticket.is_set()
 
     async def wait_for_group(self) -> None:
-        """Wait until no earlier call of the group is left."""
+        """Wait until no earlier call of the group is left. Cancelling it keeps the place."""
         if self._group_ticket is not None:
             await self._group_ticket.wait()
 
     async def wait_for_slot(self) -> None:
-        """Wait for a slot."""
+        """Wait for a slot. Cancelling it keeps the place."""
         if self._ticket is None:
             self._ticket = self._slots.reserve()
         await self._ticket.wait()
 
     def leave_slot(self) -> None:
-        """The tool has ended: others may run."""
+        """Give back the slot after the tool's end: others may run."""
         if self._ticket is not None:
             self._slots.give_back(self._ticket)
             self._ticket = None
 
     def leave_group(self) -> None:
-        """The next of the group may run."""
+        """Let the next call of the group run."""
         if self._group is not None and self._group_ticket is not None:
             self._group.give_back(self._group_ticket)
             self._group_ticket = None

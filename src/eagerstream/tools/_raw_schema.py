@@ -1,4 +1,4 @@
-"""The check of an input against a JSON schema that was given, not derived from a signature."""
+"""The check of an input against a given JSON schema, one that is not derived from a signature."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from ._schema_form import SchemaForm
 
 _MAX_SAID_CHARS: Final = 300
 _STEPS: Final = 500_000
-"""They take about 0.5 s. A union of many types takes some tens for each type that an item is not."""
+"""Steps for any input, about 0.5 s. In a union, each type that an item does not match takes some tens of steps."""
 _STEPS_PER_CHAR: Final = 20
-"""Of the input, as `check_size` counts. Common schemas take up to 5, and an array with four types of items 15."""
+"""Per character of the input, as `check_size` counts. Common schemas take up to 5; an array with four item types 15."""
 
 
 class RawSchema:
-    """A JSON schema that was given, not derived: how inputs are checked against it. They stay as they are.
+    """A JSON schema that was given, not derived, and the check of inputs against it. Inputs are not converted.
 
-    The schema may come from a peer. So the time for a check is bounded by the size of the input, whatever the schema
-    is, and nothing is fetched. Not checked are `format`, `unevaluatedItems`, `unevaluatedProperties`, `$dynamicRef`,
-    `$recursiveRef` and patterns that Python might match slowly (see `linear_pattern`): the tool itself has to check
-    them. If such a pattern is a name in
-    `patternProperties`, neither that keyword nor `additionalProperties` is checked anywhere in the schema.
+    The schema may come from a peer. Therefore the time for a check is bounded by the size of the input for every
+    schema, and nothing is fetched. Not checked are `format`, `unevaluatedItems`, `unevaluatedProperties`,
+    `$dynamicRef`, `$recursiveRef` and patterns that Python might match slowly (see `linear_pattern`): the tool itself
+    must check them. If such a pattern is a name in `patternProperties`, neither that keyword nor
+    `additionalProperties` is checked anywhere in the schema.
 
     Args:
-        schema: Draft 2020-12, unless its `$schema` says otherwise. It has at most 100,000 characters, and 64 containers
-            inside one another.
+        schema: Draft 2020-12, unless its `$schema` names another. It has at most 100,000 characters, and 64 levels of
+            nested containers.
 
     Attributes:
-        faults: What is wrong with the schema itself.
+        schema: A copy of the given schema.
+        faults: The faults of the schema itself.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -53,7 +54,7 @@ class RawSchema:
             self.faults.append('input_schema must be of the type "object"')
 
     def _prepare(self) -> None:
-        # Imported here: a program without tools of this kind does without it.
+        # Imported here: a program without tools of this kind does not need it.
         from jsonschema import Draft202012Validator
         from jsonschema.validators import validator_for
 
@@ -64,16 +65,16 @@ class RawSchema:
         self.faults += self._form.faults
 
     def check(self, input: JSONObject) -> JSONObject:
-        """A copy of the input, which fits the schema.
+        """Return a copy of the input, with U+FFFD for lone surrogates, if it fits the schema.
 
         Raises:
-            InputError: Every fault of the input, in one message for the model; or it cannot be checked.
+            InputError: The input has faults (one message for the model lists them), or it cannot be checked.
         """
         faults = InputFaults()
         size = check_size(input, max_chars=sys.maxsize, max_depth=sys.maxsize)
         try:
             with counting(Steps(_STEPS + _STEPS_PER_CHAR * size, self._form)):
-                # Each fault may cost as much as its value is large, so only so many are looked for.
+                # Each fault may cost as much as its value is large, so their number is bounded.
                 errors = self._validator.iter_errors(input)
                 for error in islice(errors, MAX_TOLD):
                     _collect(error, faults)
@@ -84,7 +85,7 @@ class RawSchema:
             faults.stopped = True
         except (TooDeep, RecursionError):
             raise InputError("Error: the input is nested too deeply to be checked") from None
-        except Exception as error:  # jsonschema was not written for every schema
+        except Exception as error:  # jsonschema does not support every schema
             said = head(f"{type(error).__name__}: {error}", _MAX_SAID_CHARS)
             raise InputError(f"Error: the input cannot be checked against the tool's schema: {said}") from error
         if faults:
@@ -95,9 +96,9 @@ class RawSchema:
 
 
 def _collect(error: Any, faults: InputFaults) -> None:
-    """Add what jsonschema says to the faults, in words for the model."""
+    """Add an error of jsonschema to the faults, in words for the model."""
     if error.validator == "required" and isinstance(error.instance, dict):
-        # There is one error for each name that is missing, and the name stands only in its text.
+        # There is one error for each missing name, and only its text contains the name.
         named = [name for name in error.validator_value if error.message == f"{name!r} is a required property"]
         places = [joined([*error.absolute_path, name]) for name in named]
         faults.missing += [place for place in places if place not in faults.missing]
@@ -118,9 +119,9 @@ def _collect(error: Any, faults: InputFaults) -> None:
 
 
 def _without_dialects(schema: JSONObject) -> JSONObject:
-    """A copy without `$schema` anywhere: jsonschema would check what is inside such a schema with its own functions.
+    """Return a copy without `$schema` anywhere: jsonschema would check such a subschema with its own functions.
 
-    It is taken out of values, too, in `enum` for example: none of them is known to have one.
+    It is also removed from values, for example in `enum`: none of them is known to have one.
     """
     copied = copy_json(schema)
     pending: list[Any] = [copied]
@@ -137,7 +138,7 @@ def _without_dialects(schema: JSONObject) -> JSONObject:
 
 
 def _without_value(error: Any) -> str:
-    """What jsonschema says, which begins with the value itself: that is shown behind it, and shortened."""
+    """Return jsonschema's message without the value at its start: the value is shown after it, and shortened."""
     said: str = error.message
     value = repr(error.instance)
     return f"the value{said[len(value) :]}" if said.startswith(value) else said

@@ -1,7 +1,7 @@
-"""`ToolResponse`: what a tool answers, with its status said and not guessed from a text.
+"""`ToolResponse`: the answer of a tool, with an explicit status that need not be guessed from a text.
 
-Plain returns are wrapped into one, and exceptions mapped to one, so that whoever watches calls reads a single form. The
-protocol is that of HelloAgents (`ToolResponse`, `ToolStatus`, `ToolErrorCode`), with `reason` and `content` added.
+Plain return values are wrapped into one, and exceptions are converted to one, so observers of calls read a single form.
+The protocol is that of HelloAgents (`ToolResponse`, `ToolStatus`, `ToolErrorCode`), with `reason` and `content` added.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class ToolStatus(StrEnum):
     SUCCESS = "success"
     """As expected."""
     PARTIAL = "partial"
-    """Usable, with a discount: cut, a fallback, a part that failed."""
+    """Usable, with a reservation: cut, a fallback, a part that failed."""
     ERROR = "error"
     """No usable result."""
 
 
 class ToolErrorCode:
-    """What kind of error: fifteen codes, and five more that older programs use."""
+    """The kinds of errors: fifteen codes, and five more that older programs use."""
 
     NOT_FOUND: Final = "NOT_FOUND"
     ALREADY_EXISTS: Final = "ALREADY_EXISTS"
@@ -57,33 +57,36 @@ class ToolErrorCode:
     API_ERROR: Final = "API_ERROR"
 
     UPSTREAM_CODES: Final = ("ACCESS_DENIED", "IS_DIRECTORY", "BINARY_FILE", "INTERNAL_ERROR", "API_ERROR")
-    """Valid, but not among the fifteen."""
+    """The five older codes. They are valid, but not among the fifteen."""
 
     @classmethod
     def get_all_codes(cls) -> list[str]:
-        """The fifteen codes."""
+        """Return the fifteen codes, and those that a subclass adds."""
         named = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items() if name.isupper()}
         return [name for name, value in named.items() if isinstance(value, str) and name not in cls.UPSTREAM_CODES]
 
     @classmethod
     def is_valid_code(cls, code: str) -> bool:
-        """One of the fifteen, or of the five."""
+        """Return True for one of the fifteen codes or of the five older ones."""
         return code in cls.get_all_codes() or code in cls.UPSTREAM_CODES
 
 
 @dataclass
 class ToolResponse:
-    """What a tool answers; make one with `success`, `partial` or `error`.
+    """The answer of a tool. Make one with `success`, `partial` or `error`.
 
     Attributes:
-        status: How the call went.
-        text: For the model.
-        data: For programs: the same, structured. Not sent, unless the tool says `include_data=True`.
-        error_info: `{"code": str, "message": str}` of an `ERROR`, else None.
+        status: The way in which the call went.
+        text: Text for the model.
+        data: The same as structured data, for programs. It is only sent if the tool has `include_data=True`.
+        error_info: `{"code": str, "message": str}` of an `ERROR`; None otherwise.
         stats: Figures, for example `{"time_ms": 245, "count": 3}`.
-        context: Where and with what it ran.
-        reason: Of a `PARTIAL`: why it is one. The model sees it.
+        context: The circumstances of the call.
+        reason: The reason for a `PARTIAL` status. The model sees it.
         content: Content blocks (images, documents) that follow the text.
+
+    Raises:
+        ValueError: `status` is no `ToolStatus`.
     """
 
     status: ToolStatus
@@ -96,7 +99,7 @@ class ToolResponse:
     content: list[Block] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        # Never what it says: results do not belong in a log.
+        # Without its contents: results do not belong in a log.
         code = f", {self.code!r:.80}" if self.status is ToolStatus.ERROR else ""
         blocks = f", {len(self.content)} blocks" if self.content else ""
         return f"ToolResponse({self.status.value}{code}, {len(self.text)} chars{blocks})"
@@ -118,7 +121,7 @@ class ToolResponse:
         *,
         content: Sequence[Mapping[str, Any]] = (),
     ) -> Self:
-        """All went as expected."""
+        """Return a response for a call that went as expected."""
         return cls(ToolStatus.SUCCESS, text, **_copies(data, stats, context, content))
 
     @classmethod
@@ -132,7 +135,7 @@ class ToolResponse:
         *,
         content: Sequence[Mapping[str, Any]] = (),
     ) -> Self:
-        """There is a result, but not all of it; the model is told so, with the reason."""
+        """Return a response for an incomplete result. The model is told so, with the reason."""
         return cls(ToolStatus.PARTIAL, text, reason=reason, **_copies(data, stats, context, content))
 
     @classmethod
@@ -146,19 +149,19 @@ class ToolResponse:
         data: Mapping[str, Any] | None = None,
         content: Sequence[Mapping[str, Any]] = (),
     ) -> Self:
-        """There is no result: the model reads `[code] message` in an error result."""
+        """Return a response for a call without a result. The model reads `[code] message` in an error result."""
         info = {"code": code, "message": message}
         return cls(ToolStatus.ERROR, message, error_info=info, **_copies(data, stats, context, content))
 
     @property
     def code(self) -> str | None:
-        """The code of an `ERROR`; None of anything else."""
+        """The code of an `ERROR`; None for any other status."""
         if self.status is not ToolStatus.ERROR:
             return None
         return str((self.error_info or {}).get("code") or ToolErrorCode.UNKNOWN)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data: `status`, `text` and `data` always, the rest where there is some."""
+        """Return the response as plain data: `status`, `text` and `data` always, the other fields if not empty."""
         plain: dict[str, Any] = {"status": self.status.value, "text": self.text, "data": self.data}
         optional = {
             "error": self.error_info,
@@ -170,19 +173,19 @@ class ToolResponse:
         return plain | {name: value for name, value in optional.items() if value}
 
     def to_json(self) -> str:
-        """`to_dict` as JSON text.
+        """Return `to_dict` as JSON text.
 
         Raises:
-            TypeError: Something in it has no JSON form.
+            TypeError, ValueError: A part has no JSON form, or contains itself.
         """
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """What `to_dict` gave; whatever is missing is empty, a missing status is a success.
+        """Restore a response from the data that `to_dict` returned. Missing fields are empty; the status is a success.
 
         Raises:
-            ValueError: The status is none.
+            ValueError: The status is no `ToolStatus`.
         """
         return cls(
             ToolStatus(plain.get("status", "success")),
@@ -197,11 +200,11 @@ class ToolResponse:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` gave; see `from_dict`.
+        """Restore a response from the text that `to_json` returned; see `from_dict`.
 
         Raises:
-            ValueError: It is no JSON, or the status is none.
-            TypeError: It is no object.
+            ValueError: `text` is no JSON, or its status is no `ToolStatus`.
+            TypeError: `text` is no JSON object.
         """
         plain = json.loads(text)
         if not isinstance(plain, dict):
@@ -215,7 +218,7 @@ def _copies(
     context: Mapping[str, Any] | None,
     content: Sequence[Mapping[str, Any]] | Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The fields of a response with these values. A later step leaves out content that is no block, and says so."""
+    """Return the fields of a response with these values. A later step drops content that is no block, and says so."""
     listed: Sequence[Any] = [content] if isinstance(content, Mapping | str) else content
     return {
         "data": dict(data or {}),
@@ -226,7 +229,7 @@ def _copies(
 
 
 def error_code(error: BaseException) -> str:
-    """The code that an exception stands for; `EXECUTION_ERROR` where it says nothing more."""
+    """Return the code for an exception; `EXECUTION_ERROR` if nothing more specific is known."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     code = getattr(error, "code", None)
@@ -244,7 +247,7 @@ def error_code(error: BaseException) -> str:
         (isinstance(error, FileNotFoundError), ToolErrorCode.NOT_FOUND),
         (isinstance(error, FileExistsError), ToolErrorCode.ALREADY_EXISTS),
         (isinstance(error, PermissionError), ToolErrorCode.PERMISSION_DENIED),
-        # HTTP clients are told by class name: httpx and httpx2 may both be installed, or neither.
+        # HTTP clients are recognized by class name: httpx and httpx2 may both be installed, or neither.
         (isinstance(error, TimeoutError) or names & _TIMEOUTS, ToolErrorCode.TIMEOUT),
         (isinstance(error, ConnectionError) or names & _NETWORK_ERRORS, ToolErrorCode.NETWORK_ERROR),
         (isinstance(error, InputError), ToolErrorCode.INVALID_PARAM),
@@ -269,10 +272,10 @@ def _http_status(error: BaseException) -> int | None:
 
 
 def response_of(returned: Any) -> ToolResponse:
-    """What a tool returned, as a response: itself where it is one, anything else wrapped as a success.
+    """Return a tool's return value as a response: a response unchanged, anything else wrapped as a success.
 
     Raises:
-        TypeError: It has no JSON form.
+        TypeError: The value has no JSON form.
     """
     if isinstance(returned, ToolResponse):
         return returned
@@ -284,23 +287,23 @@ def response_of(returned: Any) -> ToolResponse:
 
 
 def error_response(error: BaseException) -> ToolResponse:
-    """What a tool raised, as a response; `error_text` is its text."""
+    """Return a tool's exception as a response; `error_text` is its text."""
     try:
         content: object = getattr(error, "content", None)
         code = error_code(error)
-    except Exception:  # an exception may be of any class, and do anything when it is looked at
+    except Exception:  # an exception may be of any class, and its attributes may run any code
         content, code = None, ToolErrorCode.EXECUTION_ERROR
-    # The anthropic package's helpers raise an error that carries blocks (or a text) for the result, as ours does.
+    # The anthropic package's helpers raise an error with blocks (or a text) for the result, as ours does.
     blocks = content if isinstance(content, list | tuple) and all(map(is_content_block, content)) else ()
     return ToolResponse.error(code, error_text(error), content=blocks)
 
 
 def error_text(error: BaseException) -> str:
-    """`Class: message`, and never a traceback; the class alone where there is no message. Of a group, its members.
+    """Return `Class: message` without a traceback; only the class if there is no message. A group gives its members.
 
-    An exception made for the model (`ToolError`, ours or the anthropic package's) speaks for itself: its words stay as
-    they are. Of any other message are left out: tracebacks, files and lines of the program, links to pydantic's pages,
-    and the middle beyond 10,000 characters.
+    An exception made for the model (`ToolError`, ours or the anthropic package's) keeps its words unchanged. Any other
+    message loses tracebacks, files and lines of the program, links to pydantic's pages, and the middle if it is longer
+    than 10,000 characters.
     """
     texts = [_text_of(member) for member in _members(error)]
     if len(texts) > _MAX_MEMBERS:
@@ -313,7 +316,7 @@ _MAX_MEMBERS: Final = 20
 
 
 def _members(error: BaseException) -> list[BaseException]:
-    """The exceptions in a group and in the groups in it, in order; the exception itself where it is none."""
+    """Return the exceptions of a group and of its nested groups, in order; for no group, the exception itself."""
     members: list[BaseException] = []
     pending = [error]
     while pending:
@@ -328,7 +331,7 @@ def _members(error: BaseException) -> list[BaseException]:
 def _text_of(error: BaseException) -> str:
     try:
         message = str(error)
-        if isinstance(error, SyntaxError):  # its text names the file, and it holds the line
+        if isinstance(error, SyntaxError):  # its text contains the file's name, and the line of code
             line = f" (line {error.lineno})" if error.lineno else ""
             message = f"{error.msg}{line}"
     except Exception:
@@ -339,7 +342,7 @@ def _text_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-# --- what the model is not shown of the program -----------------------------------------------------------------------
+# --- parts of the program that the model must not see -----------------------------------------------------------------
 
 _BEGINS_TRACEBACK: Final = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(r'[ ]*+File "[^"]*+", line [0-9]++')
@@ -354,9 +357,9 @@ _SOURCE_FILE: Final = re.compile(r"[ ]\((?:/|[A-Za-z]:\\)[^()\n]{1,1000}\.(?:py|
 
 
 def without_source(text: str) -> str:
-    """The message of an exception without the tracebacks that it may quote, and without names of source files.
+    """Return the message of an exception without the tracebacks it may quote, and without names of source files.
 
-    What stays of a traceback is its last line, the exception. A text without anything of the kind stays as it is.
+    Of a traceback, only its last line stays, the exception. A text without these parts stays unchanged.
     """
     text = _SOURCE_FILE.sub("", text)
     if _BEGINS_TRACEBACK.search(text) is None and 'File "' not in text and _ABOUT not in text:

@@ -1,4 +1,4 @@
-"""What goes back to the model: `tool_result` blocks."""
+"""`tool_result` blocks, the answers to the model."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ._content import dump_json, is_empty_text, may_be_in_result, text_block, to
 from ._response import ToolResponse, ToolStatus
 
 _MAX_RAW_CHARS: Final = 64 * 1024
-"""More of an invalid input than this is left out of its result; the echoed input keeps it whole."""
+"""Maximum characters of an invalid input in its result. The echoed input is complete."""
 _TEXT: Final = frozenset({"text"})
 _MAX_NAMED: Final = 20
 _MAX_MEDIA_CHARS: Final = 24 * 1024 * 1024
-"""Images and documents of one result: with more, the request would be over the API's 32 MB."""
+"""Maximum characters of images and documents in one result. More would exceed the API's 32 MB for a request."""
 
 CUT_OFF: Final = "Not executed: the input of this call was cut off before its JSON was complete."
 LOST: Final = "Not executed: a part of the input of this call was lost on its way."
 REPEATED: Final = "Not executed: an earlier call of this response has the same id."
-NOT_RUN: Final = "Not executed: the reply ended before this call was run."
+NOT_RUN: Final = "Not executed: the response ended before this call was run."
 CANCELLED_TEXT: Final = "The run was cancelled while this tool was running: it may have done a part of its work."
 
 
 def tool_result(
     tool_use_id: str, content: JSON | list[Block], *, is_error: bool = False, toolset_name: object = None
 ) -> Block:
-    """A `tool_result` block: `content` only where there is some, `is_error` only where it is true."""
+    """Return a `tool_result` block. It has `content` only if there is some, and `is_error` only if it is true."""
     block: Block = {"type": "tool_result", "tool_use_id": tool_use_id}
     if content:
         block["content"] = encodable(content)
@@ -42,13 +42,12 @@ def tool_result(
 
 
 def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, max_chars: int) -> Block:
-    """The `tool_result` of a call: its content within `max_chars` characters of text, and of the kinds that it takes.
+    """Return the `tool_result` of a call: at most `max_chars` characters of text, and only the kinds that it accepts.
 
-    Calls made from code that the API runs take text only, members of a toolset text and images, and an error result
-    never anything but text.
+    Calls made from code that the API runs accept only text, members of a toolset accept text and images, and an error
+    result accepts only text.
 
-    A block that the API would refuse in a result is left out, and the result says so. Kinds that are not known here
-    pass.
+    A block that the API would refuse in a result is dropped, and the result says so. Unknown kinds pass.
     """
     call = input.block
     if not isinstance(content, str):
@@ -64,14 +63,14 @@ def result_for(input: ToolInput, content: str | list[Block], *, is_error: bool, 
         content, left_out = _of_kinds(content, _TEXT)
         if left_out:
             content = [*content, text_block(f"(Left out, since an error takes text only: {', '.join(left_out)}.)")]
-        content = content or "Error"  # the API refuses an error without a word
+        content = content or "Error"  # the API refuses an error without text
     return tool_result(
         input.echo_id, _fitted(content, max_chars), is_error=is_error, toolset_name=call.get("toolset_name")
     )
 
 
 def _sound(content: Sequence[Any]) -> list[Block]:
-    """Copies of the blocks, which the tool cannot change any more; a note stands in for those that are refused."""
+    """Return copies of the blocks, which the tool can no longer change. A note replaces those that are refused."""
     kept: list[Block] = []
     refused: list[str] = []
     for block in content:
@@ -89,7 +88,7 @@ def _sound(content: Sequence[Any]) -> list[Block]:
 
 
 def _copied(block: Any) -> Block | None:
-    """A copy of a block; None if a result cannot have it."""
+    """Return a copy of a block; None if a result cannot contain it."""
     try:
         return to_json(block) if may_be_in_result(block) else None
     except TypeError:  # it has no JSON form
@@ -97,9 +96,9 @@ def _copied(block: Any) -> Block | None:
 
 
 def invalid_result(input: ToolInput) -> Block:
-    """Return the answer to a call whose input is not usable: the model's own text, wrapped, to show its mistake.
+    """Return the answer to a call whose input is unusable: the model's own text, wrapped, to show its mistake.
 
-    Behind the wrapped text, and never inside it, the answer says if its middle is left out, and if the input was cut
+    After the wrapped text, and never inside it, the answer says if its middle is left out, and if the input was cut
     off or lost on its way.
     """
     raw = encodable(input.raw)
@@ -117,19 +116,19 @@ def invalid_result(input: ToolInput) -> Block:
 
 
 def begun_result(input: ToolInput, said: str | list[Block], *, why: str | None, max_chars: int) -> Block:
-    """The answer to a call whose tool had begun on an input that then turned out not to be usable.
+    """Return the answer to a call whose tool had started on an input that turned out to be unusable.
 
     Args:
         input: The input, settled.
-        said: What the tool answered, or raised.
-        why: What was wrong, where the input's own text does not show it.
+        said: The answer or the exception of the tool.
+        why: The fault, if the input's own text does not show it.
         max_chars: As for `result_for`.
     """
     text = str(invalid_result(input)["content"]) if why is None else why
     for note, told in ((CUT_OFF, "The input of this call was cut off."), (LOST, "A part of its input was lost.")):
         if why is None and text.endswith(note):
             text = text.removesuffix(note) + told
-    text += "\nThe tool had begun with what had come by then"
+    text += "\nThe tool had started with the part that had arrived"
     text += ", and says:" if said else "."
     content = [text_block(text), *said] if isinstance(said, list) else f"{text}\n{said}".rstrip()
     return result_for(input, content, is_error=True, max_chars=max_chars)
@@ -139,12 +138,12 @@ def begun_result(input: ToolInput, said: str | list[Block], *, why: str | None, 
 
 
 def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool = False) -> str | list[Block]:
-    """A response as the content of a result.
+    """Return a response as the content of a result.
 
     Args:
-        response: What the tool answered.
-        raised: It stands for an exception, whose text says all; a returned error is shown as `[CODE] message`.
-        include_data: Its `data` follows as JSON.
+        response: The tool's response.
+        raised: True if it represents an exception, with a complete text. Otherwise an error shows as `[CODE] message`.
+        include_data: True to append its `data` as JSON.
     """
     text = response.text
     if response.status is ToolStatus.ERROR and not raised:
@@ -157,7 +156,7 @@ def rendered(response: ToolResponse, *, raised: bool = False, include_data: bool
     if not response.content:
         return text
     if raised and text == _words_of(response.content):
-        text = ""  # the anthropic package's error says in its text what its blocks say
+        text = ""  # the text of the anthropic package's error repeats its blocks
     return [*([text_block(text)] if text else []), *response.content]
 
 
@@ -165,7 +164,7 @@ def _words_of(content: Sequence[Block]) -> str:
     return " ".join(str(block.get("text") or f"[{block.get('type')}]") for block in content)
 
 
-# --- what a call takes, and how much of it ----------------------------------------------------------------------------
+# --- the kinds of content that a call accepts, and their size ---------------------------------------------------------
 
 
 def is_programmatic(call: Mapping[str, Any]) -> bool:
@@ -194,7 +193,7 @@ def _of_kinds(content: str | list[Block], kinds: frozenset[str] | None) -> tuple
 
 
 def _fitted(content: str | list[Block], max_chars: int) -> str | list[Block]:
-    """The content with at most `max_chars` characters of text, and a notice where there was more."""
+    """Return the content with at most `max_chars` characters of text, and a notice if there was more."""
     if isinstance(content, str):
         return content if len(content) <= max_chars else _cut(content, max_chars)
     room = max_chars
@@ -204,7 +203,7 @@ def _fitted(content: str | list[Block], max_chars: int) -> str | list[Block]:
         text = block.get("text")
         if isinstance(text, str):
             if room <= 0:
-                continue  # the notice stands in the block that was cut
+                continue  # the block that was cut contains the notice
             if len(text) > room:
                 block = {**block, "text": _cut(text, room)}
             room -= len(text)
@@ -219,7 +218,7 @@ def _fitted(content: str | list[Block], max_chars: int) -> str | list[Block]:
 
 
 def _size(block: Block) -> int:
-    """Characters of all strings in a block."""
+    """Return the number of characters of all strings in a block."""
     size = 0
     pending: list[Any] = [block]
     while pending:

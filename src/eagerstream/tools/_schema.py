@@ -1,4 +1,4 @@
-"""The JSON schema of a function's parameters, and the check of an input against it; both through pydantic."""
+"""The JSON schema of a function's parameters, and the check of an input against it. Both use pydantic."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from ._typed_dicts import readable, typed_dict_of
 
 
 class Parameters:
-    """The parameters of a tool function: their JSON schema, and how an input becomes arguments.
+    """The parameters of a tool function: their JSON schema, and the conversion of an input to arguments.
 
     Args:
-        function: Its parameters must be annotated and can be given by name.
-        descriptions: Parameter name to description; one in the annotation (`Annotated[T, Field(description=...)]`)
-            counts more.
-        injected: Parameters of this type are not the model's to fill in: they stay out of the schema.
+        function: The function. Its parameters must be annotated, and it must accept them by name.
+        descriptions: Parameter name to description. One in the annotation (`Annotated[T, Field(description=...)]`)
+            takes precedence.
+        injected: A type whose parameters the model does not fill in: they stay out of the schema.
         hidden: Names of further such parameters.
-        is_method: The first parameter is the object that the function is a method of.
+        is_method: True if the first parameter is the object of a method.
 
     Attributes:
         schema: The JSON schema of the input.
         injected: Names of the parameters of the type `injected`.
-        faults: What is wrong with the signature; with one, the rest is not to be used.
-        first: Of a tool that streams: the parameters that it needs to begin.
+        faults: The faults of the signature. If there are any, do not use the rest.
+        first: Only for a tool that streams: the parameters that it needs to start.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Parameters:
 
     @property
     def is_streaming(self) -> bool:
-        """A parameter is read while the model is still writing it."""
+        """True if a parameter is read while the model is still writing it."""
         return bool(self._streams)
 
     def _build(self, fields: dict[str, Any]) -> None:
@@ -84,13 +84,13 @@ class Parameters:
                 for stream in self._streams.values():
                     stream.build()
         except Exception as error:
-            self.faults.append(str(getattr(error, "message", error)))  # pydantic's own adds a link to its pages
+            self.faults.append(str(getattr(error, "message", error)))  # pydantic's own text adds a link to its pages
 
     def check(self, input: JSONObject) -> dict[str, Any]:
-        """The arguments that an input stands for: checked without coercing JSON types, then converted; a fresh copy.
+        """Return the arguments for an input: checked without coercing JSON types, then converted; a fresh copy.
 
         Raises:
-            InputError: Every fault of the input, in one message for the model.
+            InputError: The input does not fit. One message for the model lists every fault.
         """
         arguments = _checked(self._adapter, input)
         return {
@@ -98,7 +98,7 @@ class Parameters:
         }
 
     def with_field_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, with the defaults that stand in the signature as pydantic's fields."""
+        """Return the arguments with the defaults that the signature gives as pydantic's fields."""
         defaults = {
             name: field.get_default(call_default_factory=True, validated_data={})
             for name, field in self._fields.items()
@@ -107,21 +107,21 @@ class Parameters:
         return arguments | defaults
 
     def begin(self, input: GrowingInput, first: JSONObject) -> dict[str, Any]:
-        """The arguments with which a tool begins while its input is still written.
+        """Return the arguments with which a tool starts while its input is still being written.
 
         Args:
-            input: For the streaming parameters.
-            first: The values of the others, finished.
+            input: The input, for the streaming parameters.
+            first: The finished values of the other parameters.
 
         Raises:
-            InputError: One of these does not fit.
+            InputError: A value in `first` does not fit.
         """
         arguments: dict[str, Any] = _checked(self._first_adapter, first)
         return arguments | {name: stream.over(input) for name, stream in self._streams.items()}
 
 
 class _Stream:
-    """A streaming parameter: how what arrives becomes what the tool reads."""
+    """A streaming parameter: the conversion of received values to the values that the tool reads."""
 
     def __init__(self, kind: Any, parameter: inspect.Parameter, hint: Any) -> None:
         self.kind = kind
@@ -134,18 +134,18 @@ class _Stream:
 
     @property
     def default_is_fit(self) -> bool:
-        """It has none, or one that can be waited for."""
+        """True if it has no default, or one that can be awaited."""
         return not self.has_default or isinstance(self._default, self.kind)
 
     def build(self) -> None:
-        """Make what checks the values."""
+        """Make the adapter that checks the values."""
         self._adapter: TypeAdapter[Any] = TypeAdapter(value_type(self._hint))
 
     def convert(self, value: JSON) -> Any:
-        """A finished value (an item, of an `ItemStream`), checked and converted.
+        """Check and convert a finished value (for an `ItemStream`, an item).
 
         Raises:
-            ValueError: It does not fit.
+            ValueError: The value does not fit.
         """
         try:
             return _checked(self._adapter, value)
@@ -153,11 +153,11 @@ class _Stream:
             raise ValueError(str(error).removeprefix("Error: ")) from None
 
     def over(self, input: GrowingInput) -> Any:
-        """What the tool reads, of an input that is still written."""
+        """Return the object that the tool reads, for an input that is still being written."""
         return self.kind(input, self.name, self.convert, self._default if self.has_default else None)
 
     def of(self, value: Any) -> Any:
-        """What the tool reads, of an input that has come whole."""
+        """Return the object that the tool reads, for a complete input."""
         return self.kind.of(value)
 
 
@@ -176,16 +176,16 @@ def _stream_faults(streams: Mapping[str, _Stream], fields: Mapping[str, Any]) ->
 
 def _adapter(fields: dict[str, Any], *, extra: Literal["forbid", "ignore"]) -> TypeAdapter[dict[str, Any]]:
     # A TypedDict, not a model: any parameter name is allowed, and a missing optional one stays missing, so that the
-    # function's own default counts.
+    # function's own default applies.
     config = with_config(ConfigDict(extra=extra, allow_inf_nan=False))
     return TypeAdapter(config(typed_dict_of("Input", fields)))
 
 
 def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
-    """A JSON value as what it stands for: checked without coercing JSON types, then converted; a fresh copy.
+    """Check a JSON value without coercing JSON types, and return a converted copy.
 
     Raises:
-        InputError: Every fault of it.
+        InputError: The value does not fit. The message lists every fault.
     """
     try:
         try:
@@ -193,30 +193,30 @@ def _checked(adapter: TypeAdapter[Any], value: Any) -> Any:
         except ValidationError as error:
             if error.errors(include_url=False)[0]["type"] != "json_invalid":
                 raise
-        # Deeper than pydantic's JSON parser goes. By way of Python values it accepts no strings for dates or enums.
+        # Deeper than pydantic's JSON parser supports. This way it accepts no strings for dates or enums.
         return adapter.validate_python(copy_json(encodable(value)), strict=True)
     except ValidationError as error:
         raise InputError(_describe(error, value)) from None
 
 
 def _as_json(value: Any) -> bytes:
-    """A JSON value as UTF-8, with U+FFFD in place of each lone surrogate."""
+    """Return a JSON value as UTF-8, with U+FFFD in place of each lone surrogate."""
     try:
-        # In few instructions: they come from cold caches, and the tool waits for this.
+        # As few instructions as possible: they come from cold caches, and the tool waits for this.
         return to_json(value)
-    except PydanticSerializationError:  # of a lone surrogate, and of more levels than it goes down
+    except PydanticSerializationError:  # for a lone surrogate, and for more levels than it supports
         return json.dumps(encodable(value)).encode()
 
 
 def annotated(function: Any) -> Any:
-    """What bears the annotations: of a partial its function, of an object that can be called its `__call__`."""
+    """Return the object with the annotations: a partial's function, or the `__call__` of a callable object."""
     while isinstance(function, partial):
         function = function.func
     return function if inspect.isroutine(function) else type(function).__call__
 
 
 def is_of(hint: Any, kind: type) -> bool:
-    """An annotation says `kind`, alone, annotated, or as one of several types."""
+    """Return True if an annotation names `kind`, alone, annotated, or as one of several types."""
     if get_origin(hint) is Annotated:
         return is_of(hint.__origin__, kind)
     if get_origin(hint) in (Union, UnionType):
@@ -227,7 +227,7 @@ def is_of(hint: Any, kind: type) -> bool:
 def _annotated_parameters(
     function: Callable[..., Any], faults: list[str], *, is_method: bool
 ) -> Iterator[tuple[inspect.Parameter, Any]]:
-    """The parameters of a function with their types; what is wrong with them goes to `faults`."""
+    """Yield the parameters of a function with their types, and add their faults to `faults`."""
     try:
         hints = get_type_hints(annotated(function), include_extras=True)
         hints = {name: readable(hint) for name, hint in hints.items()}
@@ -265,7 +265,7 @@ def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> 
             json.dumps(shown, allow_nan=False)
             extra["default"] = shown
         except (ValueError, TypeError):
-            pass  # a default that JSON cannot show is the function's own secret
+            pass  # the schema omits a default that JSON cannot express
     options: dict[str, Any] = {"json_schema_extra": extra} if extra else {}
     if not _has_description(annotated_hint) and (said := description or _plain_description(hint)):
         options["description"] = said
@@ -274,7 +274,7 @@ def _field(parameter: inspect.Parameter, hint: Any, description: str | None) -> 
 
 
 def _without_default(field: FieldInfo) -> FieldInfo:
-    """The same without its default: a field that is left out stays left out, and the default is filled in later."""
+    """Return a copy without its default: a missing field stays missing, and the default is filled in later."""
     bare = copy(field)
     bare.default = PydanticUndefined
     bare.default_factory = None
@@ -286,7 +286,7 @@ def _has_description(hint: Any) -> bool:
 
 
 def _plain_description(hint: Any) -> str | None:
-    """The description in `Annotated[int, "how many"]`, or in a `Doc("how many")`."""
+    """Return the description in `Annotated[int, "how many"]`, or in a `Doc("how many")`; None if there is none."""
     for meta in getattr(hint, "__metadata__", ()):
         said = meta if isinstance(meta, str) else getattr(meta, "documentation", None)
         if isinstance(said, str):
@@ -295,7 +295,7 @@ def _plain_description(hint: Any) -> str | None:
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without the titles that pydantic adds: they repeat the names, and cost the model tokens."""
+    """Return the schema without the titles that pydantic adds: they repeat the names, and cost the model tokens."""
     kept: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("properties", "$defs"):
@@ -327,7 +327,7 @@ def _describe(error: ValidationError, input: JSONObject) -> str:
 
 
 def _place(location: tuple[int | str, ...], input: Any, *, absent: bool) -> str:
-    """Where in the input a fault is; pydantic also names the branches of a union, which are no places in it."""
+    """Return the place of a fault in the input. pydantic also names the branches of a union, which are no places."""
     path: list[int | str] = []
     for number, step in enumerate(location):
         is_there = isinstance(input, dict) and step in input

@@ -1,8 +1,8 @@
-"""The form of a JSON schema: which keyword has which kind of value, and which schema each reference means.
+"""The form of a JSON schema: the kind of value of each keyword, and the target schema of each reference.
 
-Checked in one pass, whatever the schema is. The schema of JSON schema itself would say the same, but jsonschema takes
-8 s for a schema of 1 MB, and much longer for one that is made for it. Keywords that no dialect has are left alone. Each
-reference is followed once, when the tool is defined. A check only looks them up.
+It is checked in one pass for every schema. The schema of JSON schema itself would find the same faults, but jsonschema
+takes 8 s for a schema of 1 MB, and much longer for a malicious one. Keywords of no dialect are ignored. Each reference
+is followed once, when the tool is defined. A check only looks them up.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Place = tuple[str | int, ...]
 _MAX_FAULTS: Final = 10
 _MAX_FAULT_CHARS: Final = 200
 _MAX_PATTERNS_CHARS: Final = 5_000
-"""Of all patterns of a schema that are matched. To compile them takes 0.1 s at most."""
+"""Maximum characters of all patterns of a schema that are matched. Compiling them takes at most 0.1 s."""
 _MAX_URI_CHARS: Final = 1_000_000
-"""Of all URIs that are joined. Each join takes time for all characters of the base URI, which a `$id` may make long."""
+"""Maximum characters of all URIs that are joined. Each join reads the entire base URI, which a `$id` may make long."""
 _MAX_BITS: Final = 16_384
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
@@ -92,14 +92,14 @@ _NAMED: Final = (*_KINDS["an object of schemas"][1], "dependencies")
 
 
 class SchemaForm:
-    """The form of a schema, and of all schemas in it, and of those that only a reference leads to.
+    """The form of a schema, of all schemas in it, and of those that only a reference leads to.
 
     Args:
-        schema: It must stay alive, and as it is.
+        schema: The schema. It must stay alive and unchanged.
         dialect: The metaschema's URI.
 
     Attributes:
-        faults: What is wrong with the schema, in words.
+        faults: The faults of the schema, in words.
         targets: For the `id` of each schema with a `$ref`: the schema that it refers to.
     """
 
@@ -117,7 +117,7 @@ class SchemaForm:
 
     @cached_property
     def patterns(self) -> dict[str, re.Pattern[str] | None]:
-        """The values of `pattern` and the names in `patternProperties`; None for one that is not matched.
+        """The values of `pattern` and the names in `patternProperties`. None for a pattern that is not matched.
 
         They are compiled for the first check, if there is one.
         """
@@ -130,16 +130,16 @@ class SchemaForm:
 
     @cached_property
     def knows_names(self) -> bool:
-        """Which names `patternProperties` means is known, and so which ones are additional."""
+        """True if all patterns of `patternProperties` are matched, so additional names are known too."""
         return all(self.patterns[name] is not None for name in self._name_patterns)
 
     def matches(self, pattern: str, text: str) -> bool:
-        """Whether a text has what a pattern says; not for a pattern that is not matched."""
+        """Return True if a text matches a pattern; False for a pattern that is not matched."""
         known = self.patterns[pattern]
         return known is not None and known.search(text) is not None
 
     def _add(self, schema: Any, place: Place) -> None:
-        """Look at a schema; not at one that was looked at before."""
+        """Check a schema, unless it was checked before."""
         pending = [(place, schema)]
         while pending:
             place, found = pending.pop()
@@ -172,7 +172,7 @@ class SchemaForm:
             )
 
     def _follow_all(self, root: Mapping[str, Any], dialect: str) -> None:
-        """Follow each reference, until a few lead to nothing, or one to what is no schema."""
+        """Follow each reference, until ten are unresolved, or one leads to something that is no schema."""
         from referencing import Registry
         from referencing.exceptions import Unresolvable
         from referencing.jsonschema import DRAFT202012, specification_with
@@ -184,7 +184,7 @@ class SchemaForm:
         resource = specification.create_resource(root)
         base = resource.id() or ""
         registry: Any = Registry().with_resource(base, resource).crawl()
-        # Not `resolver_with_root`: that adds the schema once more, and each URI that is not found crawls all of it.
+        # Not `resolver_with_root`: that adds the schema again, and each URI that is not found crawls all of it.
         pending = [(root, registry.resolver(base))]
         seen: set[int] = set()
         while pending and len(self._unresolved) < _MAX_FAULTS and not self._misplaced:
@@ -209,7 +209,7 @@ class SchemaForm:
 
 
 def _inner(schema: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, Any]]:
-    """The schemas in a schema."""
+    """Yield the schemas inside a schema."""
     for keyword in _ONE:
         if isinstance(value := schema.get(keyword), Mapping):
             yield (*place, keyword), value
@@ -225,7 +225,7 @@ def _inner(schema: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, Any
 
 
 def _uri_chars(schema: Mapping[str, Any]) -> int:
-    """The characters of all URIs that are joined while the references are followed, at most."""
+    """Return an upper bound for the characters of all URIs that are joined while the references are followed."""
     chars = 0
     pending: list[tuple[Any, int]] = [(schema, 0)]
     while pending:

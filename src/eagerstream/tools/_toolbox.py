@@ -1,4 +1,4 @@
-"""`Toolbox`: which tool a call is for."""
+"""`Toolbox`: finds the tool of a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._definition import Tool
 
 
 class Toolbox:
-    """Tools by name, and toolsets by theirs, whose members the model calls by names of their own.
+    """Tools by name, and toolsets by theirs. The model calls the members of a toolset by names of their own.
 
     Raises:
         UsageError: Two tools share a name.
@@ -30,24 +30,24 @@ class Toolbox:
         yield from self._toolsets.values()
 
     def replace(self, other: Toolbox) -> None:
-        """Hold the tools of `other` from now on. An executor that was given this toolbox runs them."""
+        """Use the tools of `other` from now on. An executor that was given this toolbox runs them."""
         self._tools, self._toolsets = other._tools, other._toolsets
 
     @property
     def names(self) -> list[str]:
-        """The names that a call can have, sorted; those of toolsets' members are not known here."""
+        """The names that a call can have, sorted, without those of toolsets' members, which are unknown here."""
         return sorted(self._tools)
 
     @property
     def has_guards(self) -> bool:
-        """A tool wants to see inputs while they grow."""
+        """True if a tool has a guard, which reads inputs while they grow."""
         return any(tool.guard is not None for tool in self)
 
     def asking_approval(self) -> list[str]:
-        """Names of the tools that must not run unseen."""
+        """Return the names of the tools that require approval."""
         return [tool.name for tool in self if tool.approve is not None]
 
     def find(self, block: Mapping[str, Any]) -> Tool | None:
-        """The tool that a `tool_use` block calls; None where there is none."""
+        """Return the tool that a `tool_use` block calls; None if there is none."""
         toolset = block.get("toolset_name")
         return self._tools.get(str(block.get("name"))) if toolset is None else self._toolsets.get(str(toolset))

@@ -1,4 +1,4 @@
-"""TypedDicts as pydantic takes them: on Python 3.11 only those that `typing_extensions` makes."""
+"""Conversion of TypedDicts for pydantic, which on Python 3.11 accepts only those of `typing_extensions`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import typing_extensions
 
 
 def readable(hint: Any) -> Any:
-    """An annotation with every `typing.TypedDict` in it replaced by its twin of `typing_extensions`.
+    """Return an annotation in which every `typing.TypedDict` is replaced by its twin of `typing_extensions`.
 
-    One that contains itself is left as it is, and pydantic says that it cannot read it.
+    One that contains itself is left unchanged, and pydantic reports that it cannot read it.
     """
     return hint if sys.version_info >= (3, 12) else _readable(hint, ())
 
 
 def typed_dict_of(name: str, fields: dict[str, Any]) -> Any:
-    """A TypedDict of fields that are known only now."""
+    """Return a TypedDict whose fields are only known at run time."""
     make: Any = typing_extensions.TypedDict  # mypy reads only TypedDicts written out
     return make(name, fields)
 
@@ -48,7 +48,7 @@ def _twin(typed_dict: Any, within: tuple[Any, ...]) -> Any:
     for name, hint in get_type_hints(typed_dict, include_extras=True).items():
         is_required = name in typed_dict.__required_keys__
         if get_origin(hint) in (typing.Required, typing.NotRequired):
-            is_required = get_origin(hint) is typing.Required  # not among the keys where annotations are texts
+            is_required = get_origin(hint) is typing.Required  # missing from the keys if annotations are texts
             hint = get_args(hint)[0]
         kind = typing_extensions.Required if is_required else typing_extensions.NotRequired
         fields[name] = kind[_readable(hint, within)]
