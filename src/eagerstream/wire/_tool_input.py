@@ -304,8 +304,8 @@ class ToolInput:
             if parser.error is not None or self._fault is not None:
                 self._fail_watchers()
             watchers = self._watchers
-            # Nearly every fragment finishes no awaited value, and most watchers wait only for finished values. If nobody
-            # waits, no paths of finished values are made: with them, a hub would cost 1.37 times a run, not 1.3.
+            # Nearly every fragment finishes no awaited value, and most watchers wait only for finished values. Without
+            # watchers, no paths of finished values are made: that makes a run with a hub a twentieth cheaper.
             waits = watchers.on_finish or watchers.on_growth or watchers.on_item
             finished = parser.finished_in(watchers.max_depth) if parser.ended and waits else ()
             if finished or watchers.on_growth or watchers.on_item or watchers.on_text or watchers.due:
