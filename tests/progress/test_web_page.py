@@ -140,6 +140,12 @@ class Page:
 
         self.wait(hits)
 
+    def cut_off(self, selector: str) -> list[str]:
+        """The text of such elements that have no room for all of it."""
+        script = """return [...document.querySelectorAll(arguments[0])]
+            .filter((element) => element.scrollWidth > element.clientWidth).map((element) => element.textContent)"""
+        return list(self.run(script, selector))
+
     def is_too_wide(self) -> bool:
         return bool(self.run("return document.documentElement.scrollWidth > innerWidth"))
 
@@ -217,6 +223,8 @@ def test_a_run_from_its_beginning_to_its_end(page: Page, portal: BlockingPortal)
         raw = page.text(f"{make_file} .inspector pre")
         assert json.loads(raw) == {"filename": "poem.txt", "lines_of_text": POEM}
         assert "waits for your decision" in page.text(".attention")
+        page.wait(lambda: page.text(".runs .pill") == "needs approval")  # the longest that there is
+        assert not page.cut_off(".runs .pill")
         page.click(f"{make_file} .inspect")
         assert page.driver.title.startswith("publish waits for you")
 
@@ -228,6 +236,7 @@ def test_a_run_from_its_beginning_to_its_end(page: Page, portal: BlockingPortal)
         page.wait(lambda: page.all(f"{publish} .approve"))
         assert page.elapsed_s() >= before_s, "time goes on where nothing is said"
         assert not page.is_too_wide()
+        assert not page.cut_off(".runs .pill")
         page.look()
         page.click(f"{publish} .approve")
         page.wait_for_phase(publish, "done")
