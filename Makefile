@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Containers often set it; without byte code, every program would compile all that it imports, every time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all compat-matrix fuzz check format bench bench-check wheel screenshots schema secret-rules clean
+.PHONY: demo test test-all compat-matrix fuzz check format docs bench bench-check wheel screenshots schema secret-rules clean
 .DEFAULT_GOAL := demo
 
 # One environment, which grows: each command installs what it needs when it runs for the first time, and again after
@@ -35,9 +35,10 @@ install_locked = VIRTUAL_ENV=$(VENV) uv sync --active --frozen --inexact --no-de
 
 # The dependency groups of pyproject.toml, and what else is there once one of them is: `all` takes 1.6 GB, `test` 290 MB.
 with_test := demo
-with_all := demo test
+with_all := demo test docs
+with_docs := demo test
 with_fuzz := demo test
-$(VENV)/.test $(VENV)/.all $(VENV)/.fuzz: $(VENV)/.%: pyproject.toml | $(VENV)/.python
+$(VENV)/.test $(VENV)/.all $(VENV)/.docs $(VENV)/.fuzz: $(VENV)/.%: pyproject.toml | $(VENV)/.python
 	@echo '==> Installing eagerstream and its dependency group "$*" into $(VENV)'
 	@$(if $(LOCKED),$(install_locked),$(install_groups) --editable .) --group $*
 	@touch $@ $(addprefix $(VENV)/.,$(with_$*))
@@ -67,6 +68,10 @@ check: $(VENV)/.all  ## lint, format and types
 format: $(VENV)/.all
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+# From nothing each time: Sphinx does not know what the generated parts are made of.
+docs: $(VENV)/.docs  ## the documentation, into build/docs; a warning fails it, and so does a link that leads nowhere
+	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet --builder html -d build/doctrees docs build/docs
 
 bench: $(VENV)/.all  ## the benchmarks, both sides in one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

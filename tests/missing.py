@@ -19,14 +19,17 @@ _OPTIONAL: Final = (
     "PIL",
     "claude_agent_sdk",
     "duckdb",
+    "furo",
     "langchain_openai",
     "litellm",
     "matplotlib",
+    "myst_parser",
     "numpy",
     "pglast",
     "ray",
     "scipy",
     "selenium",
+    "sphinx",
 )
 """What only the dependency group `all` installs."""
 
