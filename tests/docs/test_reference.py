@@ -1,0 +1,116 @@
+"""The reference lists the public names: all of them, once, and no others."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eagerstream
+from docs._ext.pages import FOLDER, PageError, names_in, pages
+from docs._ext.public_names import assignment, by_definition, public_modules, public_names, resolve
+from eagerstream import Limits
+
+TABLE_OF_CONTENTS = (FOLDER.parent / "index.md").read_text(encoding="utf-8")
+
+
+def test_each_public_name_has_one_place() -> None:
+    """A name without a page could not be looked up; one with two would have two explanations."""
+    placed = [name.full for names in pages().values() for name in names]
+    assert sorted(placed) == sorted(public_names())
+
+
+def test_public_names_are_the_ones_that_modules_export() -> None:
+    """`__all__` is the source, whatever else a module imports; a name that two modules export is the root's."""
+    for module in public_modules():
+        exported = getattr(__import__(module, fromlist=["*"]), "__all__", ())
+        assert {f"{module}.{name}" for name in exported} <= set(by_definition()), module
+    assert {f"eagerstream.{name}" for name in eagerstream.__all__} <= set(public_names())
+    assert by_definition()["eagerstream.wire.SSEDecoder"].full == "eagerstream.SSEDecoder"
+
+
+def test_no_private_name_is_public() -> None:
+    """A leading underscore, in any part of a name, says that it may change."""
+    assert [full for full in public_names() if any(part.startswith("_") for part in full.split("."))] == []
+    assert "eagerstream.errors" in public_modules()
+    assert "eagerstream.cli" not in public_modules(), "a command, which has a page of its own"
+
+
+def test_constants_and_aliases_are_found_in_the_source() -> None:
+    """Their documentation stands behind their definition, in a module that is often private."""
+    plain = [name for name in public_names().values() if not inspect.isclass(name.value) and not callable(name.value)]
+    assert len(plain) > 20
+    assert [name.full for name in plain if assignment(name) is None] == []
+
+
+def test_a_page_with_a_name_that_is_not_public() -> None:
+    """It fails the build: somebody renamed a thing, and the page has to follow."""
+    with pytest.raises(PageError, match="no public name"):
+        list(names_in("loop.Nothing\n"))
+    with pytest.raises(PageError, match="write SSEDecoder"):
+        list(names_in("wire.SSEDecoder\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "module", "owner", "meant"),
+    [
+        ("Run", "eagerstream", "", "eagerstream.Run"),
+        ("eagerstream.loop._run.Run", "eagerstream", "", "eagerstream.Run"),
+        ("run()", "eagerstream.wire", "", "eagerstream.run"),
+        ("Run.cancel", "eagerstream.tools", "", "eagerstream.Run.cancel"),
+        ("cancel", "eagerstream", "eagerstream.Run", "eagerstream.Run.cancel"),
+        ("Tool", "eagerstream", "", "eagerstream.Tool"),
+        ("Tool", "eagerstream.compat.helloagents", "", "eagerstream.compat.helloagents.Tool"),
+        ("Run._take", "eagerstream", "", None),
+        ("eagerstream.loop._turn.CallMaker", "eagerstream", "", None),
+        ("city", "eagerstream", "", None),
+        ('{"INVALID_JSON": raw}', "eagerstream", "", None),
+    ],
+)
+def test_names_in_docstrings(text: str, module: str, owner: str, meant: str | None) -> None:
+    """Code in a docstring becomes a link if it is a public name, as somebody who reads it there understands it."""
+    assert resolve(text, module, owner) == meant
+
+
+def test_every_limit_is_explained() -> None:
+    """The table of limits has each field with its default and with what happens when it is reached."""
+    from docs._ext.generated import limits
+
+    rows = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in limits().splitlines()[2:]]
+    assert len(rows) == len(dataclasses.fields(Limits))
+    for field, (name, default, bounds, then) in zip(dataclasses.fields(Limits), rows, strict=True):
+        assert f"`{field.name}`" in name
+        assert f"{field.default:,g}".split(".")[0] in default or f"{field.default:,}" in default
+        assert bounds.endswith(".")
+        assert len(then) > 10
+
+
+def test_every_command_and_option_is_listed() -> None:
+    """The page of commands is made of the program."""
+    import typer
+
+    from docs._ext.generated import commands
+    from eagerstream.cli._commands import app
+
+    page = commands()
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        section = page.split(f"## `eagerstream {name}`\n")[1].split("\n## `eagerstream ")[0]
+        for parameter in command.params:
+            assert f"`{parameter.opts[0]}`" in section or parameter.name.upper() in section
+    assert "## `eagerstream bench compare`" in page
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    """Sphinx warns of the others; here it costs nothing to know."""
+    listed = set(re.findall(r"^((?:reference|inside)/\S+)$", TABLE_OF_CONTENTS, re.MULTILINE))
+    found = {f"{file.parent.name}/{file.stem}" for folder in ("reference", "inside") for file in _pages(folder)}
+    assert listed == found
+
+
+def _pages(folder: str) -> list[Path]:
+    return sorted((FOLDER.parent / folder).glob("*.md"))
