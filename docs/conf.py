@@ -30,11 +30,12 @@ nitpicky = True  # a reference that leads nowhere is a warning, and a warning fa
 default_role = "name"
 add_module_names = False
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 88
+python_maximum_signature_line_length = 120  # with the full names of types, which the page shows without module
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 
+smartquotes = False  # they would make a dash of `--` in the name of an option
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 

@@ -125,20 +125,24 @@ def resolve(text: str, module: str, owner: str = "") -> str | None:
         owner: Full name of the class whose text it is, if any. Its own members win.
     """
     text = text.removesuffix("()").removeprefix("~")
-    if owner in public_names() and text.isidentifier() and _has_member(public_names()[owner].value, text):
-        return f"{owner}.{text}"
+    if owner in public_names() and (own := _member(public_names()[owner], text)):
+        return own
     parts = text.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
-    for length in range(len(parts), 0, -1):
-        name = _named(".".join(parts[:length]), module)
-        if name is None:
-            continue
-        rest = parts[length:]
-        if not rest:
-            return name.full
-        if len(rest) == 1 and _has_member(name.value, rest[0]):
-            return f"{name.full}.{rest[0]}"
+    if name := _named(text, module):
+        return name.full
+    name = _named(".".join(parts[:-1]), module)
+    return _member(name, parts[-1]) if name else None
+
+
+def _member(name: PublicName, member: str) -> str | None:
+    """Return the full name of a member of a class: the reference shows it under the class or a public base."""
+    if not isinstance(name.value, type) or member.startswith("_"):
+        return None
+    for base in name.value.__mro__:
+        if (place := by_definition().get(f"{base.__module__}.{base.__qualname__}")) and member in members(base):
+            return f"{place.full}.{member}"
     return None
 
 
@@ -153,11 +157,6 @@ def _named(text: str, module: str) -> PublicName | None:
             return found
     same = {name.full for name in public_names().values() if f".{name.full}".endswith(f".{text}")}
     return public_names()[same.pop()] if len(same) == 1 else None
-
-
-def _has_member(value: object, name: str) -> bool:
-    """Whether the reference shows this member of a class."""
-    return isinstance(value, type) and not name.startswith("_") and name in members(value)
 
 
 def members(value: type) -> frozenset[str]:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any, Final, Generic, Protocol, TypeVar, get_origin, is_typeddict
+from typing import Any, Final, Generic, Protocol, TypeVar, is_typeddict
 
 from docutils import nodes
 from sphinx import addnodes
@@ -20,7 +20,17 @@ from sphinx.util.nodes import find_pending_xref_condition
 
 from .options import options_table
 from .pages import BLOCK, names_in
-from .public_names import PublicName, assignment, attribute_docs, is_public, own_keys, public_names, resolve
+from .public_names import (
+    PublicName,
+    assignment,
+    attribute_docs,
+    by_definition,
+    is_public,
+    members,
+    own_keys,
+    public_names,
+    resolve,
+)
 
 OPTIONS: Final = re.compile(r"^```\{options\} (\S+)\n```$", re.MULTILINE)
 _LONGEST_VALUE: Final = 300  # characters of a constant that are shown
@@ -64,7 +74,7 @@ def _directive(name: PublicName) -> Iterator[str]:
             yield f"   :exclude-members: {', '.join(shown)}"
         if _has_constants(value):
             yield "   :undoc-members:"
-        if any(_is_shown_base(base) for base in value.__bases__):
+        if shown_bases(value):
             yield "   :show-inheritance:"
         if any(base.__module__.startswith("eagerstream") and not is_public(base) for base in value.__mro__[1:]):
             # A private base has no place of its own: its members are shown here, those of the others are not.
@@ -124,6 +134,8 @@ def _read_docstring(app: Sphinx, _what: str, full: str, value: Any, *rest: Any) 
     lines[:] = str(GoogleDocstring(_as_rst(lines), _NAPOLEON, app, "method", full, value, options)).split("\n")
     if found := public_names().get(full):
         lines += _also(found)
+        if inspect.isclass(value):
+            lines += _inherited(value)
     lines += shown_attributes
 
 
@@ -249,15 +261,33 @@ def _is_private(annotation: str, module: str) -> bool:
     return False
 
 
-def _hide_private_bases(_app: Sphinx, _full: str, _value: Any, _options: Any, bases: list[Any]) -> None:
-    plain = [get_origin(base) or base for base in bases]  # the arguments of a generic base would fill three lines
-    bases[:] = [base for base in plain if _is_shown_base(base)]
+def _hide_private_bases(_app: Sphinx, _full: str, value: Any, _options: Any, bases: list[Any]) -> None:
+    """Show the public base behind a private one, and none twice."""
+    bases[:] = shown_bases(value)
 
 
-def _is_shown_base(base: Any) -> bool:
-    if base in _BASES_OF_MANY or not inspect.isclass(base) or is_typeddict(base):
-        return False
-    return is_public(base) if _is_ours(base) else True
+def shown_bases(value: type) -> list[type]:
+    """Return the public bases of a class; instead of a private one, those that it has itself."""
+    shown: list[type] = []
+    for base in value.__bases__:
+        if base in _BASES_OF_MANY or is_typeddict(base):
+            continue
+        found = shown_bases(base) if _is_ours(base) and not is_public(base) else [base]
+        shown += [one for one in found if one not in shown]
+    return shown
+
+
+def _inherited(value: type) -> Iterator[str]:
+    """Return a line for each public base, with the members that a class has from it."""
+    known = set(vars(value))
+    for base in value.__mro__[1:]:
+        own = [name for name in vars(base) if name in members(base)] if _is_ours(base) else []
+        new = [name for name in own if name not in known]
+        known |= set(vars(base))
+        if new and is_public(base):
+            full = by_definition()[f"{base.__module__}.{base.__qualname__}"].full
+            links = ", ".join(f":py:obj:`{name} <{full}.{name}>`" for name in new)
+            yield from ("", f"From :py:obj:`{base.__name__} <{full}>`: {links}.", "")
 
 
 def _name_role(
