@@ -1,7 +1,7 @@
 """Parts of pages that are made of something else in the checkout, so that they cannot differ from it.
 
 A page has a block `{generated} NAME`, and the function of that name returns Markdown in its place. Figures of
-benchmarks are between the same two comments as in the README.
+benchmarks are between the same two comments as in the guides.
 """
 
 from __future__ import annotations
@@ -219,14 +219,14 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def faults() -> str:
-    """Return the table of faults, which `python -m tests.reliability` writes into the README.
+    """Return the table of faults, which `python -m tests.reliability` writes into a guide.
 
     Raises:
-        LookupError: The README has no such table.
+        LookupError: The guide has no such table.
     """
-    found = _FAULT_TABLE.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    found = _FAULT_TABLE.search((ROOT / "docs/guides/errors.md").read_text(encoding="utf-8"))
     if found is None:
-        raise LookupError("the README has no table of faults: `python -m tests.reliability` writes it")
+        raise LookupError("docs/guides/errors.md has no table of faults: `python -m tests.reliability` writes it")
     return found[1]
 
 
