@@ -23,7 +23,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 PICTURES = ROOT / "build" / "screenshots"
-SHOWN = ("index", "reference/run", "reference/limits", "reference/benchmarks", "reference/cli", "inside/life-of-a-call")
+SHOWN = (
+    *("index", "start/quickstart", "guides/events", "guides/errors", "inside/life-of-a-call"),
+    *("reference/run", "reference/limits", "reference/records", "reference/benchmarks", "reference/cli"),
+)
 """Pages of every kind: their parts are those of all pages."""
 
 
