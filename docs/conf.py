@@ -35,7 +35,6 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 
-smartquotes = False  # they would make a dash of `--` in the name of an option
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 

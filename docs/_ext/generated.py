@@ -121,8 +121,8 @@ def _choices(hint: Any) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text of the command line as Markdown: it has options, and names in backticks, but no other markup."""
-    parts = re.split(r"(`[^`]+`)", text)
+    """Return text of the command line as Markdown: names of options become code, other markup stays text."""
+    parts = re.split(r"(`[^`]+`)", re.sub(r"(?<![\w`-])(--[a-z][a-z-]*)", r"`\1`", text))
     return "".join(part if part.startswith("`") else re.sub(r"([*_<>\[\]])", r"\\\1", part) for part in parts)
 
 

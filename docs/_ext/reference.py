@@ -131,7 +131,9 @@ def _read_docstring(app: Sphinx, _what: str, full: str, value: Any, *rest: Any) 
         lines[:] = _without_attributes(inspect.cleandoc(own or "").splitlines())
         shown_attributes = ["", *_attributes(value), ""]
     # As of a method, whatever it is: napoleon takes a colon in the first line of a property for the end of its type.
-    lines[:] = str(GoogleDocstring(_as_rst(lines), _NAPOLEON, app, "method", full, value, options)).split("\n")
+    lines[:] = str(GoogleDocstring(_as_rst(_returns(lines)), _NAPOLEON, app, "method", full, value, options)).split(
+        "\n"
+    )
     if found := public_names().get(full):
         lines += _also(found)
         if inspect.isclass(value):
@@ -142,6 +144,21 @@ def _read_docstring(app: Sphinx, _what: str, full: str, value: Any, *rest: Any) 
 def is_made_by_dataclass(value: type) -> bool:
     """Whether the docstring is the signature that `dataclass` writes."""
     return dataclasses.is_dataclass(value) and (value.__doc__ or "").startswith(f"{value.__name__}(")
+
+
+def _returns(lines: Sequence[str]) -> list[str]:
+    """Write the section `Returns:` as a field: napoleon takes all before a colon for a type, even in code."""
+    written: list[str] = []
+    inside = False
+    for line in lines:
+        if line == "Returns:":
+            inside = True
+            written += ["", ":returns:"]
+        else:
+            inside = inside and (not line or line.startswith(" "))
+            # An indentation beyond the field's would be a quotation.
+            written.append(f"    {line.strip()}".rstrip() if inside else line)
+    return written
 
 
 def _as_rst(lines: Sequence[str]) -> list[str]:
@@ -248,7 +265,8 @@ def _hide_private_constructor(
         return signature, result
     if any(_is_private(str(parameter.annotation), value.__module__) for parameter in parameters):
         return "", None
-    return signature, result
+    # A default that is no Python, `<factory>` for example, would keep Sphinx from reading the others.
+    return re.sub(r"<[^<>]*>", "...", signature), result
 
 
 def _is_private(annotation: str, module: str) -> bool:
