@@ -10,7 +10,7 @@ from eagerstream.loop import Gaps, RunLatency, RunMarks
 from eagerstream.testing import reply, text
 from eagerstream.wire import MessageAssembler
 from tests.loop.timing import CITY, DONE, about, call_events, calls, latency_of, quick, slow
-from tests.support import MESSAGE_STOP, REQUEST, input_delta, message_delta, message_start, tool_start
+from tests.support import MESSAGE_STOP, REQUEST, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.virtual_time import Playing, in_virtual_time, timed
 
 
@@ -153,3 +153,28 @@ def test_what_the_marks_keep() -> None:
     assert len(kept) == 3
     assert not any(isinstance(value, MessageAssembler) for each in kept for value in vars(each).values())
     assert marks.requests[0].reply.blocks[0].input is not None
+
+
+def test_a_tool_that_ends_during_the_next_response() -> None:
+    """Its end is no byte of that response, and is noted even after the run has reported its own end."""
+
+    @tool(idempotent=True, on_cancel="finish")
+    async def outlive(city: str) -> str:
+        """Take three seconds, whatever happens."""
+        await anyio.sleep(3)
+        return city
+
+    input = (input_delta(0, '{"city": "Oslo"}'), block_stop(0))
+    cut = timed(
+        (0, message_start()), (0.5, tool_start(0, "outlive")), *((0.5, event) for event in input), (1, {"type": "ping"})
+    )
+    for first_s in (8, 0.125):
+        late = timed((first_s, message_start()), (first_s, message_delta("end_turn")), (first_s, MESSAGE_STOP))
+        answers = iter([cut, late])
+        latency = latency_of(lambda *_, answers=answers: next(answers), tools=[outlive], restart_delay_s=1)
+        first, again = latency.requests
+        assert first.discarded
+        assert first.calls[0].tool_end_s == about(3.5)
+        assert again.sent_s is not None
+        assert again.first_byte_s == about(again.sent_s + first_s)
+        assert latency.duration_s == about(max(3.5, again.sent_s + first_s))

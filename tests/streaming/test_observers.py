@@ -120,6 +120,29 @@ async def test_deltas_are_made_for_who_wants_them(consumer: str) -> None:
     assert any(isinstance(event, InputDelta) for event in observer.events) == (consumer == "iterates")
 
 
+@pytest.mark.parametrize("wants_chunks", [False, True])
+async def test_chunks_without_events(*, wants_chunks: bool) -> None:
+    """Only who asks for them is shown them: the marks do, and nobody else expects an empty sequence."""
+
+    class Counting:
+        def __init__(self) -> None:
+            self.wants_deltas = False
+            self.wants_chunks = wants_chunks
+            self.empty = 0
+
+        def take(self, events: Sequence[Any]) -> None:
+            self.empty += not events
+
+        def end(self, end: FeedEnd) -> None: ...
+
+    observer = Counting()
+    run = eagerstream.run(Playing(CALLS, DONE), tools=[on_the_loop, in_a_thread], **REQUEST)
+    run.observe(observer)
+    async with run:
+        await run.finish()
+    assert bool(observer.empty) is wants_chunks
+
+
 async def test_an_observer_that_fails_at_a_request_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     """As one that fails at an event; the run goes on."""
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 from ..streaming import Clock, FeedEnd, ReplyMarks
 from ..tools._call import ToolCall
 from ..tools._definition import Tool
-from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart
+from ._events import Restarted, RunEvent, ToolProgress, ToolStart, ToolStop, TurnStart, TurnStop
 
 # Nearly all events are of other types, which one look into a set leaves out. A `match` would try each case for each.
-_TAKEN: Final = frozenset({TurnStart, Restarted, ToolStart, ToolProgress, ToolStop})
+_OF_THE_RUN: Final = frozenset({TurnStart, TurnStop, Restarted, ToolStart, ToolProgress, ToolStop})
 
 
 @dataclass(slots=True)
@@ -71,9 +71,10 @@ class RunMarks:
         requests: The requests in the order in which they were sent.
     """
 
-    # An observer like any other, because the events are already there: as callbacks from the reader, marks were eight
-    # functions on the path of each fragment. It wants no deltas, since an input knows how much of it has come.
+    # It wants no deltas, since an input knows how much of it has come, but each chunk: the time of those that nobody
+    # else wants counts, too.
     wants_deltas = False
+    wants_chunks = True
 
     def __init__(self, *, clock: Clock = time.monotonic, max_concurrency: int = 16) -> None:
         self.clock = clock
@@ -89,27 +90,17 @@ class RunMarks:
 
     def take(self, events: Sequence[RunEvent]) -> None:
         """See `Observer`."""
-        # The `TurnStart` of the first turn comes before its request.
-        if self.requests:
-            self.requests[-1].reply.take(events)
-        for event in events:
-            if type(event) in _TAKEN:
-                self._take(event)
-
-    def _take(self, event: RunEvent) -> None:
-        # A call is looked for in `_calls`, not in the last request: a tool with `on_cancel="finish"` may end after the
-        # next request was sent. One that was never admitted has no marks, and its `ToolStop` says nothing about time.
-        match event:
+        # An event of the run comes alone, and is no part of a response: as one, the end of a tool that outlives its
+        # request would be the first byte of the next response.
+        if not events or type(events[0]) not in _OF_THE_RUN:
+            if self.requests:
+                self.requests[-1].reply.take(events)
+            return
+        match events[0]:
             case TurnStart(turn=turn):
                 self._turn = turn
             case Restarted():
                 self.requests[-1].discarded = True
-            case ToolStart(call=call) if call in self._calls:
-                self._calls[call].start_s = self.clock()
-            case ToolProgress(call=call) if call in self._calls and self._calls[call].progress_s is None:
-                self._calls[call].progress_s = self.clock()
-            case ToolStop(call=call) if call in self._calls:
-                self._calls[call].end_s = self.clock()
             case _:
                 pass
 
@@ -142,3 +133,22 @@ class RunMarks:
             marks.group = tool.group.name if tool.group else None
             marks.approved = tool.approve is not None
         self._calls[call] = self.requests[-1].calls[call] = marks
+
+    # Not by its events: a tool with `on_cancel="finish"` may end after the observers were told the end of the run. A
+    # call is looked for in `_calls`, not in the last request, because it may end after the next one was sent.
+
+    def start(self, call: ToolCall) -> None:
+        """Note that a tool is called."""
+        self._calls[call].start_s = self.clock()
+
+    def progress(self, call: ToolCall) -> None:
+        """Note that a tool reports progress."""
+        marks = self._calls[call]
+        if marks.progress_s is None:
+            marks.progress_s = self.clock()
+
+    def stop(self, call: ToolCall) -> None:
+        """Note that a call has its result; nothing for a call that was never admitted."""
+        marks = self._calls.get(call)
+        if marks is not None:
+            marks.end_s = self.clock()

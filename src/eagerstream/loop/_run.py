@@ -427,14 +427,17 @@ class Run(EventFeed[RunEvent], CallListener):
 
     def call_started(self, call: ToolCall) -> None:
         """See `CallListener`."""
+        self._marks.start(call)
         self.put(ToolStart(call))
 
     def call_progressed(self, call: ToolCall, value: Any) -> None:
         """See `CallListener`."""
+        self._marks.progress(call)
         self.put(ToolProgress(call, value))
 
     def call_ended(self, call: ToolCall) -> None:
         """See `CallListener`."""
+        self._marks.stop(call)
         self.put(ToolStop(call))
 
     # --- `Sink` -------------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ class EventFeed(ABC, Generic[E]):
         """Somebody wants each `InputDelta` to carry its changes."""
         self._needs_deltas = False  # the reader itself
         self._observers: tuple[Observer[E], ...] = ()
+        self._chunk_observers: tuple[Observer[E], ...] = ()  # those that are shown empty chunks, too
         self._has_told_end = False
 
     @property
@@ -79,6 +80,7 @@ class EventFeed(ABC, Generic[E]):
         of_observers = any(getattr(each, "wants_deltas", True) for each in observers)
         self.wants_deltas = of_observers or self._needs_deltas or not self._buffer.is_discarded
         self.wants_changes = any(getattr(each, "wants_changes", False) for each in observers)
+        self._chunk_observers = tuple(each for each in observers if getattr(each, "wants_chunks", False))
 
     def _show(self, tell: Callable[[Observer[E]], object], observers: Sequence[Observer[E]]) -> None:
         for observer in observers:
@@ -141,12 +143,12 @@ class EventFeed(ABC, Generic[E]):
         # Observers before the buffer: they get each event unmerged and at the time when it came, however slow the
         # consumer is, and before the consumer can cancel the run. The loop of `_show` is repeated here, because its
         # lambda would be one more function on the path of each fragment.
-        for observer in self._observers:
+        for observer in self._observers if events else self._chunk_observers:
             try:
                 observer.take(events)
             except Exception as error:
                 self._drop(observer, error)
-        return self._buffer.put_all(events)
+        return bool(events) and self._buffer.put_all(events)
 
     def _discard(self) -> None:
         """Drop the events: nobody takes them any more. Deltas are then made only if an observer wants them."""

@@ -175,6 +175,7 @@ class ReplyMarks:
     """
 
     wants_deltas = False
+    wants_chunks = True
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.clock = clock

@@ -38,17 +38,15 @@ class Observer(Protocol[E_contra]):
     tasks that it starts: at a `ToolStart`, for the tool.
 
     With an attribute `wants_changes = True`, each `InputDelta` carries the changes that its fragment makes. With an
-    attribute `wants_deltas = False`, the observer needs no `InputDelta`s, which are not made if nobody wants them.
+    attribute `wants_deltas = False`, the observer needs no `InputDelta`s, which are not made if nobody wants them. With
+    an attribute `wants_chunks = True`, it is also shown each chunk of a response without events, as an empty sequence.
     """
 
     # Synchronous, and in the same task. A queue to another task could fill up, and a trace has to set its context in
     # the task that sends the request or starts the tool (test_what_is_set_holds_for_the_request_and_for_the_tool).
 
     def take(self, events: Sequence[E_contra], /) -> object:
-        """Take events that came, in their order; `InputDelta`s are not merged here.
-
-        The sequence is empty if a chunk of a response brought only deltas that nobody wants.
-        """
+        """Take events that came, in their order; `InputDelta`s are not merged here."""
         ...
 
     def end(self, end: FeedEnd, /) -> object:

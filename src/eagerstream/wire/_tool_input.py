@@ -418,7 +418,7 @@ class ToolInput:
                 return ParseFault(f"nested deeper than {self._max_depth}", 0, "")
             # It was decoded with its event, by a reader that accepts infinities. The API refuses them in a history.
             if not has_json_form(self._given):
-                return ParseFault("a number that cannot be sent back", 0, "")
+                return ParseFault("a value that cannot be sent back", 0, "")
         fault = self._fault_of_text()
         # U+FFFD replaces lone surrogates for a tool. If that makes one key of two, a value would be lost.
         if fault is None and self._may_have_surrogates and has_colliding_keys(self.partial):
