@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Any, Final, Self
 
@@ -143,17 +143,6 @@ class RayExecutor(RemoteExecutor):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    """Function that is sent by value, with the options of its tool."""
-
-    function: Callable[..., Any]
-    options: dict[str, Any]
-
-    def tool(self) -> Tool:
-        return Tool(self.function, **self.options)
-
-
 def reference_to(tool: Tool) -> bytes:
     """Return a tool's reference, as `workers._references.reference_to` does.
 
@@ -167,7 +156,7 @@ def reference_to(tool: Tool) -> bytes:
         return references.reference_to(tool, pickled=_pickled)
     options = {name: value for name, value in tool.options.items() if name not in _STAY}
     try:
-        return _pickled(_Carried(tool.__wrapped__, options))
+        return _pickled(partial(Tool, tool.__wrapped__, **options))
     except Exception as error:  # pickling can raise anything
         raise ValueError(f"cannot be sent to another process: {error}") from None
 

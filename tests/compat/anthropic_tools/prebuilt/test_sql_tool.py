@@ -203,7 +203,7 @@ def test_other_databases(path: Path) -> None:
         assert tool.use_tool(OLDEST) == [("John", 42), ("Jane", 36)]
         with pytest.raises(ToolError):
             tool.use_tool("DROP TABLE employee_data")
-        with pytest.raises(UsageError, match="no dialect"):
+        with pytest.raises(UsageError, match="does not know the dialect"):
             sql_tool(other, "Klingon SQL")
     engine = sqlalchemy.create_engine(f"sqlite:///{path}")
     assert sql_tool(engine).use_tool(OLDEST)[0] == ("John", 42)
