@@ -1,4 +1,4 @@
-"""What the theme leaves out for people who read with a keyboard or a screen reader."""
+"""Additions to the theme for people who read with a keyboard or a screen reader."""
 
 from __future__ import annotations
 

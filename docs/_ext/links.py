@@ -48,7 +48,7 @@ class _Page(HTMLParser):
 
 
 def _is_for_reading(values: dict[str, str]) -> bool:
-    """Whether a `<link>` only names a page, as `rel="next"` does, and is not loaded with this one."""
+    """Return True if a `<link>` only names a page, as `rel="next"` does, and is not loaded with this one."""
     return values.get("rel") in {"next", "prev", "index", "search", "canonical", "author", "copyright"}
 
 

@@ -178,7 +178,7 @@ def _is_documented(member: object) -> bool:
 
 
 def is_public(value: type) -> bool:
-    """Whether a class has a public name."""
+    """Return True if a class has a public name."""
     return f"{value.__module__}.{value.__qualname__}" in by_definition()
 
 

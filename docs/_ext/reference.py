@@ -142,7 +142,7 @@ def _read_docstring(app: Sphinx, _what: str, full: str, value: Any, *rest: Any) 
 
 
 def is_made_by_dataclass(value: type) -> bool:
-    """Whether the docstring is the signature that `dataclass` writes."""
+    """Return True if the docstring is the signature that `dataclass` writes."""
     return dataclasses.is_dataclass(value) and (value.__doc__ or "").startswith(f"{value.__name__}(")
 
 
@@ -185,7 +185,7 @@ def _last(lines: Sequence[str]) -> str:
 
 
 def _is_text(line: str) -> bool:
-    """Whether a program may follow this line: it is the end of a paragraph, and of nothing that has parts."""
+    """Return True if a program may follow this line: it ends a paragraph, and nothing that has parts."""
     starts_list = re.match(r"[-*] |\d+\. ", line)
     opens = line.endswith("::") or line.startswith(".. ") or line.rstrip(":") in _SECTIONS
     return bool(line) and not line.startswith(" ") and not starts_list and not opens
@@ -226,7 +226,7 @@ def _attributes(value: type) -> Iterator[str]:
 
 
 def is_attribute(value: type, name: str) -> bool:
-    """Whether only the docstring of the class describes this attribute: a property may have one of its own."""
+    """Return True if only the docstring of the class describes this attribute. A property may have its own."""
     member = inspect.getattr_static(value, name, None)
     return not (isinstance(member, property) and member.__doc__)
 
@@ -270,7 +270,7 @@ def _hide_private_constructor(
 
 
 def _is_private(annotation: str, module: str) -> bool:
-    """Whether an annotation has a class of ours that is not public."""
+    """Return True if an annotation has a class of the package that is not public."""
     space = vars(sys.modules[module])
     for word in re.findall(r"[A-Za-z_]\w*", annotation):
         value = space.get(word)
@@ -370,7 +370,7 @@ def _link_literals(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def _stands_for_a_name(text: str) -> bool:
-    """Whether a word of a page means a name: `text` may be anything, `TextDelta` and `eagerstream.run` may not."""
+    """Return True if a word of a page means a name: `TextDelta` and `eagerstream.run` do, `text` may be anything."""
     return bool(re.fullmatch(r"(eagerstream\.[\w.]+|[A-Z]\w*[a-z]\w*(\.\w+)?|\w+\.\w+)(\(\))?", text))
 
 
