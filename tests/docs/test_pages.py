@@ -1,15 +1,14 @@
-"""The pages of `docs/start` and `docs/guides`: their links lead somewhere, and their sentences are short."""
+"""The pages of `docs/start` and `docs/guides`: their links lead somewhere."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from statistics import mean
 
 import pytest
 
 from tests.docs.programs import PAGES, ROOT
-from tests.docs.prose import headings, sentences
+from tests.prose import headings
 
 REPOSITORY = "https://github.com/eagerstream/eagerstream/blob/main/"
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -33,11 +32,3 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert file.exists(), target
             if heading:
                 assert heading in headings(file), target
-
-
-@pages
-def test_sentences_are_short(page: Path) -> None:
-    """Nobody reads a sentence of 40 words twice."""
-    found = sentences(page)
-    assert [each.text for each in found if each.words > 40] == []
-    assert mean(each.words for each in found) <= 19
