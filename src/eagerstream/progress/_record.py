@@ -1,11 +1,11 @@
-"""The record of a run: each event as a JSON object with a number and a time. What every observer in this room reads.
+"""The records of a run: each event as a JSON object with a number and a time. All observers in this room read them.
 
-`recorder.py` makes records of the events of a run, `saved.py` keeps them in a file, `log.py` hands them to any number
-of watchers. `record.schema.json` is their JSON Schema. A new field, or a new type of record, does not change the
-version: readers leave out what they do not know.
+`_recorder.py` makes records from the events of a run, `_saved.py` keeps them in a file, and `_log.py` gives them to any
+number of watchers. `record.schema.json` is their JSON Schema. A new field or a new type of record does not change the
+version: readers ignore unknown ones.
 
-In Python a record has the numbers themselves. In JSON (saved, or sent to a page or a client) those are marked that
-readers with doubles would round, see `exact.py`. Version 1 had no marks.
+In Python, records contain the numbers themselves. In JSON (saved, or sent to a page or a client), numbers that a reader
+with doubles would round are marked, see `_exact.py`. Version 1 had no marks.
 """
 
 from __future__ import annotations
@@ -22,19 +22,24 @@ VERSION: Final = 2
 
 
 class Fault(TypedDict):
-    """What went wrong: the class of an error, and what it says."""
+    """An error.
+
+    Attributes:
+        type: The class of the error.
+        text: The message of the error.
+    """
 
     type: str
     text: str
 
 
 class _Head(TypedDict):
-    """In every record.
+    """The fields of every record.
 
     Attributes:
         v: The version of this format.
-        seq: Rises from record to record, from 1.
-        at_s: Seconds since the run began.
+        seq: The number of the record. It rises from record to record, from 1.
+        at_s: Seconds since the start of the run.
     """
 
     v: Literal[1, 2]
@@ -43,11 +48,16 @@ class _Head(TypedDict):
 
 
 class _Delta(_Head):
-    """More of a block; `block` is a number that no other block of the run has, in no turn and no second attempt.
+    """More content of a block.
 
-    Several may be merged into one: `seq` and `at_s` are of the first, `to_seq` and `to_s` of the last, and `count` is
-    how many they were. Records of other blocks may lie between. `omitted_chars` is how much of a text is no longer
-    kept: then there is none of it, and no patch.
+    Several deltas may be merged into one. Records of other blocks may then lie between `seq` and `to_seq`.
+
+    Attributes:
+        block: The number of the block. No other block of the run has it, in any turn or second attempt.
+        to_seq: `seq` of the last merged delta. `seq` itself is the number of the first.
+        to_s: `at_s` of the last merged delta. `at_s` itself is the time of the first.
+        count: Number of merged deltas.
+        omitted_chars: Number of characters that are no longer kept. The record then has no text and no patch.
     """
 
     block: int
@@ -58,7 +68,14 @@ class _Delta(_Head):
 
 
 class RunStartRecord(_Head):
-    """The first record. `started_at` is RFC 3339, in UTC."""
+    """The first record.
+
+    Attributes:
+        run: The id of the run.
+        started_at: The start of the run, RFC 3339, in UTC.
+        name: A name for people, or null.
+        model: The model that the run asks for, or null.
+    """
 
     type: Literal["run_start"]
     run: str
@@ -68,14 +85,24 @@ class RunStartRecord(_Head):
 
 
 class TurnStartRecord(_Head):
-    """A request is about to be sent."""
+    """A request is about to be sent.
+
+    Attributes:
+        turn: The number of the turn, from 1.
+    """
 
     type: Literal["turn_start"]
     turn: int
 
 
 class MessageStartRecord(_Head):
-    """A reply begins; where it is `restarted`, all blocks of the turn so far are void."""
+    """A response starts.
+
+    Attributes:
+        id: The API's id of the message.
+        model: The model that responds.
+        restarted: If true, all blocks of the turn so far are void.
+    """
 
     type: Literal["message_start"]
     id: str
@@ -84,7 +111,13 @@ class MessageStartRecord(_Head):
 
 
 class BlockStartRecord(_Head):
-    """A block opens that is not a tool call; `index` is its place in the message, `kind` the API's word for it."""
+    """A block starts that is not a tool call.
+
+    Attributes:
+        block: The number of the block in the run.
+        index: The index of the block in the message.
+        kind: The API's type of the block.
+    """
 
     type: Literal["block_start"]
     block: int
@@ -93,21 +126,36 @@ class BlockStartRecord(_Head):
 
 
 class TextDeltaRecord(_Delta):
-    """More text."""
+    """More text.
+
+    Attributes:
+        block: The number of the block in the run.
+        text: The new text.
+    """
 
     type: Literal["text_delta"]
     text: str
 
 
 class ThinkingDeltaRecord(_Delta):
-    """More thinking."""
+    """More thinking.
+
+    Attributes:
+        block: The number of the block in the run.
+        thinking: The new thinking.
+    """
 
     type: Literal["thinking_delta"]
     thinking: str
 
 
 class BlockStopRecord(_Head):
-    """A block is whole; `content` is the block as the API has it, without the text or thinking that came as deltas."""
+    """A block is complete.
+
+    Attributes:
+        block: The number of the block in the run.
+        content: The block in the API's form, without the text or thinking that came as deltas.
+    """
 
     type: Literal["block_stop"]
     block: int
@@ -115,13 +163,15 @@ class BlockStopRecord(_Head):
 
 
 class InputStartRecord(_Head):
-    """A tool call opens.
+    """A tool call starts.
 
     Attributes:
+        block: The number of the block in the run.
+        index: The index of the block in the message.
         id: The API's id of the call.
         name: The tool.
         kind: `tool_use`, `server_tool_use` or `mcp_tool_use`.
-        input: The input, where it came whole at the beginning and no deltas follow; else None.
+        input: The complete input, if it came at the start and no deltas follow; else null.
     """
 
     type: Literal["input_start"]
@@ -137,9 +187,10 @@ class InputDeltaRecord(_Delta):
     """More of a tool's input.
 
     Attributes:
+        block: The number of the block in the run.
         fragment: JSON text, as it was sent.
-        patch: What it changes in the best-effort value, see `eagerstream.wire._patch`.
-        finished: Fields of the input that it finished.
+        patch: The changes to the best-effort value, to be applied in order. See `eagerstream.wire.PatchOp`.
+        finished: Names of the input's fields that the fragment finished.
     """
 
     type: Literal["input_delta"]
@@ -149,7 +200,13 @@ class InputDeltaRecord(_Delta):
 
 
 class InputStopRecord(_Head):
-    """A tool's input is settled; `error` says what is wrong with one that is not valid."""
+    """The input of a tool call ends.
+
+    Attributes:
+        block: The number of the block in the run.
+        outcome: `incomplete` if the input was cut.
+        error: The reason why the input is not valid, or null.
+    """
 
     type: Literal["input_stop"]
     block: int
@@ -158,7 +215,12 @@ class InputStopRecord(_Head):
 
 
 class MessageStopRecord(_Head):
-    """A reply is whole; `usage` as the API has it."""
+    """A response is complete.
+
+    Attributes:
+        stop_reason: The API's stop reason, or null.
+        usage: Token counts in the API's form.
+    """
 
     type: Literal["message_stop"]
     stop_reason: str | None
@@ -166,14 +228,23 @@ class MessageStopRecord(_Head):
 
 
 class ToolStartRecord(_Head):
-    """A tool begins to run: while its input is still written, where it has streaming parameters."""
+    """A tool starts to run. A tool with streaming parameters starts before its input ends.
+
+    Attributes:
+        block: The number of the call's block in the run.
+    """
 
     type: Literal["tool_start"]
     block: int
 
 
 class ToolProgressRecord(_Head):
-    """A running tool tells how far it is; what has no JSON form is told as text."""
+    """A running tool reports progress.
+
+    Attributes:
+        block: The number of the call's block in the run.
+        value: The reported value. A value without a JSON form is reported as text.
+    """
 
     type: Literal["tool_progress"]
     block: int
@@ -181,14 +252,24 @@ class ToolProgressRecord(_Head):
 
 
 class ApprovalStartRecord(_Head):
-    """A person is asked whether a call may run."""
+    """A person is asked whether a call may run.
+
+    Attributes:
+        block: The number of the call's block in the run.
+    """
 
     type: Literal["approval_start"]
     block: int
 
 
 class ApprovalStopRecord(_Head):
-    """The answer, or that nobody waits for one any more."""
+    """The person decided, or the call no longer waits for a decision.
+
+    Attributes:
+        block: The number of the call's block in the run.
+        approved: True if the call may run.
+        reason: The reason that was given, or null.
+    """
 
     type: Literal["approval_stop"]
     block: int
@@ -197,7 +278,14 @@ class ApprovalStopRecord(_Head):
 
 
 class ToolStopRecord(_Head):
-    """A call has its result; `content` is what the model is told. One that did not run has a result, too."""
+    """A call has its result. A call that did not run has a result too.
+
+    Attributes:
+        block: The number of the call's block in the run.
+        ran: True if the tool ran.
+        is_error: True if the result reports an error.
+        content: The result that the model gets: text, or content blocks.
+    """
 
     type: Literal["tool_stop"]
     block: int
@@ -207,7 +295,12 @@ class ToolStopRecord(_Head):
 
 
 class TurnStopRecord(_Head):
-    """A turn is settled; `error` is what its reply broke off with, where the run goes on all the same."""
+    """A turn ends.
+
+    Attributes:
+        turn: The number of the turn, from 1.
+        error: The error that interrupted the response, if the run continues after it; else null.
+    """
 
     type: Literal["turn_stop"]
     turn: int
@@ -215,7 +308,14 @@ class TurnStopRecord(_Head):
 
 
 class RestartedRecord(_Head):
-    """All blocks of the turn are void: the same request is sent once more, in `delay_s` seconds."""
+    """All blocks of the turn are void. The same request is sent again.
+
+    Attributes:
+        turn: The number of the turn, from 1.
+        reason: The reason for the restart.
+        delay_s: Seconds until the request is sent again.
+        error: The error that led to the restart, or null.
+    """
 
     type: Literal["restarted"]
     turn: int
@@ -225,7 +325,11 @@ class RestartedRecord(_Head):
 
 
 class UnknownRecord(_Head):
-    """An event of the API that this version knows nothing of."""
+    """An event of the API that this version does not know.
+
+    Attributes:
+        event: The event in the API's form.
+    """
 
     type: Literal["unknown"]
     event: dict[str, Any]
@@ -237,8 +341,8 @@ class RunStopRecord(_Head):
     Attributes:
         status: A value of `eagerstream.RunStatus`.
         turns: Number of complete responses.
-        usage: Token counts, as the API names them.
-        error: The error that ended the run, if one did.
+        usage: Token counts in the API's form.
+        error: The error that ended the run, or null.
         violations: Number of violations of the protocol by the peer. Older records do not have it.
     """
 
@@ -275,12 +379,12 @@ Record: TypeAlias = (
 
 @cache
 def record_adapter() -> TypeAdapter[Record]:
-    """Checks records, and knows their schema."""
+    """Return the adapter that validates records and knows their schema."""
     return TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 
 def record_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a record."""
+    """Return the JSON Schema (2020-12) of a record."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A record of a run of eagerstream",
