@@ -145,7 +145,7 @@ async def test_a_start_that_fails(caplog: pytest.LogCaptureFixture) -> None:
 
     client = await run_on(agui_app(start))
     assert client.last == {"type": "RUN_ERROR", "message": "The run failed.", "code": "ConnectionError"}
-    assert "a run that was asked for over AG-UI failed" in caplog.text
+    assert "a run of an AG-UI client failed" in caplog.text
 
 
 @pytest.mark.anyio
@@ -229,7 +229,7 @@ async def test_an_encoder_that_fails(monkeypatch: pytest.MonkeyPatch, caplog: py
     assert client.last is not None
     assert (client.last["code"], client.last["message"]) == ("KeyError", "The run failed.")
     assert all(exchange.closed for exchange in api.exchanges)
-    assert "a run that was asked for over AG-UI failed" in caplog.text
+    assert "a run of an AG-UI client failed" in caplog.text
     assert "hunter2" not in caplog.text
 
 

@@ -58,9 +58,9 @@ def test_data_that_looks_like_a_mark(value: dict[str, Any]) -> None:
 )
 def test_marks_that_are_no_numbers(mark: Any) -> None:
     """A file may have been changed by anybody."""
-    with pytest.raises(ValueError, match="is no number"):
+    with pytest.raises(ValueError, match="is not a number"):
         unmarked({"a": [{"$number": mark}]})
-    with pytest.raises(ValueError, match="is no number"):
+    with pytest.raises(ValueError, match="is not a number"):
         unmarked({"$number": "5", "other": 1})
 
 

@@ -375,7 +375,7 @@ async def test_a_question_that_nobody_could_see() -> None:
     with anyio.fail_after(10):
         async with eagerstream.run(client, tools=[delete_file], **REQUEST) as run:
             await run.finish()
-    assert "nobody is there to approve it" in str(run.result.calls[0].result)
+    assert "no person can see the question" in str(run.result.calls[0].result)
 
 
 # --- the list of runs -------------------------------------------------------------------------------------------------

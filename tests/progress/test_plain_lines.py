@@ -88,9 +88,9 @@ def test_text_comes_by_lines() -> None:
 def test_a_reply_that_begins_anew() -> None:
     """The reader is told, and what was half told is ended."""
     lines = told([TextDelta(0, "Once"), Restarted(1, "interrupted", StreamInterrupted("lost"), 0.5)])
-    assert [line.split("  ")[-1] for line in lines] == ["“Once”", "turn 1 begins anew: interrupted"]
+    assert [line.split("  ")[-1] for line in lines] == ["“Once”", "turn 1 restarts: interrupted"]
     lines = told([*events_of("{}")[:2], TextDelta(1, "Once"), MessageStart({}, voided={})])
-    assert [line.split("  ")[-1] for line in lines[1:]] == ["“Once”", "the reply begins anew"]
+    assert [line.split("  ")[-1] for line in lines[1:]] == ["“Once”", "the response restarts"]
 
 
 def test_several_runs_are_told_apart() -> None:

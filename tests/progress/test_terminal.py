@@ -307,7 +307,7 @@ async def test_each_recording(recording: Path, is_pipe: bool, caplog: pytest.Log
             except EagerStreamError as error:
                 failures.append(type(error))
     assert len(failures) != 1
-    assert "progress in the terminal ends" not in caplog.text
+    assert "progress display ends" not in caplog.text
     assert ("error · " if failures else "completed · ") in terminal.output
     if not is_pipe:
         terminal.check_restored()
@@ -455,7 +455,7 @@ async def test_a_fault_of_its_own(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     async with run_of() as run, terminal_progress(run, console=terminal.console):
         await run.finish()
     assert run.result.status is RunStatus.COMPLETED
-    assert "the progress in the terminal ends: ZeroDivisionError" in caplog.text
+    assert "the progress display ends: ZeroDivisionError" in caplog.text
     assert terminal.output.endswith(SHOW_CURSOR)
 
 

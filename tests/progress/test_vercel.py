@@ -258,7 +258,7 @@ def test_a_turn_that_begins_anew(sdk: int, by_message: bool) -> None:
         types = [part["type"] for part in reader.parts]
         calls = ["dynamic-tool"] * 2
         assert types == ["step-start", "text", *calls, "data-restarted", "step-start", "text", "dynamic-tool"]
-        assert all("anew" in part["errorText"] for part in reader.calls[:2])
+        assert all("restarted" in part["errorText"] for part in reader.calls[:2])
         assert len({part["toolCallId"] for part in reader.calls}) == 3
     content = sent_back(reader)[1]["content"]
     assert [block.get("text", block.get("input")) for block in content] == ["Whole.", {"a": 2}]
@@ -312,7 +312,7 @@ def test_a_call_of_the_server_without_a_result() -> None:
     story = Story().turn().text("I search.")
     story.call("{}", "web_search", id="srvtoolu_1", kind="server_tool_use")
     reader = read(story.turn_stop().end())
-    assert reader.calls[0]["errorText"] == "No result came."
+    assert reader.calls[0]["errorText"] == "This call has no result."
     assert [block["type"] for block in sent_back(reader)[1]["content"]] == ["text"]
 
 
@@ -327,7 +327,7 @@ def test_a_restart_after_a_pause(sdk: int) -> None:
     story.add("block_stop", block=story.block(), content=content).turn_stop().end()
     assert read(story, sdk).calls[0]["state"] == "output-available"
     story.records[-3]["content"]["tool_use_id"] = "another"
-    assert read(story, sdk).calls[0]["errorText"] == "No result came."
+    assert read(story, sdk).calls[0]["errorText"] == "This call has no result."
 
 
 @pytest.mark.parametrize("sdk", [5, 6, 7])
@@ -423,8 +423,8 @@ def test_records_that_come_too_late(is_over: bool) -> None:
     ("content", "words"),
     [
         ("bad", "bad"),
-        ("", "(an error without words)"),
-        ([], "(an error without words)"),
+        ("", "(an error without text)"),
+        ([], "(an error without text)"),
         ([{"type": "text", "text": "bad"}, {"type": "text", "text": "luck"}], "bad\nluck"),
     ],
 )

@@ -101,7 +101,7 @@ def expected(told: Told) -> Iterator[dict[str, Any]]:
         elif result is None:
             yield fields | {"error": "Not executed."}
         elif result["is_error"]:
-            yield fields | {"error": result["content"] or "(an error without words)"}
+            yield fields | {"error": result["content"] or "(an error without text)"}
         else:
             yield fields | {"output": result["content"]}
 

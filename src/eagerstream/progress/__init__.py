@@ -1,17 +1,18 @@
-"""Observers of runs: they are shown what happens, and show it. What fails or stalls there reaches no run.
+"""Observers of runs. They receive the events of a run and show them; their failures and delays never reach the run.
 
-Events become records (`record.py`), a `Hub` keeps a log of them for each run, and whoever shows a run watches its log.
-All of them read records and nothing else, so they show live runs, runs that they come to late, and runs from a file
-alike. Those that need an extra are in modules of their own:
+Events become records (`_record.py`). A `Hub` keeps a log of records for each run, and each observer watches a log.
+Observers read only records. They therefore show live runs, runs that they join late and runs from a file in the same
+way. The ones that need an extra are in modules of their own:
 
 - `eagerstream.progress.terminal`: `terminal_progress`, for a terminal or a pipe (extra `cli`);
 - `eagerstream.progress.web`: `serve` and `web_app`, for a browser (extra `web`);
 - `eagerstream.progress.agui`: `agui_app`, for frontends that speak AG-UI (extra `agui`);
 - `eagerstream.progress.vercel`: `vercel_app`, for `useChat` of the Vercel AI SDK (extra `web`);
-- `eagerstream.progress.gateway`: `gateway_app`, for clients of your own, with a bound on the runs held (extra `web`).
+- `eagerstream.progress.gateway`: `gateway_app`, for clients of your own, with a limit on concurrent runs (extra `web`).
 
-What does reach a run: what a person decides about a call (`Hub.approve`), and, with the last three, the client that
-began the run and leaves, or stops it.
+Two things do reach a run: a person's decision about a call (`Hub.approve`) and, with the last three modules, the
+client. A client can stop the run that it started. If it leaves, the run is cancelled, unless `vercel_app` is
+`resumable`.
 """
 
 from ..streaming import FeedEnd, Observer

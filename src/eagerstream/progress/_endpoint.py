@@ -1,4 +1,4 @@
-"""Endpoints at which clients begin runs: the parts that AG-UI, Vercel and the gateway share."""
+"""Endpoints at which clients start runs: the parts that AG-UI, Vercel and the gateway share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def application(routes: Iterable[tuple[str, str, Endpoint]], *, extra: str = "we
     """Return an ASGI application with these routes: method, path, endpoint.
 
     Raises:
-        MissingExtraError: Starlette is not installed, which comes with `extra`.
+        MissingExtraError: Starlette, which comes with `extra`, is not installed.
     """
     try:
         from starlette.applications import Starlette
@@ -58,12 +58,12 @@ async def begin(start: Callable[[AskedT], Run | Awaitable[Run]], asked: AskedT) 
 
 
 async def drive(run: Run, log: RunLog) -> Exception | None:
-    """Run to the end, and close the log: also if the run never began, so that nobody waits for it for ever.
+    """Run to the end, and close the log. It is closed even if the run never started, so that its watchers end.
 
-    Cancelled, it leaves the run, which closes everything.
+    If this is cancelled, it leaves the run, which closes all of its parts.
 
     Returns:
-        The error that ended the run. If it is an `EagerStreamError`, the records tell of it as well.
+        The error that ended the run, or None. The records contain an `EagerStreamError` as well.
     """
     try:
         async with run:
@@ -76,7 +76,7 @@ async def drive(run: Run, log: RunLog) -> Exception | None:
 
 
 def public_error(error: Fault) -> Fault:
-    """An error for the client: our own in their words, without secrets; of any other only what it is."""
+    """Return an error for the client: our own with their text without secrets, all others with their type only."""
     known = getattr(errors, error["type"], None)
     if isinstance(known, type) and issubclass(known, errors.EagerStreamError):
         return {"type": error["type"], "text": redact_excerpt(error["text"], _MAX_ERROR_CHARS)}

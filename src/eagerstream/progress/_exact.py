@@ -1,15 +1,15 @@
-"""JSON whose numbers no reader rounds: an integer that a double cannot hold is written as `{"$number": "digits"}`.
+"""JSON with exact numbers: an integer that a double cannot hold is written as `{"$number": "digits"}`.
 
-JavaScript, and every other reader that keeps numbers as doubles, reads 9007199254740993 as 9007199254740992. A person
-would then approve another number than the tool gets. So each integer outside of -(2^53 - 1) to 2^53 - 1 becomes an
-object with the one key `$number`. Nothing else can be such an object: a key of the data that is `$number` itself, or
-`$number` with more `$` in front of it, gets one `$` more.
+JavaScript, like every reader that stores numbers as doubles, reads 9007199254740993 as 9007199254740992. A person would
+then approve a different number from the one that the tool gets. Each integer outside of -(2^53 - 1) to 2^53 - 1
+therefore becomes an object with the single key `$number`. No other object looks like it: a data key that is `$number`,
+or `$number` with more `$` in front, gets one more `$`.
 
-Floats need no mark. Python's own are doubles, JSON has the shortest text that leads back to each, and an input with a
-number beyond them is invalid and never runs.
+Floats need no mark. Python's floats are doubles, and JSON has the shortest text that gives the same double again. An
+input with a number beyond the doubles is invalid and never runs.
 
-Large values are written in pieces. No step of that is long, so that a thread that writes one freezes no other:
-`json.dumps` holds Python's lock until it is done, for half a second with 30 million characters that are not ASCII.
+Large values are written in pieces. Each step is short, so a thread that writes one does not block the others.
+`json.dumps` holds Python's lock until it ends: half a second for 30 million characters that are not ASCII.
 """
 
 from __future__ import annotations
@@ -22,56 +22,56 @@ from typing import Any, Final
 from ..wire import JSON
 
 KEY: Final = "$number"
-"""The only key of an object that stands for a number."""
+"""The only key of an object that represents a number."""
 _MAX_SAFE: Final = 2**53 - 1
 _MAX_DIGITS: Final = 4_300
-"""Python converts no longer ones; see `sys.set_int_max_str_digits`."""
+"""Maximum number of digits that Python converts, see `sys.set_int_max_str_digits`."""
 
-# The smallest integer to be marked has 16 digits. Most JSON has nothing like it, and is not walked through.
+# The smallest integer to mark has 16 digits. Most JSON does not match, and is not searched further.
 _SUSPECT: Final = re.compile(r'[0-9]{16}|"\$+number"')
 _RESERVED: Final = re.compile(r"\$+number")
 _DIGITS: Final = re.compile(rf"-?[1-9][0-9]{{0,{_MAX_DIGITS - 1}}}", re.ASCII)
 
 PIECE_BYTES: Final = 65_536
 """The length of a piece, roughly."""
-_TEXT_CHARS: Final = 32_768  # of a text that are written in one step: half a millisecond
-_FEW: Final = 64  # items of a container, and of each one within it, that are written in one step
-_SHORT: Final = 256  # characters of a text among these
+_TEXT_CHARS: Final = 32_768  # characters of a text to write in one step: 0.5 ms
+_FEW: Final = 64  # items of a container, and of each container in it, to write in one step
+_SHORT: Final = 256  # maximum length of a text among these
 
 
 def dumps(value: Any) -> str:
-    """Return `value` as JSON on one line, in ASCII, with its numbers marked.
+    """Return `value` as JSON on one line, in ASCII, with marked numbers.
 
     Raises:
-        ValueError: NaN or an infinity, which JSON does not have.
+        ValueError: The value contains NaN or an infinity, which JSON does not have.
     """
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return json.dumps(_marked_copy(value), separators=(",", ":")) if _SUSPECT.search(text) else text
 
 
 def marked(value: JSON) -> JSON:
-    """Return `value` with its numbers marked; `value` itself if there is nothing to mark."""
+    """Return `value` with marked numbers, or `value` itself if it has nothing to mark."""
     if not isinstance(value, dict | list):
         return _marked_scalar(value)
     return _marked_copy(value) if _SUSPECT.search(json.dumps(value)) else value
 
 
 def unmarked(value: JSON) -> JSON:
-    """Return the value that was marked, as a copy.
+    """Return a copy of the value before it was marked.
 
     Raises:
-        ValueError: An object has the key `$number` and is no number.
+        ValueError: An object has the key `$number` but is not a number.
     """
     return _copied(value, _unmarked_number, lambda key: key[1:] if _RESERVED.fullmatch(key) else key)
 
 
 def escaped_key(key: str) -> str:
-    """Return a key of the data as it stands in JSON with marks."""
+    """Return a key of the data as it is written in JSON with marks."""
     return f"${key}" if _RESERVED.fullmatch(key) else key
 
 
 def may_be_marked(text: str | bytes) -> bool:
-    """Return True if there may be marks in JSON text."""
+    """Return True if JSON text may contain marks."""
     return b'number"' in text if isinstance(text, bytes) else 'number"' in text
 
 
@@ -90,7 +90,7 @@ def _unmarked_number(value: JSON) -> JSON:
         return value
     digits = value[KEY]
     if len(value) != 1 or not isinstance(digits, str) or not _DIGITS.fullmatch(digits):
-        raise ValueError(f"an object with the key {KEY} is no number")
+        raise ValueError(f"an object with the key {KEY} is not a number")
     return int(digits)
 
 
@@ -99,8 +99,8 @@ def _copied(value: JSON, replace: Callable[[JSON], JSON], rename: Callable[[str]
 
     Args:
         value: The value.
-        replace: Returns what takes the place of an item; the item itself if it stays.
-        rename: Returns the key that takes the place of a key.
+        replace: Returns the replacement of an item, or the item itself.
+        rename: Returns the replacement of a key, or the key itself.
     """
     root: list[Any] = [value]
     pending: list[Any] = [root]
@@ -138,7 +138,7 @@ def json_pieces(value: Any) -> list[bytes]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The text in short parts. Values may be deeper than Python's stack: what is open stands in a list."""
+    """Yield the text in short parts. A list holds the open containers: they may be deeper than Python's stack."""
     opened = [_parts(value)]
     while opened:
         part = next(opened[-1], None)
@@ -151,7 +151,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _parts(value: Any) -> Iterator[str | dict[str, Any] | list[Any]]:
-    """Parts of the text of a value, and the containers in it whose text stands there."""
+    """Yield the parts of a value's text. A container in it is yielded in place of its own text."""
     if isinstance(value, str) and len(value) > _TEXT_CHARS:
         yield '"'
         for start in range(0, len(value), _TEXT_CHARS):
@@ -186,7 +186,7 @@ def _nested(item: Any) -> Iterator[str | dict[str, Any] | list[Any]]:
 
 
 def _is_small(value: dict[str, Any] | list[Any]) -> bool:
-    """A container of few items, each of them short or a container of few short items. It looks no deeper than that."""
+    """Return True if a container has few items, each short or a container of few short items. It looks no deeper."""
     return (
         len(value) <= _FEW
         and all(map(_is_short, _inside(value)))

@@ -1,7 +1,7 @@
-"""`RunFold`: the one fold over the records of a run. Every view and every protocol reads its turns and calls.
+"""`RunFold`: the only fold over the records of a run. Every view and every protocol reads its turns and calls.
 
-It keeps the structure of the run and no texts: an encoder may serve many clients, and each has a fold of its own.
-`RunView` adds the texts and the inputs. The encoders of AG-UI and of Vercel add what their clients have been sent.
+It keeps the structure of the run without texts, since an encoder may serve many clients, each with its own fold.
+`RunView` adds the texts and the inputs. The encoders of AG-UI and Vercel add the state of their clients.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._record import InputDeltaRecord, InputStartRecord, Record
 
 
 class CallPhase(Enum):
-    """Where a call is, for people."""
+    """The phase of a call, in words for people."""
 
     WRITING = "writing"
     WAITING = "waiting"
@@ -29,7 +29,7 @@ class CallPhase(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Nothing more will happen to it."""
+        """True if the call has ended."""
         return self in (CallPhase.DONE, CallPhase.FAILED, CallPhase.INVALID, CallPhase.CUT)
 
 
@@ -40,9 +40,9 @@ class Result(NamedTuple):
     """The result of a call.
 
     Attributes:
-        block: The block that brought it: the call's own, or that of the API's result.
-        content: As in a `tool_result`; of a call that the API runs, its result block.
-        is_error: The tool failed, or did not run.
+        block: The number of the block that brought it: the call's own, or that of the API's result.
+        content: The content of the `tool_result`. If the API ran the call, its result block.
+        is_error: True if the tool failed or did not run.
     """
 
     block: int
@@ -52,23 +52,23 @@ class Result(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CallFold:
-    """One call. Times are seconds since the run began; None: has not happened.
+    """One call. Times are seconds since the start of the run; None if it has not happened.
 
-    An input ends once and a call has one result. What comes after either changes nothing.
+    An input ends once, and a call has one result. Later records of either change nothing.
 
     Attributes:
-        block: Its number in the run.
+        block: The number of its block in the run.
         id: The API's id.
         name: The tool.
         kind: As `ToolInput.kind`.
-        turn: Which turn it belongs to.
-        phase: Where the call is.
+        turn: The number of its turn.
+        phase: The phase of the call.
         given: The input, if it came complete at the start.
-        omitted_chars: So much of the input is no longer kept.
-        outcome, error: How the input ended, and what is wrong with it.
-        is_asked: A person is asked, and has not answered yet.
-        progress: What the tool said last of how far it is.
-        result: It may come before the input has ended.
+        omitted_chars: Number of the input's characters that are no longer kept.
+        outcome, error: The outcome of the input, and the reason if it is not valid.
+        is_asked: True while a person is asked and has not decided.
+        progress: The last progress that the tool reported.
+        result: The result. It may come before the input ends.
     """
 
     block: int
@@ -91,11 +91,11 @@ class CallFold:
 
     @property
     def is_server_side(self) -> bool:
-        """The API runs it, from the end of its input on."""
+        """True if the API runs the call. It starts at the end of the input."""
         return self.kind != "tool_use"
 
     def feed(self, record: Record) -> bool:
-        """Take in a record of this call; return whether it changed anything."""
+        """Add a record of this call. Return True if it changed the call."""
         at_s = record["at_s"]
         match record["type"]:
             case "input_delta" if self.outcome is None:
@@ -122,7 +122,7 @@ class CallFold:
         return True
 
     def grow(self, record: InputDeltaRecord) -> None:
-        """Take in more of the input."""
+        """Add a delta to the input."""
         self.omitted_chars += record.get("omitted_chars", 0)
 
     def end_input(self, outcome: str, error: str | None = None, at_s: float | None = None) -> None:
@@ -131,7 +131,7 @@ class CallFold:
         if self.tool_start_s is None and self.tool_stop_s is None:  # a streaming tool runs already
             self.phase = AFTER_INPUT[outcome]
         if self.phase is CallPhase.WAITING and self.is_server_side:
-            self.tool_start_s = at_s  # nobody here runs it: the API begins at once
+            self.tool_start_s = at_s  # the API starts to run it at once
             self.phase = CallPhase.RUNNING
 
     def answer(self, result: Result, at_s: float | None = None) -> None:
@@ -145,17 +145,17 @@ CallT = TypeVar("CallT", bound=CallFold)
 
 
 class RunFold(Generic[CallT]):
-    """Fed with the records of a run, it knows its turns and its calls. What came of a void reply is forgotten.
+    """The turns and calls of a run, built from its records. Calls of void responses are removed.
 
     Args:
-        new_call: Makes a call of the record that opens it.
+        new_call: Makes a call from the record that starts it.
 
     Attributes:
-        id: The run's.
-        model: As in the last reply.
-        turn: The turn under way, from 1.
-        stop_reason: As of the last reply.
-        current: By block: the calls of this turn, and the earlier ones that had no result when it began.
+        id: The id of the run.
+        model: The model of the last response.
+        turn: The current turn, from 1.
+        stop_reason: The stop reason of the last response.
+        current: The calls of this turn by block, and earlier calls without a result when it started.
     """
 
     def __init__(self, new_call: Callable[[InputStartRecord], CallT]) -> None:
@@ -164,11 +164,11 @@ class RunFold(Generic[CallT]):
         self.turn = 0
         self.stop_reason: str | None = None
         self.current: dict[int, CallT] = {}
-        self._of_server: dict[str, CallT] = {}  # by id: those among them that the API runs
+        self._of_server: dict[str, CallT] = {}  # by id: the current calls that the API runs
         self._new_call = new_call
 
     def feed(self, record: Record) -> CallT | None:
-        """Take in one record; return the call that it changed, if it changed one."""
+        """Add one record. Return the call that it changed, if any."""
         match record["type"]:
             case "run_start":
                 self.id, self.model = record["run"], record["model"]
@@ -196,7 +196,7 @@ class RunFold(Generic[CallT]):
         return None
 
     def void(self) -> None:
-        """Forget the calls of this turn."""
+        """Remove the calls of this turn."""
         self._keep(call for call in self.current.values() if call.turn != self.turn)
 
     def _keep(self, calls: Iterable[CallT]) -> None:
@@ -204,7 +204,7 @@ class RunFold(Generic[CallT]):
         self._of_server = {call.id: call for call in self.current.values() if call.is_server_side}
 
     def _answer(self, block: int, content: dict[str, Any], at_s: float) -> CallT | None:
-        """The result of a call that the API ran; after a pause it comes in the next turn."""
+        """Set the result of a call that the API ran. After a pause, it comes in the next turn."""
         if not is_server_result(content.get("type")):
             return None
         call = self._of_server.get(str(content.get("tool_use_id")))

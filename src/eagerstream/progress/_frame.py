@@ -1,6 +1,6 @@
-"""What a terminal shows of runs, in as many rows as it has.
+"""Runs as rows of a terminal, no more than it has.
 
-What a model wrote is shown as text and nothing else: no markup, no control characters.
+Text of a model is shown as plain text: without markup and control characters.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _FINAL_ROWS: Final = 200
 
 
 class RunState(NamedTuple):
-    """A run as it is to be shown: what is known of it, and for how long it has been going on."""
+    """The state of a run to show, and its elapsed time."""
 
     view: RunView
     elapsed_s: float
 
 
 class Frame:
-    """Runs as a renderable for `rich`, never higher than the terminal; drawn anew whenever it is printed.
+    """A renderable for `rich` that shows runs. It is never higher than the terminal, and is drawn again at each print.
 
     Args:
-        states: Gives what is to be shown now; the first run is the main one, others stand below.
+        states: Returns the current states. The first run is the main one; the others are shown below it.
 
     Attributes:
-        is_final: Nothing goes on any more: every call is one line, and the height is not bound to that of the terminal.
-        lines: The lines that were drawn last, as plain text.
-        times_drawn: How often.
+        is_final: True after the end: every call is one line, and the terminal no longer limits the height.
+        lines: The last drawn lines, as plain text.
+        times_drawn: Number of times it was drawn.
     """
 
     def __init__(self, states: Callable[[], Sequence[RunState]]) -> None:
@@ -50,7 +50,7 @@ class Frame:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = _FINAL_ROWS if self.is_final else max(1, options.size.height)
-        # Without a height of its own: what is in it is as high as it is.
+        # Without a fixed height: the parts have their own.
         options = options.update(height=None, no_wrap=True, overflow="ellipsis")
         group = Group(*_runs(self._states(), rows, options.max_width, console, is_final=self.is_final))
         encoding = console.encoding
@@ -64,8 +64,8 @@ class Frame:
         ]
         self.times_drawn += 1
         self.lines = ["".join(segment.text for segment in line) for line in lines]
-        # What one terminal takes for two cells another takes for one (emoji made of several): a line that comes out
-        # longer must be cut and not go on below, or the next frame would not begin where this one did.
+        # Terminals disagree about the width of some characters, such as emoji made of several. A line that is too long
+        # must be cut, not wrapped. Otherwise the next frame would start at the wrong row.
         keeps_lines = console.is_terminal and not console.legacy_windows
         if keeps_lines:
             yield _control("\x1b[?7l")
@@ -78,12 +78,12 @@ class Frame:
         yield Segment.line()
 
     def rows_at(self, width: int) -> int:
-        """How many rows the lines that were drawn last take in a terminal that was narrowed to `width`."""
+        """Return the number of rows of the last drawn lines in a terminal that was narrowed to `width`."""
         return sum(_rows_at(line, width) for line in self.lines)
 
 
 def _control(text: str) -> Segment:
-    return Segment(text, None, [(ControlType.CARRIAGE_RETURN,)])  # it is `text` that is written
+    return Segment(text, None, [(ControlType.CARRIAGE_RETURN,)])  # `rich` writes `text`
 
 
 def _rows_at(line: str, width: int) -> int:
@@ -100,12 +100,12 @@ def _rows_at(line: str, width: int) -> int:
 def _runs(
     states: Sequence[RunState], rows: int, width: int, console: Console, *, is_final: bool
 ) -> list[RenderableType]:
-    """All runs, one below another, in at most so many rows."""
+    """Return all runs, one below another, in at most `rows` rows."""
     if len(states) <= 1:
         return [part for state in states for part in _run(state, rows, width, console, is_final=is_final)]
     shown = list(states)
     hidden: list[RunState] = []
-    if len(shown) > rows:  # the main run, and of the others first those that go on
+    if len(shown) > rows:  # the main run comes first, then active runs
         order = sorted(range(len(shown)), key=lambda place: (place > 0, shown[place].view.status is not None, -place))
         kept = sorted(order[: max(1, rows - 1)])
         hidden = [shown[place] for place in sorted(order[max(1, rows - 1) :])]
@@ -123,7 +123,7 @@ def _runs(
 def _wanted_rows(state: RunState, width: int, console: Console, *, is_final: bool) -> int:
     view = state.view
     if view.status is not None and not is_final:
-        return 1  # among others that go on
+        return 1  # an ended run among active ones
     _, calls = calls_in_rows(view, 0, is_final=is_final)
     return 1 + (view.error is not None) + calls + len(_text_rows(view.text, _TEXT_ROWS, width, console))
 
@@ -134,9 +134,9 @@ def _wanted_rows(state: RunState, width: int, console: Console, *, is_final: boo
 def _run(
     state: RunState, rows: int, width: int, console: Console, *, is_final: bool, is_one_of_many: bool = False
 ) -> list[RenderableType]:
-    """One run in at most so many rows: the end of its text, its calls, and a line about the whole.
+    """Return one run in at most `rows` rows: the end of its text, its calls and a status line.
 
-    That line stands at the bottom, or, where there are several runs, above what belongs to it.
+    The status line is the last row. If there are several runs, it is the first row of its run.
     """
     if rows < 1:
         return []
@@ -156,13 +156,13 @@ def _run(
 
 
 def status_line(view: RunView, elapsed_s: float) -> Text:
-    """A run in one row: how it is, how far, for how long, at what cost."""
+    """Return a run in one row: status, turn, time and usage."""
     status = view.status or "running"
     parts = [(status, {"running": "cyan", "completed": "green", "error": "red"}.get(status, "yellow"))]
     if view.name:
         parts.insert(0, (clean(view.name), "bold"))
     if view.status is None:
-        # In whole seconds: what is shown changes once a second, where nothing else does.
+        # In whole seconds: if nothing else changes, it is redrawn once per second.
         parts += [(f"turn {view.turn}", ""), (duration_text(int(elapsed_s)), "")]
     else:
         parts += [(count_text(view.turn, "turn"), ""), (duration_text(elapsed_s), "")]
@@ -177,7 +177,7 @@ def status_line(view: RunView, elapsed_s: float) -> Text:
 
 
 def _text_rows(text: str, rows: int, width: int, console: Console) -> list[RenderableType]:
-    """The end of a reply's text, in whole rows."""
+    """Return the end of a response's text, in complete rows."""
     if rows < 1 or not text:
         return []
     tail = printable(text[-rows * max(width, 20) :]).expandtabs(4).rstrip("\n")

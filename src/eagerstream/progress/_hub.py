@@ -1,4 +1,4 @@
-"""`Hub`: the runs that are watched, and the calls in them that wait for a person."""
+"""`Hub`: the logs of watched runs, and the calls in them that wait for a person."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ._notifier import Notifier
 from ._recorder import RunRecorder
 
 MAX_REASON_CHARS: Final = 2_000
-"""Of a reason that comes over a network; the model reads it."""
+"""Maximum length of a reason that comes over a network. The model reads it."""
 
 
 @dataclass(slots=True, frozen=True)
 class Decision:
-    """What a person says of a call."""
+    """A person's decision about a call."""
 
     approved: bool
     reason: str | None = None
 
 
 class Hub:
-    """Observes runs, and keeps a log of each for those who watch.
+    """Observes runs and keeps a log of each for watchers.
 
     ::
 
@@ -44,13 +44,13 @@ class Hub:
             hub.observe(run, name="tidy up")
             ...
 
-    What watchers do never reaches the runs, except by `decide`. All but `approve` may be called from any thread.
+    Watchers affect runs only by `decide`. All methods except `approve` may be called from any thread.
 
     Args:
-        max_runs: Logs that are kept; beyond it the oldest goes that has ended.
+        max_runs: Number of logs to keep. If there are more, the oldest logs of ended runs are dropped.
 
     Raises:
-        UsageError: `max_runs` is less than 1.
+        UsageError: `max_runs` is not a whole number, or is less than 1.
     """
 
     def __init__(self, *, max_runs: int = 100) -> None:
@@ -58,18 +58,18 @@ class Hub:
         self._max_runs = max_runs
         self._lock = threading.Lock()
         self._logs: dict[str, RunLog] = {}
-        self._recorders: dict[str, RunRecorder] = {}  # of runs that go on
+        self._recorders: dict[str, RunRecorder] = {}  # of runs that have not ended
         self._waiting: dict[tuple[str, int], _Question] = {}
         self._notifiers: set[Notifier] = set()
 
     @property
     def logs(self) -> list[RunLog]:
-        """Of all runs that are kept, the oldest first."""
+        """The logs of all kept runs, the oldest first."""
         with self._lock:
             return list(self._logs.values())
 
     def log(self, run_id: str) -> RunLog:
-        """The log of a run.
+        """Return the log of a run.
 
         Raises:
             KeyError: No such run is kept.
@@ -77,21 +77,24 @@ class Hub:
         return self._logs[run_id]
 
     def is_live(self, run_id: str) -> bool:
-        """Whether this is a run that goes on now: not one that has ended, nor one out of a file that is replayed."""
+        """Return True if the run is observed and has not ended. Runs replayed from a file are never live."""
         return run_id in self._recorders
 
     def add(self, log: RunLog) -> None:
-        """Show a log that somebody else fills: of a saved run, say."""
+        """Add a log that other code fills, for example of a saved run."""
         with self._lock:
             self._logs[log.id] = log
             ended = [other.id for other in self._logs.values() if other.is_closed and other is not log]
             for run_id in ended[: max(0, len(self._logs) - self._max_runs)]:
                 del self._logs[run_id]
-                self._recorders.pop(run_id, None)  # of a run whose log was closed by another, and that never began
+                self._recorders.pop(run_id, None)  # of a run that never started, if other code closed its log
         self._tell()
 
     def observe(self, run: EventFeed[Any], *, name: str | None = None) -> RunLog:
-        """Keep a log of a run, or of a `stream`, from now on. Before it is entered, or just after, misses nothing."""
+        """Keep a log of a run or of a `stream` from now on, and return the log.
+
+        Call it before you enter the run, or immediately after. Otherwise earlier events are missing.
+        """
         log = RunLog(uuid4().hex, name=name)
         model, turn = getattr(run, "model", None), getattr(run, "turn", None)
         recorder = RunRecorder(log.append, id=log.id, name=name, model=model, turn=turn, close=lambda: self._end(log))
@@ -102,14 +105,15 @@ class Hub:
 
     @contextmanager
     def observing(self, name: str | None = None) -> Iterator[None]:
-        """Observe each run that begins within the block, in this task and those that it starts."""
+        """Observe each run that starts within the block, in this task or in the tasks that it starts."""
         with on_feed(lambda run: self.observe(run, name=name)):
             yield
 
     async def changes(self) -> AsyncGenerator[Sequence[RunLog], None]:
-        """All logs now, and again whenever a run has begun or ended, or `questions` has changed; never ends.
+        """Yield all logs now, and again whenever a run is added or ends, or `questions` changes. It never ends.
 
-        What happens between two looks is told once. Close it where you stop (`contextlib.aclosing`).
+        Changes between two steps are reported once. Close it when you stop (`contextlib.aclosing`). Cancellation stops
+        it.
         """
         notifier = Notifier()
         self._notifiers.add(notifier)
@@ -122,20 +126,23 @@ class Hub:
             self._notifiers.discard(notifier)
 
     async def approve(self, call: ToolCall) -> bool | str:
-        """Wait for a person to decide about a call, for `@tool(approve=hub.approve)`; within `approve_timeout_s`.
+        """Wait for a person to decide about a call, within `approve_timeout_s`. Use it as `@tool(approve=hub.approve)`.
 
-        True, or why not. A call of a run that is not observed is refused at once: nobody could see the question.
-        Cancelled, as by that bound or the end of the run, it takes the question back.
+        If the run is not observed, the call is refused at once: nobody could see the question. If this is cancelled, by
+        the timeout or the end of the run, the question is withdrawn.
+
+        Returns:
+            True if the call may run. Otherwise the reason, or False if none was given.
         """
         for recorder in list(self._recorders.values()):
             block = recorder.block_of(call)
             if block is not None:
                 break
         else:
-            return "nobody is there to approve it"
+            return "no person can see the question"
         question = _Question()
         key = recorder.id, block
-        self._waiting[key] = question  # before anybody learns of it: the answer may come at once
+        self._waiting[key] = question  # before anyone can see the question: the decision may come at once
         decision = Decision(approved=False, reason="it was not decided in time")
         try:
             recorder.note(call, "approval_start")
@@ -151,14 +158,20 @@ class Hub:
 
     @property
     def questions(self) -> list[tuple[str, int]]:
-        """The calls that wait for a decision: the run and the block of each, as `decide` takes them."""
+        """The calls that wait for a decision: the run's id and the block's number of each, as `decide` takes them."""
         return [key for key, question in list(self._waiting.items()) if question.decision is None]
 
     def decide(self, run_id: str, block: int, *, approved: bool, reason: str | None = None) -> None:
-        """Answer a question: let a call run, or not.
+        """Decide about a waiting call: let it run or refuse it.
+
+        Args:
+            run_id: The id of the run.
+            block: The number of the call's block.
+            approved: If true, the call may run.
+            reason: Given to the model if the call is refused.
 
         Raises:
-            KeyError: There is no such question, or it was answered.
+            KeyError: No call waits there, or it was decided already.
         """
         with self._lock:
             question = self._waiting[run_id, block]
@@ -178,7 +191,7 @@ class Hub:
 
 
 class _Question:
-    """A call waits for a decision."""
+    """A call that waits for a decision."""
 
     def __init__(self) -> None:
         self.decision: Decision | None = None

@@ -1,4 +1,4 @@
-"""`RunLog`: the records of one run, for any number of watchers, who may come late and read as slowly as they like."""
+"""`RunLog`: the records of one run for any number of watchers. They may join late and read slowly."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ from ._notifier import Notifier, event_loop
 from ._record import Record
 
 MAX_RECENT: Final = 10_000
-"""Records that are kept as they were."""
+"""Maximum number of records to keep unmerged."""
 MAX_RECENT_CHARS: Final = 16 * 2**20
-"""What these may come to, roughly."""
+"""Maximum size of the unmerged records, roughly."""
 MAX_KEPT_CHARS: Final = 64 * 2**20
-"""What all records of a run may come to, their deltas merged."""
-_MERGED_AT_ONCE: Final = 200  # records that are merged once they are no longer kept as they were; it takes 0.2 ms
+"""Maximum size of all records of a run after their deltas are merged."""
+_MERGED_AT_ONCE: Final = 200  # dropped records to merge at once; it takes 0.2 ms
 _phases: Final = cycle((0, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8, 6 / 8, 7 / 8))
-"""Watchers are served in groups: those of one share their batches, and all in one go would hold up everything else."""
-_MUCH: Final = 16_384  # characters of deltas that some watcher may not want to wait for
-_MAX_BATCH: Final = 2**20  # characters that a watcher gets at a time, roughly: what it may hold if it reads no further
-_LARGE: Final = 262_144  # characters of records whose snapshot, or JSON, takes some milliseconds
+"""Delays of groups of watchers. The watchers of a group share their batches. One group for all would block the event
+loop.
+"""
+_MUCH: Final = 16_384  # characters of deltas after which watchers check whether they are due
+_MAX_BATCH: Final = 2**20  # characters of one batch, roughly: the most that a watcher holds if it stops reading
+_LARGE: Final = 262_144  # characters of records whose snapshot or JSON takes several milliseconds
 
 
 class WatcherDropped(LimitError):
-    """A watcher did not read for so long that what comes next for it is no longer kept; it may come again."""
+    """A watcher read too slowly: its next records are no longer kept. It may join again."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class Batch:
     """Records for a watcher.
 
     Attributes:
-        records: In order; of each block there is one delta at most.
-        seq: The number of the last record among them: what to give as `after` to go on behind it.
-        is_snapshot: They do not continue what came before: forget it, they build up the state of the run from nothing.
+        records: The records in order, with at most one delta for each block, unless the watcher has `merges=False`.
+        seq: The number of the last record in the batch. Pass it as `after` to continue from there.
+        is_snapshot: The records do not continue the earlier ones. Discard those; these build the state of the run.
     """
 
     records: list[Record]
@@ -58,12 +60,12 @@ class Batch:
 
     @property
     def is_large(self) -> bool:
-        """Whether `encode` takes so long that it belongs into a thread."""
+        """True if `encode` takes so long that it should run in a thread."""
         chars = 0
         return any((chars := chars + size(record)) > _LARGE for record in self.records)
 
     def encode(self) -> Sequence[bytes]:
-        """Return `{"snapshot": ..., "records": [...]}` on one line, in ASCII, in pieces; the first call makes them.
+        """Return `{"snapshot": ..., "records": [...]}` on one line, in ASCII, in pieces. The first call makes them.
 
         Numbers that JavaScript would round are marked, see `record_schema`.
         """
@@ -74,28 +76,27 @@ class Batch:
 
     @property
     def json(self) -> str:
-        """All that `encode` gives, as one text."""
+        """The text of `encode` as one string."""
         return b"".join(self.encode()).decode("ascii")
 
 
 class RunLog:
-    """The records of one run, and who watches them.
+    """The records of one run, and its watchers.
 
-    The newest records are kept as they were, so that a watcher can go on where it was. For those who come later there
-    is a merged form of all of them, in which each block has one delta. Both are bounded; the merged form leaves out its
-    oldest texts (`omitted_chars`). A record is merged when it is no longer kept as it was, or somebody comes late.
+    The newest records are kept unmerged, so that a watcher can continue from its position. Watchers that join later get
+    all records in a merged form, with one delta for each block. Both are bounded: the merged form omits its oldest
+    texts (`omitted_chars`). A record is merged when it is no longer kept unmerged, or when a watcher joins late.
 
-    All who come late get the same snapshot, for as long as one of them still reads it and the records after it are
-    kept. However many watchers there are and however slowly they read, together they hold one snapshot of a log, and
-    beside it each holds one batch, which is bounded.
+    All late watchers share one snapshot while one of them still reads it and the records after it are kept. Together,
+    the watchers of a log hold one snapshot, and each of them holds one bounded batch.
 
-    Everything here may be called from any thread, and nothing waits for a watcher.
+    All methods may be called from any thread. None waits for a watcher.
 
     Args:
-        id: Of the run.
-        name: For people.
-        max_recent, max_recent_chars: Of the records that are kept as they were.
-        max_kept_chars: Of the merged form.
+        id: The id of the run.
+        name: A name for people.
+        max_recent, max_recent_chars: Number and size of the records that are kept unmerged.
+        max_kept_chars: Size of the merged form.
     """
 
     def __init__(
@@ -111,38 +112,38 @@ class RunLog:
         self.name = name
         self._max_recent = max_recent
         self._max_recent_chars = max_recent_chars
-        self._lock = threading.Lock()  # held for moments, also by those who read
+        self._lock = threading.Lock()  # held for moments, also by readers
         self._recent: deque[Record] = deque()
         self._recent_chars = 0
-        self._waiting_chars = 0  # since watchers were last asked not to wait
+        self._waiting_chars = 0  # since the last urgent notification
         self._seq = 0
         self._is_closed = False
-        self._dropped: list[Record] = []  # no longer kept as they were, and not merged yet
+        self._dropped: list[Record] = []  # no longer kept unmerged, and not merged yet
         self._merged_seq = 0
         self._notifiers: dict[object, _Notifiers] = {}  # by event loop
-        self._merge_lock = threading.Lock()  # held for as long as it takes to copy everything
+        self._merge_lock = threading.Lock()  # held while all records are copied
         self._merged = MergedRecords(max_kept_chars)
         self._first: Record | None = None
-        self._last_batch: tuple[tuple[int, int], Batch] | None = None  # watchers in step get the same one
-        self._first_snapshot: weakref.ref[Batch] | None = None  # of those who come late: kept by whoever reads it
+        self._last_batch: tuple[tuple[int, int], Batch] | None = None  # watchers at the same position share it
+        self._first_snapshot: weakref.ref[Batch] | None = None  # for late watchers: kept by its readers
 
     @property
     def seq(self) -> int:
-        """The number of the last record; 0 where there is none."""
+        """The number of the last record; 0 if there is none."""
         return self._seq
 
     @property
     def ends(self) -> tuple[Record | None, Record | None]:
-        """The first record and the last one, as they were."""
+        """The first record and the last one, unmerged. Each is None if there is none."""
         return self._first, self._recent[-1] if self._recent else None
 
     @property
     def is_closed(self) -> bool:
-        """Nothing more comes."""
+        """True if no more records come."""
         return self._is_closed
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records, whose numbers must rise; nothing once the log is closed."""
+        """Add records. Their numbers must rise. If the log is closed, they are ignored."""
         with self._lock:
             is_urgent = self._is_closed
             if self._is_closed:
@@ -154,10 +155,10 @@ class RunLog:
                 if text is None:
                     is_urgent = True
                     chars += size(record)
-                else:  # what `size` gives for a delta, which nearly all records are
+                else:  # the result of `size` for a delta, inlined: nearly all records are deltas
                     chars += OVERHEAD_CHARS + 2 * len(fields[text])
             if records:
-                # Not `to_seq`: where deltas were merged before they came here, other records may be in between.
+                # Not `to_seq`: if deltas were merged before, other records may lie between them.
                 self._seq = records[-1]["seq"]
                 self._first = self._first or records[0]
             self._recent += records
@@ -185,26 +186,26 @@ class RunLog:
                 self._merge_lock.release()
 
     def close(self) -> None:
-        """Nothing more comes: watchers get what is left, and end."""
+        """End the log. Watchers get the remaining records and end."""
         with self._lock:
             self._is_closed = True
         self.append(())
 
     def records(self) -> list[Record]:
-        """All records as they were; where they were too many to keep, with the deltas of each block merged."""
+        """Return all records, unmerged. If they were too many to keep, return a snapshot's records."""
         with self._lock:
             if not self._recent or self._recent[0]["seq"] == 1:
                 return list(self._recent)
         return self.snapshot().records
 
     def snapshot(self) -> Batch:
-        """The state of the run: all records, with the deltas of each block merged, and nothing that is void."""
+        """Return the state of the run: all records, with the deltas of each block merged, without void blocks."""
         with self._merge_lock:
             seq = self._merge(self._recent)
             return Batch(self._merged.records(), seq, is_snapshot=True)
 
     def _shared_snapshot(self) -> Batch:
-        """The snapshot that others who came late still read, if it leads on to the newest records; else a new one."""
+        """Return the snapshot that other late watchers still read, if its successors are kept; otherwise a new one."""
         with self._merge_lock:
             shared = self._first_snapshot() if self._first_snapshot is not None else None
             if shared is None or not self.keeps(shared.seq):
@@ -214,29 +215,30 @@ class RunLog:
             return shared
 
     def _merge(self, kept: Iterable[Record]) -> int:
-        """Merge the dropped records, and those of `kept` that were not; return the number of the last record."""
+        """Merge the dropped records and the unmerged ones of `kept`. Return the number of the last record."""
         with self._lock:
             unmerged, self._dropped = self._dropped, []
             unmerged += (record for record in kept if record["seq"] > self._merged_seq)
             seq = self._seq
             if unmerged:
                 self._merged_seq = unmerged[-1]["seq"]
-        for record in merge_records(unmerged):  # a patch of many fragments is applied in a fraction of the time
+        # merging first makes it much faster to apply the patches of many fragments
+        for record in merge_records(unmerged):
             self._merged.add(record)
         return seq
 
     def watch(
         self, *, after: int = 0, min_interval_s: float = 0.05, max_bytes: int = 65_536, merges: bool = True
     ) -> Watcher:
-        """A watcher, to be entered with `async with` and iterated over; on asyncio or trio, in any thread.
+        """Return a watcher to enter with `async with` and to iterate over, on asyncio or trio, in any thread.
 
         Args:
-            after: The number up to which the records are known; where they are no longer kept from there on, the first
-                batch is a snapshot, as it is for 0.
-            min_interval_s: Deltas wait for others, as long as this at most; all other records are handed out at once.
-                With 0 nothing waits.
-            max_bytes: Deltas that come to so much, roughly, wait no longer.
-            merges: Off, a watcher gets each record as it was, but for the snapshot that it may begin with.
+            after: Number of the last known record. The first batch is a snapshot if it is 0, or if the records after it
+                are no longer kept.
+            min_interval_s: Maximum time that deltas wait for more, in seconds. 0 disables waiting. All other records
+                are sent at once.
+            max_bytes: Size of waiting deltas, roughly, above which they are sent at once.
+            merges: If false, the watcher gets each record unmerged, except in a snapshot at its start.
 
         Raises:
             UsageError: A setting is out of range.
@@ -248,7 +250,7 @@ class RunLog:
     # --- for watchers -------------------------------------------------------------------------------------------------
 
     def join(self) -> _Notifiers:
-        """The notifiers of this event loop, for one more watcher."""
+        """Return the notifiers of this event loop for one more watcher."""
         loop = event_loop()
         with self._lock:
             notifiers = self._notifiers.get(loop)
@@ -258,7 +260,7 @@ class RunLog:
             return notifiers
 
     def leave(self, notifiers: _Notifiers) -> None:
-        """A watcher less."""
+        """Remove one watcher."""
         with self._lock:
             notifiers.watchers -= 1
             if not notifiers.watchers:
@@ -268,11 +270,11 @@ class RunLog:
 
     @property
     def is_large(self) -> bool:
-        """Whether a snapshot takes so long to make that it belongs into a thread."""
+        """True if a snapshot takes so long that it should be made in a thread."""
         return self._recent_chars + self._merged.chars > _LARGE
 
     def keeps(self, after: int) -> bool:
-        """Whether all records after a number are kept as they were."""
+        """Return True if all records after a number are kept unmerged."""
         with self._lock:
             return self._keeps(after)
 
@@ -280,13 +282,17 @@ class RunLog:
         return bool(self._recent) and self._recent[0]["seq"] <= after + 1 and after <= self._seq
 
     def take(self, after: int, *, joins: bool, merges: bool) -> Batch:
-        """What came after a number."""
+        """Return the records after a number.
+
+        Raises:
+            WatcherDropped: They are no longer kept, and the watcher does not join.
+        """
         with self._lock:
             seq = self._seq
             is_kept = self._keeps(after)
             newest: list[Record] = []
             if is_kept and (after or not merges):
-                last_place, last = self._last_batch or (None, None)  # looked at once: other threads replace it
+                last_place, last = self._last_batch or (None, None)  # read once: other threads replace it
                 if merges and last is not None and last_place == (after, seq):
                     return last
                 newest = list(takewhile(lambda record: record["seq"] > after, reversed(self._recent)))
@@ -307,11 +313,11 @@ class RunLog:
         return batch
 
     def dropped(self) -> WatcherDropped:
-        """Why a watcher cannot go on."""
-        return WatcherDropped("max_recent", self._max_recent, "what a watcher has not read")
+        """Return the error for a watcher that cannot continue."""
+        return WatcherDropped("max_recent", self._max_recent, "the backlog of a watcher")
 
     def is_due(self, after: int, max_chars: int) -> bool:
-        """Something came after a number that should not wait for more."""
+        """Return True if something came after a number that should not wait for more records."""
         chars = 0
         with self._lock:
             for record in reversed(self._recent):
@@ -324,27 +330,30 @@ class RunLog:
 
 
 class _Notifiers:
-    """For the watchers in one event loop: one for all records, one for those that should not wait."""
+    """The notifiers for the watchers in one event loop: one for all records, one for urgent records."""
 
     def __init__(self, loop: object) -> None:
         self.loop = loop
         self.any = Notifier()
         self.urgent = Notifier()
         self.watchers = 0
-        self.threads = anyio.CapacityLimiter(1)  # all who come at once wait for one thread, and do not take one each
+        self.threads = anyio.CapacityLimiter(1)  # late watchers share one thread
 
 
 class Watcher:
-    """Batches of the records of a run, as they come; ends after the last.
+    """The batches of a run's records, as they come. The iteration ends after the last.
 
-    An async context manager and an async iterator, for one task. A watcher keeps nothing but its place: one that does
-    not read costs nothing, and gets `WatcherDropped` once its place is lost. Cancelling it loses nothing: `seq` is
-    where the last batch ended. Let go of a batch before you wait for the next one: the first may be large.
+    It is an async context manager and an async iterator for one task. A watcher stores only its position. If it stops
+    reading and loses its position, the next read raises `WatcherDropped`. Cancelling it loses no records: `seq` is the
+    end of the last batch. Release each batch before you wait for the next: the first may be large.
+
+    Raises:
+        UsageError: It is entered a second time.
     """
 
     def __init__(self, log: RunLog, *, after: int, min_interval_s: float, max_chars: int, merges: bool) -> None:
         self.seq = after
-        """Up to where it has read."""
+        """The number of the last record that was read."""
         self._log = log
         self._min_interval_s = min_interval_s
         self._max_chars = max_chars
@@ -369,16 +378,18 @@ class Watcher:
         return self
 
     async def __anext__(self) -> Batch:
-        """The next batch.
+        """Return the next batch. If it is cancelled, call it again: no record is lost.
 
         Raises:
-            WatcherDropped: What comes next is no longer kept.
+            StopAsyncIteration: The log is closed, and all records were read.
+            UsageError: The watcher was not entered.
+            WatcherDropped: The next records are no longer kept.
         """
         if self._notifiers is None:
             raise UsageError("enter the watcher first: async with log.watch() as watcher")
         await anyio.lowlevel.checkpoint()
         while True:
-            is_closed = self._log.is_closed  # before the number is looked at
+            is_closed = self._log.is_closed  # read before the number
             if self._log.seq != self.seq:
                 break
             if is_closed:
@@ -402,13 +413,14 @@ class Watcher:
         return take()
 
     async def encoded(self, batch: Batch) -> Iterator[bytes]:
-        """Return the pieces of `Batch.encode`, which are made once for all watchers; large ones in a thread.
+        """Return the pieces of `Batch.encode`, which are made once for all watchers. Large ones are made in a thread.
 
-        Hold the batch while you send them: then whoever comes in the meantime gets the same one.
+        Keep the batch while you send the pieces, so that watchers that join meanwhile get the same one. If it is
+        cancelled, it returns after the thread's work, and the pieces stay in the batch.
 
         Raises:
-            WatcherDropped: By the iterator. What comes after the batch is no longer kept: what is left of it is of no
-                use, and other watchers have a newer one.
+            WatcherDropped: By the iterator. The records after the batch are no longer kept, so the rest is useless:
+                other watchers have a newer batch.
         """
         if self._notifiers is not None and batch.is_large:
             await anyio.to_thread.run_sync(batch.encode, limiter=self._notifiers.threads)
@@ -424,7 +436,7 @@ class Watcher:
         return self._log.is_closed or self._log.is_due(self.seq, self._max_chars)
 
     async def _wait_for(self, notifier: Notifier, holds: Callable[[], bool]) -> None:
-        """Wait for the notifier until something holds."""
+        """Wait for the notifier until a condition holds."""
         while True:
             woken = notifier.listen()
             try:

@@ -1,4 +1,4 @@
-"""Fewer records that say the same: the deltas of a block as one."""
+"""Fewer records with the same content: the deltas of a block become one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..wire import apply_patch, copy_json, merge_patches
 from ._record import Record
 
 DELTA_TEXTS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_delta": "fragment"}
-"""By the type of a delta, the field that has its text."""
+"""Maps the type of a delta to the field that has its text."""
 
 _CONTENTS: Final = {
     "block_stop": "content",
@@ -18,24 +18,24 @@ _CONTENTS: Final = {
     "tool_stop": "content",
     "unknown": "event",
 }
-"""By the type of another record, the field that may hold much."""
+"""Maps the type of another record to the field that may be large."""
 
 OVERHEAD_CHARS: Final = 200
-"""What a record takes besides its texts, roughly."""
+"""Size of a record without its texts, roughly."""
 
 
 def size(record: Record) -> int:
-    """Roughly how many characters a record holds."""
+    """Return the number of characters in a record, roughly."""
     fields: Mapping[str, Any] = record
     text = DELTA_TEXTS.get(record["type"])
     if text is not None:
-        return OVERHEAD_CHARS + 2 * len(fields[text])  # a delta of an input has its text in the patch, too
+        return OVERHEAD_CHARS + 2 * len(fields[text])  # the patch of an input's delta contains the text again
     content = _CONTENTS.get(record["type"])
     return OVERHEAD_CHARS if content is None else OVERHEAD_CHARS + text_size(fields[content])
 
 
 def text_size(value: Any) -> int:
-    """Roughly how many characters a JSON value holds, or takes to be written."""
+    """Return the number of characters in a JSON value or in its text, roughly."""
     total = 0
     pending = [value]
     while pending:
@@ -43,7 +43,7 @@ def text_size(value: Any) -> int:
         if isinstance(item, str):
             total += len(item)
             continue
-        total += 8  # also for a container: it takes its room even where it is empty
+        total += 8  # containers too: even empty ones take memory
         if isinstance(item, dict):
             total += sum(map(len, item))
             pending += item.values()
@@ -53,12 +53,12 @@ def text_size(value: Any) -> int:
 
 
 def last_seq(record: Record) -> int:
-    """The number of the last record among those that this one was merged of."""
+    """Return the number of the last record that was merged into this one."""
     return cast("dict[str, Any]", record).get("to_seq") or record["seq"]
 
 
 def merge_records(records: Iterable[Record]) -> list[Record]:
-    """Each block's deltas as one, where its first was. For records that reach their reader all together."""
+    """Merge the deltas of each block at the place of its first, for readers that get all records at once."""
     places: dict[int, list[dict[str, Any]]] = {}
     merged: list[Any] = []
     for record in records:
@@ -78,7 +78,7 @@ def _joined(deltas: list[dict[str, Any]]) -> Record:
     first, last = deltas[0], deltas[-1]
     if len(deltas) == 1:
         return cast("Record", first)
-    if any(delta.get("omitted_chars") for delta in deltas):  # what follows on what is not there cannot be told
+    if any(delta.get("omitted_chars") for delta in deltas):  # deltas after an omitted text cannot be applied
         whole = _Delta(first)
         for delta in deltas:
             whole.add(delta)
@@ -98,9 +98,10 @@ def _joined(deltas: list[dict[str, Any]]) -> Record:
 
 
 def in_parts(records: Iterable[Record], max_chars: int) -> Iterator[list[Record]]:
-    """Yield the same records in parts of about `max_chars` characters; long texts and thinking as several deltas.
+    """Yield the same records in parts of about `max_chars` characters.
 
-    For a writer that makes much of each record: it has to hold one part, and not all of a snapshot.
+    Long texts and thinking are cut into several deltas. A writer that expands each record holds one part instead of a
+    complete snapshot.
     """
     part: list[Record] = []
     chars = 0
@@ -135,7 +136,7 @@ class _Delta:
 
     def __init__(self, first: dict[str, Any]) -> None:
         self.first = first
-        self.chars = 0  # that it holds, roughly: an input has its text in its value, too
+        self.chars = 0  # its size, roughly: the value of an input contains the text again
         self.texts: list[str] = []
         self.value: Any = None
         self.has_value = False
@@ -189,26 +190,26 @@ class _Delta:
 
 
 class MergedRecords:
-    """The records of a run with each block's deltas merged, and without what is void or was only for the moment.
+    """The records of a run with the deltas of each block merged, without void records and outdated progress.
 
     Args:
-        max_chars: Beyond it, the texts of the oldest records are left out.
+        max_chars: Maximum size. Above it, the texts of the oldest records are omitted.
 
     Attributes:
-        chars: Roughly how many characters they hold.
+        chars: Number of characters in the records, roughly.
     """
 
     def __init__(self, max_chars: int) -> None:
         self._max_chars = max_chars
         self.chars = 0
-        self._entries: list[Any] = []  # records and `_Delta`s; None where one went
+        self._entries: list[Any] = []  # records and `_Delta`s; None for a removed one
         self._deltas: dict[int, _Delta] = {}  # by block
-        self._progress: dict[int, int] = {}  # by block: where the newest progress stands
-        self._turn = 0  # where the records of this turn begin
-        self._omitted = 0  # all entries before it have been
+        self._progress: dict[int, int] = {}  # block to the index of its newest progress
+        self._turn = 0  # index of the first record of this turn
+        self._omitted = 0  # the texts of all earlier entries are omitted
 
     def add(self, record: Record) -> None:
-        """Take in the next record; O(its length)."""
+        """Add the next record; O(its length)."""
         fields = cast("dict[str, Any]", record)
         if record["type"] in DELTA_TEXTS:
             delta = self._deltas.get(fields["block"])
@@ -235,7 +236,7 @@ class MergedRecords:
             self._omit_next()
 
     def records(self) -> list[Record]:
-        """What there is, in order; shares no container that may change."""
+        """Return the records in order. They share no container that may change."""
         return [
             entry.record() if isinstance(entry, _Delta) else cast("Record", entry)
             for entry in self._entries
@@ -243,7 +244,7 @@ class MergedRecords:
         ]
 
     def _void(self) -> None:
-        """What came of this turn does not count."""
+        """Remove the records of this turn's blocks."""
         for place in range(self._turn, len(self._entries)):
             entry = self._entries[place]
             if entry is None:

@@ -1,4 +1,4 @@
-"""`Notifier`: woken in any thread, heard by those who wait in one event loop."""
+"""`Notifier`: wakes the waiters of one event loop, from any thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio
 
 
 def event_loop() -> Any:
-    """The event loop that this runs in: asyncio's own object, or trio's token."""
+    """Return the running event loop: asyncio's object or trio's token."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -20,9 +20,9 @@ def event_loop() -> Any:
 
 
 class Notifier:
-    """Wakes all who wait in the event loop in which it was made; asyncio or trio.
+    """Wakes all waiters in the event loop in which it was made, on asyncio or trio.
 
-    However many wait, notifying them costs one call.
+    A notification costs one call, for any number of waiters.
     """
 
     def __init__(self) -> None:
@@ -35,26 +35,26 @@ class Notifier:
         self._events: set[anyio.Event] = set()
 
     def listen(self) -> anyio.Event:
-        """Set when the notifier is woken next; `ignore` it when it is not waited for any more."""
+        """Return an event that the next notification sets. Call `ignore` when you no longer wait for it."""
         event = anyio.Event()
         self._events.add(event)
         return event
 
     def ignore(self, event: anyio.Event) -> None:
-        """Nobody waits for this any more."""
+        """Drop an event that is no longer needed."""
         self._events.discard(event)
 
     def notify(self) -> None:
-        """Wake all who listen; from any thread. Nothing if nobody does, or if the event loop is gone.
+        """Wake all listeners, from any thread. Do nothing if there are none or the event loop is closed.
 
-        Say first what has changed, and notify then: whoever begins to listen in between sees the change.
+        Make the change before the call, so that anyone who starts to listen in between sees it.
         """
         if self._is_notified or not self._events:
             return
         self._is_notified = True
         try:
             self._call_soon(self._wake)
-        except RuntimeError:  # closed; trio's RunFinishedError is one, too
+        except RuntimeError:  # closed; includes trio's RunFinishedError
             pass
 
     def _wake(self) -> None:

@@ -1,7 +1,6 @@
-"""A run's calls in as many rows as there are: a panel for each that goes on, a line for each other one.
+"""The calls of a run in a given number of rows: a panel for each active call, a line for each other call.
 
-Only the part of a value that can be seen is looked at, so that it costs the same whether an input has a hundred
-characters or a million.
+Only the visible part of a value is read. The cost is the same for an input of a hundred characters and of a million.
 """
 
 from __future__ import annotations
@@ -36,15 +35,16 @@ _MARKS: Final = {CallPhase.APPROVAL: "?", CallPhase.RUNNING: "▸", CallPhase.WR
 _BODY_ROWS: Final = 12
 _ITEM_ROWS: Final = 6
 _PANEL_ROWS: Final = 4
-"""What a panel takes at least to be worth its borders."""
+"""Minimum height of a panel that is worth its borders."""
 _MAX_PANELS: Final = 200
 _CURSOR: Final = "▌"
 
 
 def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[RenderableType], int]:
-    """Calls in at most so many rows, and how many they would like: panels for those that go on, lines for the others.
+    """Return the calls in at most `rows` rows, and the number of rows that they want.
 
-    Where there is no room for all, the earliest of those that ended are counted only; then panels become lines.
+    Active calls get panels, the others lines. If the rows are too few, the earliest ended calls are only counted. If
+    they are still too few, panels become lines.
     """
     calls = view.calls
     going = [] if is_final or view.status else [call for call in calls if not call.phase.is_final]
@@ -53,7 +53,7 @@ def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Ren
     wanted = len(ended) + sum(_panel_rows(call) for call in going[:_MAX_PANELS])
     if rows < 1 or not calls:
         return [], wanted
-    heights: dict[int, int] = {}  # by id of a call: the rows that it gets
+    heights: dict[int, int] = {}  # id of a call to its number of rows
     if len(going) > rows or (len(going) == rows and ended):
         by_urgency = sorted(range(len(going)), key=lambda place: (_urgency(going[place]), place))
         heights = {id(going[place]): 1 for place in by_urgency[: rows - 1]}
@@ -61,7 +61,7 @@ def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Ren
         least = min(len(ended), max(1, (rows - len(going)) // 3)) if ended else 0
         heights = _panel_heights(going, rows - least)
         left = rows - sum(heights.values())
-        # One row of them says what is hidden, where something is.
+        # If some are hidden, one of these rows says so.
         kept = len(ended) if len(ended) <= left else left - 1
         heights |= {id(call): 1 for call in ended[len(ended) - kept :]}
     parts: list[RenderableType] = []
@@ -78,7 +78,7 @@ def calls_in_rows(view: RunView, rows: int, *, is_final: bool) -> tuple[list[Ren
 
 
 def _urgency(call: CallView) -> int:
-    """0 is shown first: a person is waited for; then what moves most."""
+    """Return the rank of a call; 0 is first. Calls that wait for a person come before those that change most."""
     if call.phase is CallPhase.APPROVAL:
         return 0
     if call.input_stop_s is None:
@@ -87,14 +87,14 @@ def _urgency(call: CallView) -> int:
 
 
 def _panel_heights(going: Sequence[CallView], rows: int) -> dict[int, int]:
-    """The rows of each call that goes on; one is a line, more are a panel."""
+    """Return the number of rows of each active call. One row is a line, more are a panel."""
     wants = [_panel_rows(call) for call in going]
     heights = [1] * len(going)
     room = max(0, rows - len(going)) // (_PANEL_ROWS - 1)
     by_urgency = sorted(range(len(going)), key=lambda place: (_urgency(going[place]), place))
     opened = [place for place in by_urgency if wants[place] > 1][:room] if room else []
     if len(going) == 1 and not opened and rows >= 3 and wants[0] > 1:
-        opened = [0]  # three rows are a panel, too, where there is nothing else to show
+        opened = [0]  # three rows are enough for the panel of a single call
     dealt = shares(rows - (len(going) - len(opened)), [wants[place] for place in opened])
     for place, share in zip(opened, dealt, strict=True):
         heights[place] = share if share > 2 else 1
@@ -117,7 +117,7 @@ def _panel(call: CallView, rows: int) -> Panel:
 
 
 def _head(call: CallView) -> Text:
-    """The name, the state, the size, and, while it is written, the rate."""
+    """Return the name, the state, the size and, while the input is written, the rate."""
     head = Text(no_wrap=True, overflow="ellipsis")
     head.append(clean(call.name), "bold")
     head.append(f"  {call.phase.value}", f"not bold {_STYLES[call.phase]}")
@@ -130,7 +130,7 @@ def _head(call: CallView) -> Text:
 
 
 def _line(call: CallView, phase: CallPhase) -> RenderableType:
-    """A call in one row: its result, or what is being written."""
+    """Return a call in one row, with its result or the newest part of its input."""
     style = _STYLES[phase]
     mark = _MARKS.get(phase, "✓" if phase is CallPhase.DONE else "✗")
     line = Text.assemble((f"{mark} ", style), (clean(call.name), "bold"), ("  " + phase.value, style))
@@ -155,13 +155,13 @@ def _line(call: CallView, phase: CallPhase) -> RenderableType:
 
 
 def more(number: int, counts: Counter[str], what: str = "") -> Text:
-    """A row about what is not shown."""
+    """Return a row about hidden items."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
     return Text(f"… {number:,} more{' ' if what else ''}{what}: {kinds}", "dim")
 
 
 def shares(rows: int, wants: Sequence[int]) -> list[int]:
-    """`rows` dealt out fairly: nobody gets more than is wanted, and what some do not want goes to the others."""
+    """Share `rows` fairly. None gets more rows than it wants; unwanted rows go to the others."""
     dealt = [0] * len(wants)
     for number, place in enumerate(sorted(range(len(wants)), key=lambda place: wants[place])):
         dealt[place] = min(wants[place], rows // (len(wants) - number))
@@ -173,7 +173,7 @@ def shares(rows: int, wants: Sequence[int]) -> list[int]:
 
 
 def _body(call: CallView, rows: int) -> list[RenderableType]:
-    """A call's input and its progress, in at most so many rows; the field that is being written gets what is left."""
+    """Return a call's input and progress in at most `rows` rows. The growing field gets the remaining rows."""
     last: list[RenderableType] = []
     if call.phase is CallPhase.APPROVAL:
         last.append(Text("? a person is asked whether it may run", _STYLES[CallPhase.APPROVAL]))
@@ -200,7 +200,7 @@ def _body(call: CallView, rows: int) -> list[RenderableType]:
 
 
 class _FieldLine:
-    """A field in one row: a long text by its end, a container by its count, in as many cells as there are."""
+    """A field in one row: the end of a long text, or the size of a container, cut to the available cells."""
 
     def __init__(self, name: str, value: JSON, *, is_done: bool, growing: bool, has_details: bool) -> None:
         self._head = Text.assemble(("✓ ", "green") if is_done else ("… ", "cyan"), (clean(name, 40), "bold"), "  ")
@@ -234,7 +234,7 @@ class _FieldLine:
 
 
 def _details(value: JSON, rows: int, *, growing: bool) -> Iterator[RenderableType]:
-    """The newest parts of a value, below its field; none where the field's own row says it all."""
+    """Yield the newest parts of a value, to be shown below its field. None if the field's own row is enough."""
     if rows < 1:
         return
     match value:
@@ -252,7 +252,7 @@ def _details(value: JSON, rows: int, *, growing: bool) -> Iterator[RenderableTyp
 
 
 class _Ending:
-    """A row that ends with as much of the end of a text as there is room for."""
+    """A row that ends with the end of a text, cut to the available cells."""
 
     def __init__(self, head: Text, text: str) -> None:
         self._head = head

@@ -1,4 +1,4 @@
-"""A run told in plain lines, one for each thing that happens: for a pipe, a file or a log."""
+"""A run as plain lines, one for each change, for a pipe, a file or a log."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from ._record import Record
 from ._view import CallView, RunView
 
 _PROGRESS_S: Final = 1.0
-"""At least so long between two lines about the progress of one tool."""
+"""Minimum time between two lines about the progress of a tool."""
 
 
 class PlainLines:
-    """Fed with the records of a run, it writes a line for each thing that they changed.
+    """Writes a line for each change that the records of a run make.
 
     Args:
-        write: Takes a line, without its end.
-        title: Stands in each line, where several runs are told of.
+        write: Receives a line without its line end.
+        title: Added to each line, to distinguish several runs.
     """
 
     def __init__(self, write: Callable[[str], object], title: str = "") -> None:
         self._write = write
         self._title = f"{clean(title)}  " if title else ""
-        self._told: dict[int, tuple[CallPhase | None, int]] = {}  # by block: its phase and number of finished fields
-        self._progress_s: dict[int, float] = {}  # by block: when its progress was told
-        self._text: list[str] = []  # of the line that is being written
+        self._told: dict[int, tuple[CallPhase | None, int]] = {}  # by block: reported phase, number of finished fields
+        self._progress_s: dict[int, float] = {}  # by block: time of the next progress report
+        self._text: list[str] = []  # the unfinished line
 
     def feed(self, record: Record, view: RunView, call: CallView | None) -> None:
-        """Tell of a record that `view` has been fed with.
+        """Report a record. `view` has read it already.
 
         Args:
             record: The record.
-            view: What is known now.
-            call: The call that the record is about, if it is about one.
+            view: The state of the run after the record.
+            call: The call that the record is about, if any.
         """
         at_s = record["at_s"]
         match record["type"]:
@@ -54,10 +54,10 @@ class PlainLines:
                     self._tell(call, at_s)
             case "restarted":
                 self._end_line(at_s)
-                self._say(at_s, f"turn {record['turn']} begins anew: {record['reason']}")
+                self._say(at_s, f"turn {record['turn']} restarts: {record['reason']}")
             case "message_start" if record["restarted"]:
                 self._end_line(at_s)
-                self._say(at_s, "the reply begins anew")
+                self._say(at_s, "the response restarts")
             case "run_stop":
                 self._end_line(at_s)
                 if view.error is not None:

@@ -1,4 +1,4 @@
-"""`RunRecorder`: makes records of the events of a run."""
+"""`RunRecorder`: makes records from the events of a run."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from ..wire import (
 from ._record import VERSION, Fault, Record
 
 _STREAMED: Final = {"text": "text", "thinking": "thinking"}
-"""By the kind of a block, the field that comes in deltas."""
+"""Maps the type of a block to its field that comes in deltas."""
 
 
 class RunRecorder:
-    """An observer that makes records of what it sees.
+    """An observer that makes records from the events of a run.
 
-    What it does never shows in the run. The `InputDelta`s must carry their changes, see `Observer`. Events of a
-    response that is restarted are omitted from then on.
+    It never affects the run. The `InputDelta`s must carry their changes, see `Observer`. After a response is restarted,
+    later events about its calls are skipped.
 
     Args:
-        put: Gets the records, as they are made.
-        id: Of the run. A made-up id if None.
-        name: For people.
-        model: That the run asks for.
-        turn: The turn under way if the run is observed late; 0 before the first. None for a single request: it has no
-            turns, and each of its messages counts as one.
-        clock: Seconds, monotonic.
-        close: Called when no more records come: after the end, or when events could not be recorded.
+        put: Receives the records as they are made.
+        id: The id of the run. If None, a new id is made.
+        name: A name for people.
+        model: The model that the run asks for.
+        turn: The current turn if the run is observed late; 0 before the first turn. None for a single request: it has
+            no turns, and each of its messages counts as one.
+        clock: Returns monotonic seconds.
+        close: Called when no more records come: at the end, or if recording fails.
     """
 
     wants_deltas = wants_changes = True
@@ -66,22 +66,22 @@ class RunRecorder:
         close: Callable[[], object] = lambda: None,
     ) -> None:
         self.id = id or uuid4().hex
-        """Of the run."""
+        """The id of the run."""
         self._put = put
         self._clock = clock
         self._close = close
         self._start_s = clock()
         self._seq = 0
-        self._new: list[Any] = []  # records that were made, and not put yet
+        self._new: list[Any] = []  # records that are not passed to `put` yet
         self._blocks = 0
         self._turn = turn or 0
         self._has_ended = False
         self._begins_turns = False
         self._may_begin_turns = turn is None
-        self._open: dict[int, int] = {}  # by index in the message: the number of a block
-        self._inputs: dict[GrowingInput, int] = {}  # 0: void
+        self._open: dict[int, int] = {}  # index in the message to number of the block
+        self._inputs: dict[GrowingInput, int] = {}  # the number of the block; 0 if it is void
         self._turn_inputs: list[GrowingInput] = []
-        self._writing: set[GrowingInput] = set()  # inputs that are being written
+        self._writing: set[GrowingInput] = set()  # inputs that are still growing
         self._adopted_chars: dict[GrowingInput, int] = {}  # of inputs seen late: characters in their first record
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._add("run_start", run=self.id, started_at=started_at, name=name, model=model)
@@ -90,7 +90,13 @@ class RunRecorder:
         self._put_new()
 
     def take(self, events: Sequence[RunEvent]) -> None:
-        """Make records of events; of none after the end."""
+        """Make records from events. After the end, events are ignored.
+
+        Errors of `put` pass through, after a call of `close`.
+
+        Raises:
+            UsageError: A second fragment of an input came without a patch: the events carry no changes.
+        """
         if self._has_ended:
             return
         try:
@@ -101,7 +107,7 @@ class RunRecorder:
                 input, patch = event.input, event.patch
                 is_followed = patch is not None and not self._adopted_chars and input in self._writing
                 if is_followed or self._continues(event):
-                    # What `_add` does. Nearly all events come here.
+                    # The same as in `_add`. Nearly all events come here.
                     self._seq += 1
                     delta = {
                         "v": VERSION,
@@ -122,7 +128,7 @@ class RunRecorder:
             raise
 
     def end(self, end: FeedEnd) -> None:
-        """Nothing more comes."""
+        """Record the end of the run, and call `close`."""
         if self._has_ended:
             return
         error = {"type": end.error["type"], "text": end.error["text"]} if end.error else None
@@ -133,11 +139,11 @@ class RunRecorder:
         self._close()
 
     def block_of(self, call: ToolCall) -> int | None:
-        """The number of a call; None if it is none of this run, or void."""
+        """Return the number of a call's block. None if the call is void or not of this run."""
         return self._inputs.get(call.input) or None
 
     def note(self, call: ToolCall, type: Literal["approval_start", "approval_stop"], **fields: Any) -> None:
-        """Record what happens to a call outside of the events; nothing if it is none of this run."""
+        """Record something about a call that is not an event. Calls of other runs are ignored."""
         block = self.block_of(call)
         if block is not None and not self._has_ended:
             self._add(type, block=block, **fields)
@@ -157,7 +163,7 @@ class RunRecorder:
             case TextDelta(index=index, text=text):
                 self._add("text_delta", block=self._block(index, "text"), text=text)
             case InputDelta() | ThinkingDelta(thinking="") | CitationDelta():
-                pass  # see `take`; a count of tokens; a citation, which its whole block has
+                pass  # InputDelta: see `take`; "": a token count; a citation: in its complete block
             case ThinkingDelta(index=index, thinking=thinking):
                 self._add("thinking_delta", block=self._block(index, "thinking"), thinking=thinking)
             case BlockStart(index=index, block=opened):
@@ -165,7 +171,8 @@ class RunRecorder:
                 kind = str(opened.get("type", ""))
                 block = self._block(index, kind)
                 first: object = opened.get(_STREAMED.get(kind, ""))
-                if isinstance(first, str) and first:  # the API sends it empty; some gateways put the beginning there
+                # the API sends an empty field; some gateways put the first text there
+                if isinstance(first, str) and first:
                     self._add(f"{kind}_delta", block=block, **{kind: first})
             case BlockStop(index=index, block=whole):
                 kind = str(whole.get("type", ""))
@@ -226,7 +233,7 @@ class RunRecorder:
         self._open.clear()
 
     def _block(self, index: int, kind: str) -> int:
-        """The number of the open block at this index. If its start was not seen, it is recorded now."""
+        """Return the number of the open block at this index. If its start was not seen, record the start now."""
         if index not in self._open:
             self._blocks += 1
             self._open[index] = self._blocks
@@ -243,7 +250,7 @@ class RunRecorder:
         self._add("input_start", block=self._blocks, **head, input=whole)
 
     def _stop(self, input: GrowingInput) -> None:
-        """Record the end of an input, unless it is void or its end was recorded."""
+        """Record the end of an input, unless the input is void or its end was recorded."""
         if input in self._writing and input.outcome is not None:
             self._writing.remove(input)
             self._adopted_chars.pop(input, None)
@@ -251,9 +258,9 @@ class RunRecorder:
             self._add("input_stop", block=self._inputs[input], outcome=input.outcome.value, error=error)
 
     def _continues(self, event: InputDelta[GrowingInput]) -> bool:
-        """Return True if a fragment follows what was recorded of its input.
+        """Return True if a fragment continues the recorded part of its input.
 
-        If not, it is void, or is among the fragments of an input seen late, which are recorded all at once.
+        If not, the input is void, or it was seen late and the fragment is in its first record.
         """
         input = event.input
         if input not in self._inputs:
@@ -269,13 +276,13 @@ class RunRecorder:
         return True
 
     def _adopt(self, input: GrowingInput) -> None:
-        """Record an input whose start was not seen, and all that was written of it so far."""
+        """Record an input whose start was not seen, with all of its text so far."""
         if input not in self._inputs:
             self._start(input)
             self._add_so_far(input)
 
     def _add_so_far(self, input: GrowingInput) -> None:
-        """Record all that was written of an input, at once."""
+        """Record all of an input's text so far at once."""
         self._adopted_chars[input] = input.chars
         if input.chars and input.raw:
             finished = [name for name in input.partial if input.is_finished(name)]
@@ -283,7 +290,7 @@ class RunRecorder:
             self._add("input_delta", block=self._inputs[input], **fields)
 
     def _add_of_call(self, call: ToolCall, type: str, **fields: Any) -> None:
-        if call.input not in self._inputs:  # it began before this did
+        if call.input not in self._inputs:  # it started before the observation
             self._adopt(call.input)
             self._stop(call.input)
         block = self._inputs[call.input]
@@ -296,17 +303,18 @@ def _fault(error: BaseException | None) -> Fault | None:
 
 
 def _plain(value: Any) -> Any:
-    """Something with a JSON form, whatever a tool, or a peer, made it of."""
+    """Return the JSON form of a value. Its origin does not matter: a tool or a peer."""
     try:
         plain = to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=str)
         if not isinstance(plain, str):
-            json.dumps(plain)  # Python does not write an integer of many thousand digits
+            json.dumps(plain)  # Python refuses to write integers with thousands of digits
         return plain
-    except Exception:  # a cycle, something too deep, a `__str__` that raises: any code may run in here
+    # A cycle, too much depth, or a `__str__` that raises: any code may run in here.
+    except Exception:
         return f"<{type(value).__name__}>"
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """A JSON object; an empty one where it is something else, or has no JSON form."""
+    """Return a JSON object. It is empty if the value is something else or has no JSON form."""
     plain = _plain(value)
     return plain if isinstance(plain, dict) else {}

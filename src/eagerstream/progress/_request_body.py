@@ -1,4 +1,4 @@
-"""The JSON body of a request from somebody who is not to be trusted: bounds first, then work, off the event loop."""
+"""The JSON body of an untrusted client's request. Limits are checked first, and the work runs in a thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
-"""Default size of a body. Parsing and converting 2 MiB takes a core about 0.2 s."""
+"""Default maximum size of a body. Parsing and converting 2 MiB takes about 0.2 s on one core."""
 
 BODY_S: Final = 30.0
 """Seconds in which a body must arrive."""
@@ -31,15 +31,15 @@ _BYTES_PER_VALUE: Final = 40
 _MIN_VALUES: Final = 1_000
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
-"""A string, or a mark. An unfinished string is a token too: looking for its end again and again would be quadratic."""
+"""A string or a mark. An unfinished string is a token too, since a repeated search for its end would be quadratic."""
 
 
 class BadBody(Exception):
-    """A body that is not taken.
+    """A body that is refused.
 
     Attributes:
-        status: The HTTP status that says why.
-        text: Why, in words.
+        status: The HTTP status of the refusal.
+        text: The reason, in words.
     """
 
     def __init__(self, status: int, text: str) -> None:
@@ -51,13 +51,13 @@ class BadBody(Exception):
 class RequestBodies:
     """Reads the bodies of an application's requests, and parses them in a thread.
 
-    The memory is bounded, however many clients there are. A client that sends slowly or nothing cannot keep others
-    out: if there is no room, the body that has been arriving for the longest time is given up.
+    The memory is bounded, for any number of clients. A slow or silent client cannot keep others out: if there is no
+    room, the oldest arriving body is dropped.
 
     Args:
-        max_bytes: Size of one body.
-        max_buffered_bytes: Size of all bodies that are not parsed yet. At least one body fits.
-        max_arriving: Number of bodies that may be arriving.
+        max_bytes: Maximum size of one body.
+        max_buffered_bytes: Maximum size of all bodies that are not parsed yet. At least one body fits.
+        max_arriving: Maximum number of bodies that are arriving.
         timeout_s: Seconds in which a body must arrive.
     """
 
@@ -75,20 +75,21 @@ class RequestBodies:
         self._timeout_s = timeout_s
         self._arriving: dict[_Arriving, None] = {}  # the oldest first
         self._buffered_bytes = 0
-        self._parser = anyio.CapacityLimiter(1)  # two threads would only share the GIL, and need twice the memory
+        self._parser = anyio.CapacityLimiter(1)  # two threads would share the GIL and need twice the memory
 
     async def read_json(self, request: Request, convert: Callable[[Any], T]) -> T:
-        """Read the JSON value that a request brings, and return what `convert` makes of it.
+        """Read the JSON value in a request, and return the result of `convert`.
 
-        Its content type must say that it is JSON: a page of another origin cannot send that without being asked first.
+        The content type must be JSON: a page of another origin cannot send that without a preflight request. If this is
+        cancelled, the body is dropped after the thread's work.
 
         Args:
-            request: No more than `max_bytes` of its body are read.
-            convert: Called in a thread, since it takes time with a large value; it may raise `BadBody`, too.
+            request: At most `max_bytes` of its body are read.
+            convert: Called in a thread, since a large value takes time. It may raise `BadBody`, too.
 
         Raises:
-            BadBody: It is something else (415), too large (413), too slow (408) or no JSON (400); the client has left
-                (400); or the room was needed for others (503).
+            BadBody: The content type is not JSON (415); the body is too large (413), too slow (408) or not JSON (400);
+                the client left (400); or the server is busy (503).
         """
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise BadBody(415, "the body must be application/json")
@@ -99,7 +100,7 @@ class RequestBodies:
         self._arriving[arriving] = None
         try:
             await self._read(request, arriving)
-            self._arriving.pop(arriving, None)  # it is not given up any more
+            self._arriving.pop(arriving, None)  # it can no longer be dropped
             work = partial(_parse_and_convert, arriving.body, self._max_bytes, convert)
             return await anyio.to_thread.run_sync(work, limiter=self._parser)
         finally:
@@ -122,17 +123,17 @@ class RequestBodies:
                         self._make_room(arriving)
                 is_whole = True
         except ClientDisconnect as error:
-            raise BadBody(400, "the body is not whole") from error
+            raise BadBody(400, "the body is not complete") from error
         if arriving.is_given_up:
             raise _busy()
         if not is_whole:
-            raise BadBody(408, "the body did not come")
+            raise BadBody(408, "the body did not arrive in time")
 
     def _make_room(self, newest: _Arriving) -> None:
-        """Give up the oldest bodies, as long as there are too many bytes or bodies.
+        """Drop the oldest bodies while there are too many bytes or bodies.
 
         Raises:
-            BadBody: The bytes that wait for the parser leave no room (503).
+            BadBody: The bodies that wait for the parser leave no room (503).
         """
         for other in list(self._arriving) if self._is_full else ():
             if other is not newest:
@@ -157,15 +158,15 @@ def _busy() -> BadBody:
 
 
 class _Arriving:
-    """One body that is being read."""
+    """A body that is being read."""
 
     def __init__(self) -> None:
-        self.body = bytearray()  # and no list of parts: a part may be a single byte
+        self.body = bytearray()  # a list of parts could need much more memory: a part may be a single byte
         self.scope = anyio.CancelScope()
         self.is_given_up = False
 
     def give_up(self) -> None:
-        """Free the memory now; the task that reads it notices later."""
+        """Free the memory now. The task that reads the body notices later."""
         self.is_given_up = True
         self.body.clear()
         self.scope.cancel()
@@ -174,19 +175,19 @@ class _Arriving:
 def parse_body(body: bytes | bytearray, max_bytes: int = MAX_BODY_BYTES) -> Any:
     """Return the JSON value of a body.
 
-    The values are counted before they are made, since each takes up to 100 bytes of memory, and all that looks at them
-    later takes its time for each.
+    The values are counted before they are made, since each takes up to 100 bytes of memory and time in every later
+    step.
 
     Args:
         body: Any bytes.
-        max_bytes: Size of a body. It may hold a value for each 40 of them, and at least 1,000.
+        max_bytes: Maximum size of a body. One value is allowed for each 40 of these bytes, and at least 1,000.
 
     Raises:
-        BadBody: It is no JSON in UTF-8, or is too deeply nested (400), or has too many values (413).
+        BadBody: The body is not JSON in UTF-8 or is nested too deep (400), or has too many values (413).
     """
     _check_values(body, max(_MIN_VALUES, max_bytes // _BYTES_PER_VALUE))
     try:
-        # As bytes, JSON may also be UTF-16 or UTF-32, in which the values were not counted.
+        # `json` would accept bytes in UTF-16 or UTF-32 too, whose values were not counted.
         return load_json(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise BadBody(400, "the body is not JSON") from error
@@ -196,15 +197,19 @@ def json_object(value: Any) -> dict[str, Any]:
     """Return a value that must be a JSON object.
 
     Raises:
-        BadBody: It is something else (400).
+        BadBody: The value is not an object (400).
     """
     if not isinstance(value, dict):
-        raise BadBody(400, "the body is no JSON object")
+        raise BadBody(400, "the body is not a JSON object")
     return value
 
 
 def _check_values(body: bytes | bytearray, max_values: int) -> None:
-    """Count the values and the depth of a JSON text without parsing it: by its commas and brackets outside strings."""
+    """Count the values and the depth of JSON text by its commas and brackets outside strings, without parsing it.
+
+    Raises:
+        BadBody: There are too many values (413), or the text is nested too deep (400).
+    """
     values = depth = 0
     for token in _TOKEN.finditer(body):
         match body[token.start()]:

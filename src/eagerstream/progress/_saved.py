@@ -1,4 +1,4 @@
-"""Runs in files: their records as JSON Lines, to be watched again."""
+"""Runs in files: their records as JSON Lines, to be loaded and replayed."""
 
 from __future__ import annotations
 
@@ -23,49 +23,53 @@ from ._merge import DELTA_TEXTS
 from ._record import VERSION, Record, record_adapter
 
 MAX_BYTES: Final = 512 * 2**20
-"""Of a file that is read."""
-_MAX_DEPTH: Final = DEFAULT_LIMITS.max_depth + 8  # around the value of an input stand its patch and its record
+"""Maximum size of a file to load."""
+_MAX_DEPTH: Final = DEFAULT_LIMITS.max_depth + 8  # the value of an input is inside its patch and its record
 _MAX_S: Final = 1e9
 
 
 def save_records(path: Path, records: Iterable[Record], *, redact: bool = True) -> None:
-    """Write records to a file, one a line.
+    """Write records to a file, one per line.
 
-    Only the owner may read the file. It takes its place when it is complete and on the disk.
+    The records are written to a new file, which replaces `path` after it is complete and on the disk. Only the owner
+    may read it.
 
     Args:
-        path: Where to. A file that is there is replaced; so is a link, which is not followed.
-        records: `RunLog.records()`, say.
-        redact: Mask secrets: what looks like a key, and fields with the name of one. Off, the file holds all that was
-            said: keep it as you keep the conversation.
+        path: The file. An existing file is replaced. A link is replaced too, not followed.
+        records: The records, for example `RunLog.records()`.
+        redact: Mask secrets: text that looks like a key, and fields named like one. If false, the file contains the
+            complete conversation: protect it accordingly.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written. `FileExistsError` if a folder, a device or a pipe is at `path`.
+        ValueError: A record contains NaN or an infinity.
     """
     with replacing(path) as file:
         file.write(_lines(records, redact=redact))
 
 
 async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
-    """Write the records of a run to a file while it goes on, each as it was; returns at its end.
+    """Write the unmerged records of a run to a file while the run continues. Return at its end.
 
-    If this is cancelled, what was written stays. For a run that is longer than what a log keeps; needs a task of its
-    own, before the run is. Only the owner may read the file.
+    Use it for runs that are longer than a log can keep. Start it in its own task before the run starts. Records wait
+    until no block is open, since secrets may be spread over the deltas of a block. If it is cancelled, the records
+    written so far stay in the file. Only the owner may read the file.
 
     Args:
-        log: Of the run.
-        path: Where to. A file that is there is replaced at once; so is a link, which is not followed.
-        redact: As for `save_records`. Secrets may be spread over the deltas of a block: they wait for its end.
+        log: The log of the run.
+        path: The file. An existing file is replaced at once. A link is replaced too, not followed.
+        redact: As for `save_records`.
 
     Raises:
-        OSError: It cannot be written.
-        WatcherDropped: The file is slower than the run.
+        OSError: The file cannot be written. `FileExistsError` if a folder, a device or a pipe is at `path`.
+        ValueError: A record contains NaN or an infinity.
+        WatcherDropped: Writing is slower than the run, and the next records are no longer kept.
     """
     waiting: list[Record] = []
     open_blocks: set[int] = set()
 
     async def written(records: list[Record]) -> bytes:
-        # To mask a megabyte takes half a second, which the run must not wait for.
+        # Masking a megabyte takes half a second. The run must not wait for that.
         return await anyio.to_thread.run_sync(partial(_lines, records, redact=redact))
 
     async with (
@@ -80,7 +84,7 @@ async def record_run(log: RunLog, path: Path, *, redact: bool = True) -> None:
                     case "block_stop" | "input_stop":
                         open_blocks.discard(record["block"])
                     case "restarted" | "message_start" | "turn_stop" | "run_stop":
-                        open_blocks.clear()  # what was open is void, or was cut off
+                        open_blocks.clear()  # the open blocks are void or were cut
                     case _:
                         pass
                 waiting.append(record)
@@ -97,11 +101,12 @@ def _lines(records: Iterable[Record], *, redact: bool) -> bytes:
 
 
 def load_records(path: Path) -> list[Record]:
-    """The records in a file, checked: whoever is fed with them does not fail on them.
+    """Load and check the records of a file. Views and encoders can read them without errors.
 
     Raises:
-        UsageError: A line is no record, or does not fit those before it, or the file is too large.
-        OSError: It cannot be read.
+        UsageError: A line is not a record, or does not fit the earlier ones. Or the file does not start with a run, or
+            is larger than 512 MiB.
+        OSError: The file cannot be read.
     """
     if path.stat().st_size > MAX_BYTES:
         raise UsageError(f"{path.name} is larger than {MAX_BYTES:,} bytes")
@@ -120,7 +125,7 @@ def load_records(path: Path) -> list[Record]:
                     plain = unmarked(plain)
                 record = adapter.validate_python(plain)
             except (ValueError, RecursionError) as error:
-                what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "no JSON"
+                what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "not JSON"
                 raise UsageError(f"{path.name}, line {number}: not a record: {what}") from error
             if records and record["seq"] <= records[-1]["seq"]:
                 raise UsageError(f"{path.name}, line {number}: the numbers of records must rise")
@@ -130,28 +135,28 @@ def load_records(path: Path) -> list[Record]:
                 raise UsageError(f"{path.name}, line {number}: {error}") from error
             records.append(record)
     if not records or records[0]["type"] != "run_start":
-        raise UsageError(f"{path.name} does not begin with a run")
+        raise UsageError(f"{path.name} does not start with a run")
     return records
 
 
 class _Block:
-    """What the records of a block have said so far."""
+    """The state of a block after its records so far."""
 
     def __init__(self, delta: str | None) -> None:
-        self.delta = delta  # the type of its deltas; None while it is not known
+        self.delta = delta  # the type of its deltas; None if it is not known yet
         self.value: Any = None
         self.is_omitted = False
 
 
 def _check(record: Record, blocks: dict[int, _Block]) -> None:
-    """A record is one that can be shown, and fits those of its block that were before it.
+    """Check that a record can be shown and that it fits the earlier records of its block.
 
     Raises:
         ValueError: It does not.
     """
     fields = cast("dict[str, Any]", record)
     if not 0 <= record["at_s"] <= _MAX_S:
-        raise ValueError("its time is none")
+        raise ValueError("its time is out of range")
     if any(type(value) is int and name != "value" and not 0 <= value < 2**53 for name, value in fields.items()):
         raise ValueError("a number is out of range")
     if is_deeper(fields, _MAX_DEPTH):
@@ -161,7 +166,7 @@ def _check(record: Record, blocks: dict[int, _Block]) -> None:
         return
     kind = record["type"]
     if kind in ("input_start", "block_start") and number in blocks:
-        raise ValueError(f"block {number} begins a second time")
+        raise ValueError(f"block {number} starts a second time")
     is_delta = kind in DELTA_TEXTS
     block = blocks.setdefault(number, _Block("input_delta" if kind == "input_start" else None))
     if not is_delta:
@@ -175,19 +180,19 @@ def _check(record: Record, blocks: dict[int, _Block]) -> None:
             raise ValueError("it is nested too deep")
         block.value = apply_patch(block.value, fields["patch"])
         if not isinstance(block.value, dict | None):
-            raise ValueError("an input is no object")
+            raise ValueError("an input is not an object")
 
 
 async def replay(records: Sequence[Record], log: RunLog, *, speed: float = 1.0) -> None:
-    """Add records to a log at the times at which they were made, then close it; cancelling leaves it open.
+    """Add records to a log at their original times, then close the log. If it is cancelled, the log stays open.
 
     Args:
-        records: As loaded.
-        log: A new one.
-        speed: So many times as fast; `inf` without any waiting.
+        records: The records, as loaded.
+        log: A new log.
+        speed: The factor of acceleration. `inf` disables waiting.
 
     Raises:
-        UsageError: `speed` is not positive.
+        UsageError: `speed` is not a positive number.
     """
     check_positive("speed", speed)
     start_s = anyio.current_time()
@@ -198,7 +203,7 @@ async def replay(records: Sequence[Record], log: RunLog, *, speed: float = 1.0) 
 
 
 def redacted(records: Iterable[Record]) -> list[Record]:
-    """Copies of records with their secrets masked, also those that are spread over several deltas."""
+    """Return copies of records with masked secrets. Secrets that are spread over several deltas are masked too."""
     copies = [cast("dict[str, Any]", record) for record in records]
     texts: dict[int, list[int]] = {}
     for place, record in enumerate(copies):

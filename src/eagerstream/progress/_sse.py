@@ -1,4 +1,4 @@
-"""Server-sent events as the answer to a request, for whatever writes them: no silence, no client that holds them up."""
+"""Server-sent events as the response to a request. Silence is filled with comments, and stalled clients are dropped."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
 Write: TypeAlias = Callable[[bytes | Iterable[bytes]], Awaitable[None]]
-"""Sends one message, or several; returns when the connection has taken it.
+"""Sends one message or several, and returns when the connection has accepted them.
 
-Bytes are cut into pieces. An iterable has them in pieces already, which are sent as they are: many responses may share
-them, and none keeps more than the one that it is sending.
+Bytes are cut into pieces. The items of an iterable are pieces already and are sent unchanged. Many responses may share
+them; each holds only the piece that it sends.
 """
 
 KEEP_ALIVE_S: Final = 15.0
-"""After so long without a message a comment is sent: the WHATWG advises it, since proxies drop silent connections."""
+"""Silence after which a comment is sent. The WHATWG recommends it, since proxies close silent connections."""
 
 STALL_S: Final = 30.0
-"""A client that takes nothing for so long is dropped."""
+"""Time without progress after which a client is dropped."""
 
 _PIECE_BYTES: Final = 65_536
-"""Long messages are sent in pieces: a client on a slow line, that does take them, is none that stalls."""
+"""Size of the pieces of long messages. A client on a slow line that accepts pieces does not count as stalled."""
 
 _HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store, no-transform",
-    "x-accel-buffering": "no",  # nginx would collect the messages otherwise
+    "x-accel-buffering": "no",  # otherwise nginx would buffer the messages
 }
 
 
 def encode_message(data: str, *, event: str | None = None, id: str | int | None = None) -> bytes:
-    """One message: `data` line by line, with a type and an id where they are given.
+    """Return one message: `data` line by line, with a type and an id if they are given.
 
-    Half a surrogate pair cannot be sent and becomes U+FFFD. `event` and `id` are our own words, without line ends.
+    Half a surrogate pair cannot be sent and becomes U+FFFD. `event` and `id` must not contain line ends.
     """
     lines = [f"event: {event}"] if event is not None else []
     if id is not None:
         lines.append(f"id: {id}")
-    # Only CR, LF and CRLF end a line here, not all that `splitlines` knows.
+    # Only CR, LF and CRLF end a line here. `splitlines` knows more line ends.
     lines += [f"data: {line}" for line in data.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     text = "\n".join(lines) + "\n\n"
     try:
@@ -57,17 +57,17 @@ def encode_message(data: str, *, event: str | None = None, id: str | int | None 
 
 
 def encode_json(value: object, *, event: str | None = None, id: str | int | None = None) -> bytes:
-    """One message whose data is `value` as JSON, on one line.
+    """Return one message with `value` as JSON on one line.
 
     Raises:
-        ValueError: NaN or an infinity, which JSON does not have.
+        ValueError: The value contains NaN or an infinity, which JSON does not have.
     """
     data = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return encode_message(data, event=event, id=id)
 
 
 class EventStream:
-    """An ASGI response that is written by a function; Starlette's routes may return it.
+    """An ASGI response that is written by a function. Starlette's routes may return it.
 
     ::
 
@@ -77,16 +77,16 @@ class EventStream:
 
         return EventStream(produce)
 
-    It is a function and not an async iterator since what is written often stands in a `run`, whose task group an
-    iterator must not yield out of. It runs in the task of the request. Where the client leaves, or takes nothing for
-    `stall_s`, the function is cancelled, and nobody hears of it; what it raises itself passes through and cuts the
-    response. Works on asyncio and trio.
+    It takes a function, not an async iterator, because the writer is often inside a `run`. An iterator must not yield
+    out of its task group. The function runs in the task of the request. If the client leaves, or accepts nothing for
+    `stall_s`, the function is cancelled without an error. Its own errors pass through and cut the response. Works on
+    asyncio and trio.
 
     Args:
         produce: Writes all messages.
-        headers: More headers, or others.
-        keep_alive_s: How long the connection may be silent before a comment is sent.
-        stall_s: How long the client may take nothing before it is dropped.
+        headers: Headers to add or replace.
+        keep_alive_s: Seconds of silence after which a comment is sent.
+        stall_s: Seconds after which a client that accepts nothing is dropped.
     """
 
     def __init__(
@@ -103,10 +103,13 @@ class EventStream:
         self._stall_s = stall_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, as any ASGI application; returns when everything is written, or nobody reads any more."""
+        """Respond as an ASGI application. Return when all messages are written, or no client reads any more.
+
+        If it is cancelled, `produce` is cancelled too, and the response is cut. Errors of `produce` pass through.
+        """
         failure: Exception | None = None
         stalled = False
-        lock = anyio.Lock()  # a comment must not get between the pieces of a message
+        lock = anyio.Lock()  # a comment must not split a message
         sent_s = anyio.current_time()
 
         async with anyio.create_task_group() as group:
@@ -116,10 +119,11 @@ class EventStream:
                 try:
                     with anyio.fail_after(self._stall_s):
                         await send(message)
-                except OSError as error:  # not only TimeoutError: some servers raise others where the client is gone
+                # not only TimeoutError: some servers raise other errors if the client has left
+                except OSError as error:
                     stalled = isinstance(error, TimeoutError)
                     group.cancel_scope.cancel()
-                    await anyio.lowlevel.checkpoint()  # raises the cancellation here: nothing more is written
+                    await anyio.lowlevel.checkpoint()  # raises the cancellation here, so that no more is written
                 sent_s = anyio.current_time()
 
             async def write(messages: bytes | Iterable[bytes]) -> None:
@@ -135,7 +139,7 @@ class EventStream:
 
             async def notice_leaving() -> None:
                 while (await receive())["type"] != "http.disconnect":
-                    pass  # the rest of a body that nobody reads
+                    pass  # the rest of an unread body
                 group.cancel_scope.cancel()
 
             headers = [
@@ -148,7 +152,7 @@ class EventStream:
                 await self._produce(write)
                 await send_in_time({"type": "http.response.body", "body": b"", "more_body": False})
             except Exception as error:
-                failure = error  # raised below, where the group does not wrap it
+                failure = error  # raised below: the group would wrap it
             group.cancel_scope.cancel()
         if stalled:
             await _cut(scope, receive)
@@ -161,7 +165,7 @@ def _in_pieces(messages: bytes) -> Iterable[bytes]:
 
 
 async def _cut(scope: Scope, receive: Receive) -> None:
-    """Cut the connection itself, where the server lets us: a close in good order would wait for the client, too."""
+    """Cut the connection, if the server lets us. An orderly close would wait for the client, too."""
     transport = scope.get("state", {}).get(TRANSPORT_STATE)
     if transport is not None:
         transport.abort()

@@ -1,4 +1,4 @@
-"""`RunView`: the state of a run as its records tell it, for those who show it."""
+"""`RunView`: the state of a run, built from its records, for code that shows it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from ._record import InputDeltaRecord, InputStartRecord, Record
 
 @dataclass(slots=True, eq=False)
 class CallView(CallFold):
-    """One call, with its input as it is being written. Times are seconds since the run began; None: has not happened.
+    """One call, with its growing input. Times are seconds since the start of the run; None if it has not happened.
 
     Attributes:
-        partial: The best-effort input; grows in place.
-        bytes: The text of the input so far, in UTF-8.
-        fragments: How many pieces it came in.
-        finished: Fields of the input that are finished, in the order in which they were.
-        result_text: The result as text, where there is one.
-        first_item_s: When the first item of an array was known to be finished.
+        partial: The best-effort input. It grows in place.
+        bytes: Size of the input's text so far, in UTF-8.
+        fragments: Number of fragments of the input.
+        finished: Names of the input's finished fields, in the order in which they finished.
+        result_text: The result as text; empty if there is none.
+        first_fragment_s, last_fragment_s: Times of the first and the last fragment.
+        first_item_s: Time at which the first item of an array was known to be finished.
+        first_field_s: Time at which the first field was finished.
     """
 
     partial: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -34,7 +36,7 @@ class CallView(CallFold):
     first_item_s: float | None = None
     first_field_s: float | None = None
     _raw: list[str] = field(default_factory=list, repr=False)
-    _known: set[str] = field(default_factory=set, repr=False)  # the finished ones: there may be very many
+    _known: set[str] = field(default_factory=set, repr=False)  # the set of `finished`, which may be very long
 
     @property
     def raw(self) -> str:
@@ -44,13 +46,13 @@ class CallView(CallFold):
 
     @property
     def writing_s(self) -> float:
-        """How long fragments have been arriving, in seconds."""
+        """Seconds between the first fragment and the last."""
         if self.first_fragment_s is None or self.last_fragment_s is None:
             return 0.0
         return self.last_fragment_s - self.first_fragment_s
 
     def grow(self, record: InputDeltaRecord) -> None:
-        """Take in more of the input."""
+        """Add a delta to the input."""
         last_s = record.get("to_s", record["at_s"])
         omitted_chars = record.get("omitted_chars", 0)
         self.fragments += record.get("count", 1)
@@ -58,7 +60,7 @@ class CallView(CallFold):
         self.last_fragment_s = last_s
         if self.first_fragment_s is None:
             self.first_fragment_s = record["at_s"]
-        if self.omitted_chars or omitted_chars:  # what follows does not fit what is there
+        if self.omitted_chars or omitted_chars:  # the next fragments do not fit the kept ones
             self.omitted_chars += omitted_chars or len(record["fragment"])
             self.partial = {}
             self.finished.clear()
@@ -88,17 +90,18 @@ class CallView(CallFold):
 
 
 class RunView(RunFold[CallView]):
-    """Fed with the records of a run, it knows each call and when each thing happened.
+    """The state of a run, built from its records: each call, and the time of each event.
 
-    What came of a reply that was begun anew is forgotten.
+    Calls and text of restarted responses are removed.
 
     Attributes:
-        id, name, started_at: As in the first record; `model` as in the last reply.
-        turn: The turn under way, from 1.
-        calls: In the order in which their inputs were opened.
-        usage: As of the last reply; of the whole run once it has ended.
+        id, name, started_at: As in the first record.
+        model: The model of the last response.
+        turn: The current turn, from 1.
+        calls: The calls in the order in which their inputs started.
+        usage: The usage of the last response. After the end, the usage of the complete run.
         status: None until the run has ended.
-        error: What ended it, or the last thing that interrupted it.
+        error: Message of the error that ended the run, or of the last interruption.
         at_s: The time of the last record.
     """
 
@@ -111,17 +114,17 @@ class RunView(RunFold[CallView]):
         self.error: str | None = None
         self.at_s = 0.0
         self.calls: list[CallView] = []
-        self._text = ""  # of the turns before this one
+        self._text = ""  # of the earlier turns
         self._turn_text: list[str] = []
 
     @property
     def text(self) -> str:
-        """All text of the replies so far, each turn's on a line of its own; O(length)."""
+        """The text of all responses so far. Each turn starts on a new line; O(length)."""
         self._turn_text = ["".join(self._turn_text)]
         return self._text + self._turn_text[0]
 
     def feed(self, record: Record) -> CallView | None:
-        """Take in one record; return the call that it changed, if it changed one."""
+        """Add one record. Return the call that it changed, if any."""
         self.at_s = max(self.at_s, record["at_s"])
         match record["type"]:
             case "run_start":
@@ -148,7 +151,7 @@ class RunView(RunFold[CallView]):
         return super().feed(record)
 
     def void(self) -> None:
-        """Forget the calls and the text of this turn."""
+        """Remove the calls and the text of this turn."""
         super().void()
         self._turn_text.clear()
         self.calls = [call for call in self.calls if call.turn != self.turn]

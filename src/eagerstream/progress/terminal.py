@@ -1,4 +1,4 @@
-"""`terminal_progress`: runs in a terminal while they go on, and in plain lines where the output is no terminal."""
+"""`terminal_progress`: shows active runs in a terminal. If the output is not a terminal, it writes plain lines."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from ._view import CallView, RunView
 _log = logging.getLogger(__name__)
 
 _GAP_S: Final = 0.12
-"""Between two redraws: at most nine in a second, which leaves one for the last."""
+"""Seconds between two redraws: at most nine per second, which leaves one for the last."""
 _FIRST_S: Final = 0.5
-"""How long a terminal is waited for before the block begins."""
+"""Maximum time to wait for a terminal before the block starts."""
 _LAST_S: Final = 2.0
-"""How long the last frame may take."""
+"""Maximum time for the last frame."""
 _LOOK_S: Final = 0.25
-"""How often it is looked whether a second has passed, or the terminal has another size."""
+"""Seconds between two checks for a new second or a new size of the terminal."""
 
 Watchable: TypeAlias = Run | MessageStream | RunLog | Hub
 _Teller: TypeAlias = Callable[[Record, RunView, CallView | None], object]
@@ -56,37 +56,39 @@ _Teller: TypeAlias = Callable[[Record, RunView, CallView | None], object]
 def terminal_progress(
     run: Watchable | None = None, *, console: Console | None = None, clock: Callable[[], float] = time.monotonic
 ) -> TerminalProgress:
-    """Show runs in the terminal: each call a panel that grows, its state, the progress of its tool, the usage.
+    """Show runs in the terminal: each call as a growing panel, its state, the progress of its tool, the usage.
 
         async with eagerstream.run(client, ...) as run, terminal_progress(run):
             await run.finish()
 
         @terminal_progress()
-        async def main(): ...                    # every run that begins in it is shown
+        async def main(): ...                    # every run that starts in it is shown
 
-    It only watches, from a thread: a terminal that is slow, or is stopped, holds nothing up; where it is gone, this
-    ends, and the log says so. The run goes on. What the block prints stands above. An exception of the block comes out
-    as it is, and however the block ends, the terminal is as before.
+    It only watches, from a thread. A slow or stopped terminal delays nothing. If the terminal is gone, the display ends
+    with a log message, and the run continues. The output of the block appears above the display. An exception of the
+    block passes through unchanged. After any end or cancellation of the block, the terminal is restored within 2 s. If
+    the terminal accepts no output, it is restored later.
 
     Args:
-        run: A run or a stream, entered already or about to be, or the log of one; or a hub, for all runs that it
-            observes while they go on, with the questions that it asks. None: every run that begins inside the block, in
-            whatever function, also those that tools begin, one below another.
-        console: Where to draw; for None it is the one that `rich` prints on, the standard output. Where that is no
-            terminal, a line is printed for each thing that happens.
-        clock: Seconds, monotonic.
+        run: A run or a stream, entered or not, or the log of one. A hub: all runs that it observes and that have not
+            ended, with their questions. None: every run that starts inside the block, in any function or tool, one
+            below another.
+        console: The output. If None, `rich`'s default, the standard output. If it is not a terminal, a line is printed
+            for each change.
+        clock: Returns monotonic seconds.
 
     Raises:
-        MissingExtraError: On import: `rich` is not installed, which comes with the extra `cli`.
+        MissingExtraError: On import: `rich`, which comes with the extra `cli`, is not installed.
+        UsageError: On entering: it was entered before. As a decorator it may be called any number of times.
     """
     return TerminalProgress(run, console or rich.get_console(), clock)
 
 
 class TerminalProgress(AsyncContextDecorator):
-    """What `terminal_progress` gives: an async context manager, and a decorator for async functions.
+    """The result of `terminal_progress`: an async context manager, and a decorator for async functions.
 
     Raises:
-        UsageError: It is entered a second time. As a decorator it may be called as often as you like.
+        UsageError: It is entered a second time. As a decorator it may be called any number of times.
     """
 
     def __init__(self, run: Watchable | None, console: Console, clock: Callable[[], float]) -> None:
@@ -103,22 +105,22 @@ class TerminalProgress(AsyncContextDecorator):
         self._tasks: anyio.abc.TaskGroup | None = None
         self._news = anyio.Event()
         self._thread = anyio.CapacityLimiter(1)
-        self._lock = threading.Lock()  # a thread that is not waited for any more may still be at it
+        self._lock = threading.Lock()  # an abandoned thread may still be working
 
     def _recreate_cm(self) -> Self:
-        # What `contextlib` asks for at each call of a decorated function: calls may overlap.
+        # `contextlib` calls it at each call of a decorated function: calls may overlap.
         return type(self)(self._run, self._console, self._clock)
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
-            raise UsageError("terminal_progress can be entered once: call it anew")
+            raise UsageError("terminal_progress can be entered once: call it again")
         if isinstance(self._run, RunLog):
             self._hub.add(self._run)
         elif not isinstance(self._run, Hub | None):
             self._hub.observe(self._run)
         try:
             with anyio.move_on_after(_FIRST_S):
-                await self._act(self._begin)  # from here on what is printed stands above
+                await self._act(self._begin)  # from here on, printed output appears above
         except BaseException:
             await self._leave(self._give_up)
             raise
@@ -137,7 +139,7 @@ class TerminalProgress(AsyncContextDecorator):
         try:
             return await leave(self._tasks, exc)
         except BaseExceptionGroup as group:
-            # Ctrl-C strikes whatever runs just then, on trio; it comes out as it does elsewhere.
+            # On trio, Ctrl-C interrupts any running code. It leaves here as it does elsewhere.
             if not all(isinstance(inner, KeyboardInterrupt) for inner in group.exceptions):
                 raise
             raise KeyboardInterrupt from None
@@ -145,12 +147,12 @@ class TerminalProgress(AsyncContextDecorator):
             await self._leave(self._end)
 
     async def _leave(self, action: Callable[[], object]) -> None:
-        """Do the last thing with the output; where the terminal takes nothing, as soon as it takes something again."""
+        """Run the last action on the output. If the terminal blocks for 2 s, a thread runs it later."""
         with anyio.move_on_after(_LAST_S, shield=True) as scope:
             await self._act(action)
         if scope.cancelled_caught:
-            _log.info("the terminal takes nothing: the progress ends without its last frame")
-            # Behind the thread that is stuck there, and whether or not the event loop is still there then.
+            _log.info("the terminal accepts no output: the progress display ends without its last frame")
+            # It waits for the blocked thread, even after the event loop has ended.
             threading.Thread(target=self._in_turn, args=(action,), daemon=True).start()
 
     def _end(self) -> None:
@@ -161,10 +163,10 @@ class TerminalProgress(AsyncContextDecorator):
                 run.catch_up()
         finally:
             self._output.end()
-            self._works = False  # a thread that is not waited for any more must not begin it anew
+            self._works = False  # an abandoned thread must not start it again
 
     def _give_up(self) -> None:
-        """As `_end`, of what may not have begun."""
+        """End as `_end` does, for an output that may not have started."""
         self._works = False
         self._output.give_up()
 
@@ -172,11 +174,11 @@ class TerminalProgress(AsyncContextDecorator):
         return [RunState(run.view, run.elapsed_s) for run in self._runs.values()]
 
     def _find_runs(self) -> list[_WatchedRun]:
-        """Runs that were not there before; those that the hub has let go are forgotten here, too."""
+        """Return the new runs. Runs that the hub has dropped are removed here, too."""
         logs = {log.id: log for log in self._hub.logs if log.id not in self._earlier}
         found = [_WatchedRun(log, self._output, self._clock) for id, log in logs.items() if id not in self._runs]
         kept = {id: run for id, run in self._runs.items() if id in logs}
-        self._runs = {**kept, **{run.log.id: run for run in found}}  # a new one: a thread may be reading the old one
+        self._runs = {**kept, **{run.log.id: run for run in found}}  # a new dict: a thread may be reading the old one
         return found
 
     async def _watch_all(self) -> None:
@@ -215,9 +217,9 @@ class TerminalProgress(AsyncContextDecorator):
         return self._output.draw([(run.log.id, run.seq) for run in self._runs.values()])
 
     async def _act(self, action: Callable[[], Any]) -> Any:
-        """Do something with the output, or with what it shows, in a thread: the event loop never waits for it.
+        """Run an action on the output or its state in a thread, so that the event loop never waits for it.
 
-        A terminal takes its time, and may take nothing for as long as it likes: Ctrl-S stops it.
+        A terminal can be slow or stop for any time, for example at Ctrl-S.
         """
         act = partial(self._in_turn, action)
         return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._thread)
@@ -227,21 +229,21 @@ class TerminalProgress(AsyncContextDecorator):
             return self._guarded(action)
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
-        """Do something with the output, unless it has failed before: an observer is never felt."""
+        """Run an action on the output, unless it has failed before. An observer must not affect the run."""
         if not self._works:
             return None
         try:
             return action()
-        except (Exception, SystemExit) as error:  # `rich` exits where a pipe is closed
-            # Its text may quote what a model wrote, which does not belong in a log.
+        except (Exception, SystemExit) as error:  # `rich` exits if a pipe is closed
+            # Its text may quote a model, which does not belong in a log.
             level = logging.INFO if isinstance(error, OSError | SystemExit) else logging.WARNING
-            _log.log(level, "the progress in the terminal ends: %s", type(error).__name__)
+            _log.log(level, "the progress display ends: %s", type(error).__name__)
             self._give_up()
             return None
 
 
 class _WatchedRun:
-    """What is known of a run that is watched."""
+    """The state of a watched run."""
 
     def __init__(self, log: RunLog, output: _Pipe | _Screen, clock: Callable[[], float]) -> None:
         self.log = log
@@ -253,18 +255,18 @@ class _WatchedRun:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the run began; until it ended, where it has."""
+        """Seconds since the start of the run, or its duration if it has ended."""
         return self.view.at_s if self.view.status is not None else self._clock() - self._start_s
 
     def take(self, batch: Batch) -> None:
-        """Take in what the log hands out."""
+        """Add the records of a batch."""
         if batch.is_snapshot:
             self.view = RunView()
         self._feed(batch.records)
         self.seq = batch.seq
 
     def catch_up(self) -> None:
-        """Take in at once what was not handed out yet."""
+        """Add all records that were not received yet, at once."""
         if self.seq != self.log.seq:
             self.view = RunView()
             self._feed(self.log.records())
@@ -273,19 +275,19 @@ class _WatchedRun:
     def _feed(self, records: list[Record]) -> None:
         for record in records:
             call = self.view.feed(record)
-            if self._tell is not None and last_seq(record) > self.seq:  # a snapshot has what was told of already
+            if self._tell is not None and last_seq(record) > self.seq:  # a snapshot repeats reported records
                 self._tell(record, self.view, call)
-        # Records come later than what they tell of, never earlier.
+        # Records come later than their events, never earlier.
         self._start_s = min(self._start_s, self._clock() - self.view.at_s)
 
 
 def _is_screen(console: Console) -> bool:
-    # FORCE_COLOR asks for colours, and `rich` takes it for a terminal: in a pipe there is no cursor to be moved.
+    # FORCE_COLOR asks for colours, so `rich` assumes a terminal. But a pipe has no cursor to move.
     return console.is_interactive and (console.file.isatty() or not os.environ.get("FORCE_COLOR"))
 
 
 class _Pipe:
-    """An output that is no terminal."""
+    """An output that is not a terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -295,13 +297,13 @@ class _Pipe:
         pass
 
     def teller(self, log: RunLog) -> _Teller:
-        """What is to be told of each record of a run."""
+        """Return the function that reports each record of a run."""
         self._runs += 1
         title = log.name or ("" if self._runs == 1 else f"run {self._runs}")
         return PlainLines(self._write, title).feed
 
     def _write(self, line: str) -> None:
-        # Not `console.print`: where the pipe is closed, that turns the standard output off and exits.
+        # Not `console.print`: if the pipe is closed, that disables the standard output and exits.
         file = self._console.file
         encoding = self._console.encoding
         file.write(line.encode(encoding, "replace").decode(encoding) + "\n")
@@ -318,7 +320,7 @@ class _Pipe:
 
 
 class _Screen:
-    """A terminal; drawn anew only where what it shows has changed, or its size."""
+    """A terminal. It is redrawn only if its content or its size has changed."""
 
     def __init__(self, console: Console, states: Callable[[], list[RunState]]) -> None:
         self._console = console
@@ -334,13 +336,13 @@ class _Screen:
         self._live.start()
 
     def teller(self, _log: RunLog) -> None:
-        """Nothing is told record by record."""
+        """Return None: records are not reported one by one."""
 
     def draw(self, version: object) -> bool:
-        """Show the runs as they are; return whether anything was drawn.
+        """Show the current state of the runs. Return True if anything was drawn.
 
         Args:
-            version: Not equal to the last one where there is something new.
+            version: Differs from the last one if there is something new.
         """
         seconds = [int(state.elapsed_s) for state in self._states()]
         now = (version, self._console.size, seconds)
@@ -354,17 +356,17 @@ class _Screen:
         return True
 
     def _mend_resized(self) -> None:
-        """Take away what a terminal that was resized has made of the last frame.
+        """Erase the remains of the last frame after the terminal was resized.
 
-        `rich` goes back by as many rows as it has drawn. But a narrower terminal goes on with a line in the next row,
-        a lower one has pushed rows out at its top, and a higher one has got these back.
+        `rich` moves back by the number of rows that it drew. But a narrower terminal wraps lines, a lower one has
+        pushed rows out at its top, and a higher one has got them back.
         """
         width, height = self._console.size
         drawn = len(self._frame.lines)
         rows = self._frame.rows_at(width) if width < self._width else drawn
         more = rows - drawn
         if self._frame.times_drawn != self._times_drawn:
-            self._pushed_out = 0  # something was printed meanwhile, which is what would come back
+            self._pushed_out = 0  # other output came meanwhile, and that would come back
         back = max(0, min(self._pushed_out, height - self._height))
         self._pushed_out += max(0, rows - height) - back
         if more + back:
@@ -374,15 +376,15 @@ class _Screen:
         self._width, self._height = width, height
 
     def end(self) -> None:
-        """Show how it ended, and leave the terminal as it was."""
+        """Show the end, and restore the terminal."""
         self._frame.is_final = True
         with self._console:
             self._mend_resized()
             self._live.stop()
 
     def give_up(self) -> None:
-        """It failed: leave things as they were, as far as that can be done."""
+        """Restore the terminal after a failure, as far as possible."""
         try:
             self._live.stop()
         except (Exception, SystemExit):
-            pass  # what can be restored is; the terminal is gone
+            pass  # all that can be restored is; the terminal is gone

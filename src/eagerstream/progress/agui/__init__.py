@@ -1,4 +1,4 @@
-"""AG-UI: a run as the events that frontends of that protocol take, and an endpoint that they can ask. Extra `agui`."""
+"""AG-UI: a run as the events of that protocol, and an endpoint for its frontends. Extra `agui`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The endpoint: a client of AG-UI asks for a run, and hears of it."""
+"""The endpoint: a client of AG-UI asks for a run, and gets its events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_FAULTS: Final = 1_000
 _log = logging.getLogger(__name__)
 
 Start: TypeAlias = "Callable[[RunAgentInput], Run | Awaitable[Run]]"
-"""Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
 
 
 def agui_app(
@@ -40,28 +40,29 @@ def agui_app(
     max_body_bytes: int = MAX_BODY_BYTES,
     min_interval_s: float = 0.05,
 ) -> Starlette:
-    """An ASGI application that speaks AG-UI: each POST begins a run and streams its events.
+    """Return an ASGI application that speaks AG-UI. Each POST starts a run and streams its events.
 
         def start(input: RunAgentInput) -> eagerstream.Run:
             return eagerstream.run(client, tools=[make_file], messages=messages_of(input), model=..., max_tokens=...)
 
         app = agui_app(start)
 
-    It answers at any path: run it as it is, or mount it (`Mount("/agent", agui_app(start))`, or as the endpoint of a
-    `Route`). The run lives in its request: where the client leaves, it is cancelled, its connection closed, and its
-    tools cancelled. What ends it otherwise becomes a `RUN_ERROR`: errors of eagerstream in their words without secrets,
-    of others only the class; those, and what `start` raises, are logged.
+    It responds at any path. Run it alone, or mount it: `Mount("/agent", agui_app(start))`, or as the endpoint of a
+    `Route`. The run lives in its request. If the client leaves, the run is cancelled: its connection is closed, and its
+    tools are cancelled. Any other error becomes a `RUN_ERROR`: errors of eagerstream with their text, without secrets;
+    all others with their class only. The others, and all errors that `start` raises, are logged.
 
-    Who may ask, and from which origin, is for the application around it to say; bodies other than JSON are refused, so
-    that a page elsewhere cannot ask without that.
+    The application around it must check who may ask, and from which origin. Bodies other than JSON are refused, so that
+    a page of another origin needs a preflight request.
 
     Args:
-        start: Gets the request as `ag_ui.core.RunAgentInput` and makes a run; may be async. What the client says
-            in it is not to be trusted: see `messages_of`, `system_of` and `frontend_tools`.
-        hub: Where the runs are to be seen, too: on the web page, say. Its `approve` works as ever.
-        max_body_bytes: Of a request; a larger one gets HTTP 413. So does one with more than one value for each 40 of
-            these bytes. Raise it for conversations with images: the client sends them again with each message.
-        min_interval_s: Fragments that come within so many seconds are sent as one.
+        start: Takes the request as `ag_ui.core.RunAgentInput` and returns a run; may be async. Do not trust the
+            client's data in it: see `messages_of`, `system_of` and `frontend_tools`.
+        hub: Shows the runs to watchers too, for example on the web page. Its `approve` works as usual.
+        max_body_bytes: Maximum size of a request; a larger one gets HTTP 413. So does one with more than one value for
+            each 40 of these bytes. Raise it for conversations with images: the client sends them again with each
+            message.
+        min_interval_s: Fragments that come within this time are sent as one, in seconds.
 
     Raises:
         MissingExtraError: The extra `agui` is not installed.
@@ -95,11 +96,11 @@ def agui_app(
                 has_begun = True
                 await _converse(run, hub or Hub(), encoder, tell, min_interval_s)
             except Exception as error:
-                if not (encoder.is_ended and isinstance(error, EagerStreamError)):  # else its records have told of it
-                    # Of the application's own code all is told. What is raised in a run may quote what a model wrote.
+                if not (encoder.is_ended and isinstance(error, EagerStreamError)):  # if not, the records reported it
+                    # Errors of the application's own code are logged completely. An error of a run may quote a model.
                     trace = None if has_begun or isinstance(error, EagerStreamError) else error
                     name = type(error).__name__
-                    _log.error("a run that was asked for over AG-UI failed: %s", name, exc_info=trace)
+                    _log.error("a run of an AG-UI client failed: %s", name, exc_info=trace)
                 told = public_error({"type": type(error).__name__, "text": str(error)})
                 await tell(encoder.fail(told["text"], code=told["type"]))
             await tell(encoder.fail("The run ended early.", code="ended_early"))
@@ -110,10 +111,10 @@ def agui_app(
 
 
 def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
-    """Return the value of a body, and the request that it is.
+    """Return the value of a body, and the request that it contains.
 
     Raises:
-        BadBody: It is no request (422), is nested too deep (400), or brings a tool with too large a schema (413).
+        BadBody: The body is not a request (422), is nested too deep (400), or has a tool with too large a schema (413).
     """
     from ag_ui.core import RunAgentInput
     from pydantic import ValidationError
@@ -131,7 +132,7 @@ def run_input(plain: Any) -> tuple[dict[str, Any], RunAgentInput]:
 
 
 def _faults_of(error: ValidationError) -> str:
-    """The first places of faults. pydantic makes a description of each one, so of a great many only their number."""
+    """Return the first places of faults. pydantic describes each one, so of very many only their number is returned."""
     if (count := error.error_count()) > _MAX_FAULTS:
         return f"it has {count:,} faults"
     faults = error.errors(include_input=False, include_url=False)
@@ -145,8 +146,11 @@ async def _converse(
     tell: Callable[[list[Event]], Awaitable[None]],
     min_interval_s: float,
 ) -> None:
-    """Drive the run to its end, and tell of it. Cancelled, the run is, too; it has been left when this returns."""
-    failure: Exception | None = None  # the group would wrap what is raised in it
+    """Drive the run to its end, and send its events. It has left the run when it returns.
+
+    If this is cancelled, so is the run.
+    """
+    failure: Exception | None = None  # the group would wrap it
     log = hub.observe(run)
 
     async def drive_run() -> None:

@@ -1,4 +1,4 @@
-"""Content of messages between the API and AG-UI: text, images, documents."""
+"""Conversion of message content between the API and AG-UI: text, images, documents."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from ..._support.redaction import without_middle
 from ...wire import Block
 
 Part: TypeAlias = dict[str, Any]
-"""A content part as AG-UI has it on the wire."""
+"""A content part in AG-UI's form."""
 
 MAX_EVENT_CHARS: Final = 1024 * 1024
-"""Text of one event: the client gives up on an event over 10 MB, and one character may take six bytes."""
+"""Maximum text of one event. The client refuses events over 10 MB, and one character may take six bytes."""
 
 _MAX_MEDIA_CHARS: Final = 6 * 1024 * 1024
-"""Images and documents of one event; in base64, a character is a byte."""
+"""Maximum size of images and documents in one event. In base64, a character is a byte."""
 
 _MEDIA: Final = ("image", "document")
 
 
 def to_parts(content: str | Sequence[Mapping[str, Any]]) -> str | list[Part]:
-    """The content of a tool's result as AG-UI has it: text as it is, blocks as parts.
+    """Return the content of a tool's result in AG-UI's form: text unchanged, blocks as parts.
 
-    A block that AG-UI has no part for is there as its JSON. What is too large for an event is left out, and that is
-    said in its place.
+    A block without a part in AG-UI becomes its JSON. Content that is too large for an event is replaced by a note.
     """
     if isinstance(content, str):
         return without_middle(content, MAX_EVENT_CHARS)
@@ -72,11 +71,11 @@ def _to_part(block: Mapping[str, Any]) -> Part:
 
 
 def to_blocks(content: str | Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Content of an AG-UI message as the API takes it. What it does not take is named in a text in its place."""
+    """Return the content of an AG-UI message in the API's form. A text replaces and names each unsupported part."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     blocks = [_to_block(part) for part in content]
-    return [block for block in blocks if block["type"] != "text" or block["text"].strip()]  # the API wants a word
+    return [block for block in blocks if block["type"] != "text" or block["text"].strip()]  # the API refuses blank text
 
 
 def _to_block(part: Mapping[str, Any]) -> Block:
@@ -107,13 +106,13 @@ def _decoded(data: str) -> str | None:
 
 
 class Pieces:
-    """Deltas in pieces that fit into events. The first half of a surrogate pair waits for the other one."""
+    """Deltas in pieces that fit into events. The first half of a surrogate pair waits for the second."""
 
     def __init__(self) -> None:
         self._halves: dict[int, str] = {}
 
     def cut(self, block: int, text: str) -> list[str]:
-        """The next delta of a block."""
+        """Return the pieces of the next delta of a block."""
         text = self.rest(block) + text
         if text and _is_first_half(text[-1]):
             self._halves[block] = text[-1]
@@ -129,7 +128,7 @@ class Pieces:
         return pieces
 
     def rest(self, block: int) -> str:
-        """The half that waits for another one, which no longer comes."""
+        """Return the waiting half of a surrogate pair whose second half never came."""
         return self._halves.pop(block, "")
 
 

@@ -1,4 +1,4 @@
-"""Records of a run in, events of AG-UI out."""
+"""`AGUIEncoder`: turns records of a run into events of AG-UI."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ._rebuilt import Call, Conversation, Message
 from ._state import StateMirror
 
 Event: TypeAlias = dict[str, Any]
-"""An event of AG-UI as it is on the wire: `{"type": "TEXT_MESSAGE_START", "messageId": ...}`."""
+"""An event of AG-UI in its JSON form: `{"type": "TEXT_MESSAGE_START", "messageId": ...}`."""
 
 PROTOCOL_VERSION: Final = "1.0"
 
 AWAITS_APPLICATION: Final = {"eagerstream": "awaits the application"}
-"""The progress of a call that the application answers, in the messages of its next run: see `frontend_tools`."""
+"""Progress of a call that the application answers in the messages of its next run, see `frontend_tools`."""
 
-_NO_RESULT: Final = "No result has come of this call."
-_VOID: Final = "Void: the reply that this call was in has been begun anew."
+_NO_RESULT: Final = "This call has no result."
+_VOID: Final = "Void: the response with this call was restarted."
 _MAX_NAME_CHARS: Final = 1_000
 _UNSAFE_IDS: Final = frozenset({"", "__proto__", "constructor", "prototype"})
 
@@ -32,18 +32,21 @@ _UNSAFE_IDS: Final = frozenset({"", "__proto__", "constructor", "prototype"})
 class AGUIEncoder:
     """Turns the records of one run into the events of AG-UI, as dicts; no I/O.
 
-    A turn is a step. What stands in one reply before and after a call are two assistant messages, so that text and
-    calls keep their order; a call hangs on the message that it follows. Thinking is reasoning, its signature (or what
-    was redacted) the encrypted value. Tool progress and approvals are custom events named as their records; blocks and
-    events that AG-UI has no word for are raw events. The state has each input as it is being written (`StateMirror`).
-    Where a reply is begun anew, what came of it is ended, and a snapshot of the messages takes it back.
+    - A turn is a step.
+    - Text before and after a call in one response are two assistant messages, so that text and calls keep their order.
+      A call belongs to the message that it follows.
+    - Thinking is reasoning. Its signature, or its redacted data, is the encrypted value.
+    - Tool progress and approvals are custom events with the names of their records. Blocks and events without a form in
+      AG-UI are raw events.
+    - The state contains each input as it grows (`StateMirror`).
+    - If a response restarts, its open parts are ended, and a snapshot of the messages removes them.
 
-    Exactly one `RUN_FINISHED` or `RUN_ERROR` is last; after it nothing more comes.
+    The last event is exactly one `RUN_FINISHED` or `RUN_ERROR`.
 
     Args:
-        thread_id, run_id: What the client calls them; the run's own id where it does not.
-        messages: The conversation that the client has already, as it sent it: a snapshot of the messages needs it.
-        state: The state that the client has already, if it is an object. What is in it stays, but for `toolCalls`.
+        thread_id, run_id: The client's ids. If None, the run's own id.
+        messages: The conversation that the client has already, as it sent it. A snapshot of the messages needs it.
+        state: The state that the client has already, if it is an object. Its fields stay, except `toolCalls`.
     """
 
     def __init__(
@@ -61,21 +64,21 @@ class AGUIEncoder:
         self._out: list[Event] = []
         self._is_started = False
         self.is_ended = False
-        """The last event has been given."""
+        """True if the last event has been returned."""
         self._run = RunFold(self._begin_call)
         self._state = StateMirror()
         self._step: str | None = None
-        self._segment: Message | None = None  # what text and calls of this reply go to
+        self._segment: Message | None = None  # message for the text and calls of this response
         self._segments: set[str] = set()  # their ids
-        self._text: Message | None = None  # is open
-        self._reasoning: dict[int, Message] = {}  # are open
+        self._text: Message | None = None  # the open text
+        self._reasoning: dict[int, Message] = {}  # the open reasoning
         self._ids = self._conversation.given_call_ids
         self._pieces = Pieces()
         self._is_in_message = False
 
     @property
     def awaits_application(self) -> bool:
-        """All that is left to do in this turn is the application's: cancelled now, the run has succeeded."""
+        """True if only the application's calls are left in this turn. A run cancelled now counts as successful."""
         calls = [call for call in self._conversation.turn_calls if not call.is_server_side]
         return (
             not self._is_in_message
@@ -84,9 +87,9 @@ class AGUIEncoder:
         )
 
     def feed(self, records: Iterable[Record]) -> list[Event]:
-        """The events that some records make; several records at once make fewer events.
+        """Return the events of the next records. Several records at once make fewer events.
 
-        The first ones may be a snapshot of a run that has been going on. Another one later needs another encoder.
+        The first records may be the snapshot of a run that has already started. A later snapshot needs a new encoder.
         """
         for record in records:
             if self.is_ended:
@@ -96,7 +99,7 @@ class AGUIEncoder:
         return self._given_out()
 
     def fail(self, message: str, *, code: str | None = None) -> list[Event]:
-        """End the stream with an error, as far as it has not ended."""
+        """End the stream with an error. Return the remaining events; none if the stream has ended."""
         if not self.is_ended:
             self._start()
             self._close_all()
@@ -162,7 +165,7 @@ class AGUIEncoder:
                     self._take_of(call, record)
 
     def _take_of(self, call: Call, record: Record) -> None:
-        """A record that has changed a call."""
+        """Encode a record that has changed a call."""
         match record["type"]:
             case "input_delta":
                 self._add_arguments(call, record["fragment"])
@@ -268,7 +271,7 @@ class AGUIEncoder:
         else:
             message = Message(self._message_id(block), is_reasoning=True)
             self._conversation.messages.append(message)
-        self._segment = None  # what follows stands behind it
+        self._segment = None  # the next blocks follow it
         message.metadata = {"type": kind} if kind != "thinking" else {}
         self._reasoning[block] = message
         self._emit("REASONING_START", messageId=message.id)
@@ -301,7 +304,7 @@ class AGUIEncoder:
 
     def _new_segment(self, block: int) -> Message:
         id = self._message_id(block)
-        if id in self._segments:  # a text that goes on behind a call: a peer wrote both at once
+        if id in self._segments:  # text that continues after a call: a peer wrote both at once
             id = f"{id}-{len(self._segments)}"
         self._segments.add(id)
         self._segment = Message(id)
@@ -349,7 +352,7 @@ class AGUIEncoder:
 
     def _end_input(self, call: Call) -> None:
         if call.outcome == "valid" and not any(call.arguments) and not call.omitted_chars:
-            # It came whole at its start, or is empty.
+            # The input came complete at its start, or is empty.
             self._add_arguments(call, json.dumps(call.given or {}, ensure_ascii=False))
         if half := self._pieces.rest(call.block):
             self._emit("TOOL_CALL_ARGS", toolCallId=call.client_id, delta=half)
@@ -366,7 +369,7 @@ class AGUIEncoder:
             self._custom("tool_progress", toolCallId=call.client_id, value=call.progress)
 
     def _tell_result(self, call: Call) -> None:
-        """Tell of the result, once the input has ended."""
+        """Send the result, if the input has ended."""
         if (result := call.result) is None or call.outcome is None:
             return
         if call.is_server_side and isinstance(result.content, Mapping):
@@ -376,7 +379,7 @@ class AGUIEncoder:
         self._answer(call, result)
 
     def _answer(self, call: Call, result: Result) -> None:
-        """Tell of a result, unless the call has one, or the application answers it."""
+        """Send a result, unless the call has one or the application answers it."""
         if call.is_answered or call.is_pending:
             return
         message: Event = {
@@ -395,7 +398,7 @@ class AGUIEncoder:
     # --- what is void -------------------------------------------------------------------------------------------------
 
     def _void(self) -> None:
-        """Take back what came of this turn."""
+        """Remove the parts of this turn."""
         self._end_message()
         void = self._conversation.void()
         if void is None:
@@ -421,7 +424,7 @@ class AGUIEncoder:
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _message_id(self, block: int, suffix: str = "") -> str:
-        """Unique in the conversation; the same for everybody who watches. `history` tells replies apart by it."""
+        """Return an id, unique in the conversation and equal for all watchers. `_history` finds responses by it."""
         return f"{self._run.id}.{self._run.turn}.{block}{'.' if suffix else ''}{suffix}"
 
     def _custom(self, name: str, **value: Any) -> None:

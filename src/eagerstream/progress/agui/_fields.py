@@ -1,4 +1,4 @@
-"""What events of AG-UI say beside their text: metadata, errors, usage; each within bounds."""
+"""Fields of AG-UI events other than text: metadata, errors, usage. Each is bounded."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any, Final
 from ._content import MAX_EVENT_CHARS
 
 METADATA_KEY: Final = "eagerstream"
-"""What AG-UI has no field for is in the metadata of events, and so of messages and calls, under this key."""
+"""Key for data that AG-UI has no field for, in the metadata of events, messages and calls."""
 
-_MAX_COUNT: Final = 2**53 - 1  # that JavaScript can count to
+_MAX_COUNT: Final = 2**53 - 1  # the largest exact integer in JavaScript
 
 
 def with_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The field of an event, a message or a call that has our metadata, where there is some."""
+    """Return the metadata field of an event, a message or a call. Empty if there is no metadata."""
     return {"metadata": {METADATA_KEY: bounded(metadata)}} if metadata else {}
 
 
 def omission(record: Mapping[str, Any]) -> str:
-    """What stands where a text is no longer kept."""
+    """Return the text that replaces a text that is no longer kept."""
     chars = record.get("omitted_chars")
     return f"[{chars:,} characters are no longer kept]" if chars else ""
 
 
 def bounded(value: Any) -> Any:
-    """`value`, or in its place that it was too large for an event."""
+    """Return `value`, or a note in its place if it is too large for an event."""
     chars = len(json.dumps(value))
     return value if chars <= MAX_EVENT_CHARS else {"leftOut": f"{chars:,} characters"}
 
 
 def token_usage(usage: Mapping[str, Any], model: str | None) -> dict[str, Any]:
-    """What the API counted, as AG-UI counts: the total of the input is with what was read from a cache or written."""
+    """Return the API's token counts in AG-UI's form. The total input includes tokens that a cache read or wrote."""
 
     def count(name: str) -> int:
         value = usage.get(name)

@@ -1,4 +1,4 @@
-"""What a client of AG-UI sends, as what a run takes: its messages, and its own tools."""
+"""Conversion of an AG-UI client's request for a run: its messages, and its own tools."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
 _REPLY: Final = re.compile(r"(.+\.[0-9]+)\.[0-9]+(?:-[0-9]+)?")
-_PATIENCE_S: Final = 86_400.0  # a call of the application waits for the others of its turn, however long they take
-_UNANSWERED: Final = "Not answered: the conversation went on without a result of this call."
+_PATIENCE_S: Final = 86_400.0  # a call of the application waits for the others of its turn
+_UNANSWERED: Final = "Not answered: the conversation continued without a result of this call."
 
 
 def messages_of(input: RunAgentInput) -> list[Message]:
-    """The conversation of an AG-UI client, as the API takes it: `run(client, messages=messages_of(input), ...)`.
+    """Return the conversation of an AG-UI client in the API's form.
 
-    Text, images, documents, reasoning with its signature, calls and their results. The messages that came of one reply
-    are one message again. A call without a result gets one that says so. Left out are results without a call, calls
-    that the API itself ran, activities, and messages of the roles `system` and `developer`, which anybody who can reach
-    the endpoint can write: `system_of` has them for those who trust the client.
+    Use it as `run(client, messages=messages_of(input), ...)`. It contains text, images, documents, reasoning with its
+    signature, calls and their results. The messages from one response become one message again. A call without a result
+    gets one that says so.
+
+    Left out are results without a call, calls that the API ran, activities, and messages of the roles `system` and
+    `developer`. Anyone who can reach the endpoint can write those. If you trust the client, use `system_of`.
     """
     wire: list[dict[str, Any]] = [message.model_dump(mode="python", by_alias=True) for message in input.messages]
     results = {message["toolCallId"]: message for message in wire if message["role"] == "tool"}
@@ -49,7 +51,7 @@ def messages_of(input: RunAgentInput) -> list[Message]:
 
 
 def _turns(wire: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """What is said in one go: each message of the user, and those of each reply together."""
+    """Yield the messages that belong together: each message of the user alone, and those of each response together."""
     reply: list[dict[str, Any]] = []
     for message in wire:
         if message["role"] not in ("user", "assistant", "reasoning"):
@@ -63,7 +65,7 @@ def _turns(wire: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _belong_together(message: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
-    """They came of one reply. Where their ids are not ours, reasoning belongs to what comes behind it."""
+    """Return True if both came from one response. If their ids are not ours, reasoning belongs to the next message."""
     if "user" in (message["role"], following["role"]):
         return False
     ours, theirs = _REPLY.fullmatch(message["id"]), _REPLY.fullmatch(following["id"])
@@ -80,12 +82,12 @@ def _reply(turn: Sequence[Mapping[str, Any]], calls: list[str], used: set[str]) 
             value = message.get("encryptedValue")
             if value and metadata.get("type") == "redacted_thinking":
                 blocks.append({"type": "redacted_thinking", "data": value})
-            elif value:  # the API takes no thinking that it has not signed
+            elif value:  # the API refuses thinking that it has not signed
                 blocks.append({"type": "thinking", "thinking": message["content"], "signature": value})
             continue
         blocks += to_blocks(message.get("content") or "")
         for call in message.get("toolCalls") or ():
-            if "kind" in _metadata(call) or call["id"] in used:  # run by the API, or told twice
+            if "kind" in _metadata(call) or call["id"] in used:  # run by the API, or sent twice
                 continue
             used.add(call["id"])
             calls.append(call["id"])
@@ -109,7 +111,7 @@ def _result(id: str, message: Mapping[str, Any] | None) -> Block:
         return tool_result(_api_id(id), _UNANSWERED, is_error=True)
     blocks = to_blocks(message["content"])
     if message.get("error") or _metadata(message).get("isError"):
-        texts = [block for block in blocks if block["type"] == "text"]  # an error takes nothing else
+        texts = [block for block in blocks if block["type"] == "text"]  # an error takes only text
         texts = texts or [{"type": "text", "text": str(message.get("error") or "Error")}]
         return tool_result(_api_id(id), texts, is_error=True)
     return tool_result(_api_id(id), blocks)
@@ -125,19 +127,19 @@ def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def system_of(input: RunAgentInput) -> str:
-    """What the client says in the roles `system` and `developer`, joined; for those who trust it to say so."""
+    """Return the client's `system` and `developer` messages, joined. Use it only if you trust the client."""
     said = [str(message.content) for message in input.messages if message.role in ("system", "developer")]
     return "\n\n".join(said)
 
 
 def frontend_tools(input: RunAgentInput) -> list[Tool]:
-    """The tools that the client brings and runs itself: `run(client, tools=[*mine, *frontend_tools(input)], ...)`.
+    """Return the tools that the client brings and runs, for `run(client, tools=[*mine, *frontend_tools(input)], ...)`.
 
-    A call of one has no result in this run. Once there is nothing else left to do in its turn, the endpoint ends the
-    run; the client has the call's arguments, and sends its result with the messages of its next run.
+    Their calls get no result in this run. When the other calls of the turn are done, the endpoint ends the run. The
+    client has the arguments of the calls, and sends their results with the messages of its next run.
 
     Raises:
-        UsageError: The client's definitions are none that the API takes, or their schemas are too large.
+        UsageError: The API does not accept the client's definitions, or their schemas are too large.
     """
     check_tools(input)
     return [
@@ -147,10 +149,10 @@ def frontend_tools(input: RunAgentInput) -> list[Tool]:
 
 
 def check_tools(input: RunAgentInput) -> None:
-    """Check how large the schemas of the client's tools are, before anything else looks at them.
+    """Check the size of the schemas of the client's tools, before any other code reads them.
 
     Raises:
-        UsageError: They have more than 100,000 characters together, or one is too deep; its tool is named.
+        UsageError: They have more than 100,000 characters together, or one is too deep. The message names its tool.
     """
     left = MAX_SCHEMA_CHARS
     for tool in input.tools or ():
@@ -162,10 +164,10 @@ def check_tools(input: RunAgentInput) -> None:
 
 
 class _ApplicationTool(Tool):
-    """Its inputs are for the application to check: matching a client's schema may take as long as that likes."""
+    """A tool whose inputs the application checks: matching a client's schema could take any time."""
 
     def check(self, input: JSONObject) -> dict[str, Any]:
-        """The input as it is."""
+        """Return the input unchanged."""
         return dict(input)
 
 

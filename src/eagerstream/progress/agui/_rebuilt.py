@@ -1,4 +1,4 @@
-"""What the client has rebuilt of a run: its messages, each with its calls and their results."""
+"""The client's copy of a run: its messages with their calls and results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._fold import CallFold
 from ._fields import with_metadata
 
 MAX_SNAPSHOT_CHARS: Final = 8 * 1024 * 1024
-"""Of a snapshot as JSON in ASCII: a client gives up on an event over 10 MB."""
+"""Maximum size of a snapshot as JSON in ASCII. A client refuses events over 10 MB."""
 
 
 @dataclass(slots=True)
@@ -22,13 +22,13 @@ class Message:
     is_reasoning: bool = False
     text: list[str] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    results: list[Answer] = field(default_factory=list)  # as they came
+    results: list[Answer] = field(default_factory=list)  # in their order of arrival
     encrypted_value: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     is_closed: bool = False
 
     def rendered(self, void_turn: int) -> list[dict[str, Any]]:
-        """As in a snapshot: this message, and behind it the results of its calls, but for those of a void turn."""
+        """Return the message as in a snapshot, followed by the results of its calls, without those of a void turn."""
         message: dict[str, Any] = {"id": self.id, "role": "reasoning" if self.is_reasoning else "assistant"}
         if self.text or self.is_reasoning or not self.calls:
             message["content"] = "".join(self.text)
@@ -45,9 +45,9 @@ class Call(CallFold):
     """A call of such a message.
 
     Attributes:
-        client_id: The client's id, which no other call of the conversation has.
-        is_answered: The client has its result.
-        is_pending: The application answers it.
+        client_id: The client's id. No other call of the conversation has it.
+        is_answered: True if the client has its result.
+        is_pending: True if the application answers it.
     """
 
     client_id: str
@@ -58,7 +58,7 @@ class Call(CallFold):
     is_pending: bool = False
 
     def rendered(self) -> dict[str, Any]:
-        """As in a message."""
+        """Return the call as in a message."""
         function = {"name": self.name, "arguments": "".join(self.arguments)}
         return {"id": self.client_id, "type": "function", "function": function, **with_metadata(self.metadata)}
 
@@ -72,9 +72,9 @@ class Answer(NamedTuple):
 
 
 class Void(NamedTuple):
-    """The calls that are no more, and all messages without what is void.
+    """The removed calls, and all messages without void parts.
 
-    `snapshot` is None where it would be too long for the client: then all stays.
+    `snapshot` is None if it would be too long for the client. Then all calls and messages stay.
     """
 
     calls: list[Call]
@@ -82,19 +82,20 @@ class Void(NamedTuple):
 
 
 class Conversation:
-    """The messages that the client has: those that it came with, and those of this run.
+    """The messages that the client has: those that it sent, and those of this run.
 
     Attributes:
-        messages: Those of this run.
-        blanks: Reasoning that the client would keep: it stays, empty, for the next attempt to fill.
+        messages: The messages of this run.
+        blanks: Reasoning that the client would keep. It stays, empty, for the next attempt to fill.
     """
 
     def __init__(self, given: Sequence[Mapping[str, Any]]) -> None:
         self.messages: list[Message] = []
         self.blanks: list[Message] = []
-        self._given = [dict(message) for message in given if message.get("role") != "activity"]  # clients keep those
+        # clients keep activities
+        self._given = [dict(message) for message in given if message.get("role") != "activity"]
         self._turn = 0
-        self._turn_start = 0  # how many messages there were
+        self._turn_start = 0  # number of messages at its start
 
     @property
     def calls(self) -> list[Call]:
@@ -108,22 +109,22 @@ class Conversation:
 
     @property
     def given_call_ids(self) -> set[str]:
-        """The ids of the calls that the client came with."""
+        """The ids of the calls that the client sent."""
         return {call["id"] for message in self._given for call in message.get("toolCalls") or ()}
 
     def begin_turn(self, turn: int) -> None:
-        """What came before stays, whatever becomes of this turn."""
+        """Start a turn. Earlier messages stay even if this turn becomes void."""
         self._turn = turn
         self._turn_start = len(self.messages)
         self.blanks = []
 
     def answer(self, call: Call, result: dict[str, Any]) -> None:
-        """A call has its result, as a message."""
+        """Add the result of a call, as a message."""
         call.is_answered = True
         call.message.results.append(Answer(self._turn, call, result))
 
     def void(self) -> Void | None:
-        """Take back what came of this turn; None where nothing did."""
+        """Remove the messages and results of this turn. Return None if there are none."""
         void = self.messages[self._turn_start :]
         kept = self.messages[: self._turn_start]
         answers = [answer for message in kept for answer in message.results if answer.turn == self._turn]
@@ -141,7 +142,7 @@ class Conversation:
         return Void(calls, snapshot)
 
     def _blanks(self, kept: Sequence[Message], void: Sequence[Message]) -> list[Message]:
-        """A client keeps all its reasoning where a snapshot has none."""
+        """Return the void reasoning to keep, emptied. A client keeps all its reasoning if a snapshot has none."""
         if any(message.is_reasoning for message in kept) or any(
             each.get("role") == "reasoning" for each in self._given
         ):

@@ -15,15 +15,17 @@ Operation: TypeAlias = dict[str, Any]
 """`{"op": "add" | "replace" | "remove", "path": pointer, "value": JSON}`."""
 
 _GROWTH: Final = 8
-"""RFC 6902 cannot append, so a string that grows is sent whole; but only once it is longer by this fraction of what was
-sent of it. In the end that is nine times the string, and without it the square of its length."""
+"""Fraction by which a growing string must be longer before it is sent again. RFC 6902 cannot append, so each time the
+complete string is sent. In total that is nine times the string, compared with the square of its length otherwise.
+"""
 
 MAX_STATE_CHARS: Final = 1024 * 1024
-"""Text of all inputs in the state. The client copies its whole state for each patch, and takes no message over 10 MB
-(one character may take six). The arguments of the calls hold what is not in the state."""
+"""Maximum text of all inputs in the state. The client copies its complete state for each patch, and refuses messages
+over 10 MB (one character may take six bytes). The arguments of the calls contain the rest.
+"""
 
 _BARRED: Final = re.compile(r"/__proto__(?:/|$)|/constructor/prototype(?:/|$)")
-"""Paths that the client refuses, and the whole patch with them."""
+"""Paths that the client refuses, together with the complete patch."""
 
 
 @dataclass(slots=True)
@@ -45,32 +47,32 @@ class _Call:
     path: str
     chars: int = 0
     growing: _Growing | None = None
-    placed: list[tuple[str, Any]] = field(default_factory=list)  # by the last fragment: a string in there may grow
-    is_whole: bool = True  # False once it was too much, and the state has no more of it
+    placed: list[tuple[str, Any]] = field(default_factory=list)  # by the last fragment: a string in it may grow
+    is_whole: bool = True  # False once it was too large; the rest is not in the state
 
 
 @dataclass(slots=True)
 class StateMirror:
-    """What the client's state is, or will be once it has applied what `take` gives.
+    """The client's state, after it has applied the results of `take`.
 
-    `{"toolCalls": {id: {"name", "input", "phase", "outcome", ...}}}`: `input` is None before the first fragment, and
-    then the partial. After each patch it is a partial that the input really had, without the keys that the client
-    would refuse: `__proto__`, and `prototype` in `constructor`. They are in no patch at all: what copies such an object
-    carelessly would set the prototype of the copy. Integers that the client would round are marked, see `exact.py`.
+    `{"toolCalls": {id: {"name", "input", "phase", "outcome", ...}}}`: `input` is None before the first fragment, then
+    the partial. After each patch it is a partial that the input really had, without the keys that the client would
+    refuse: `__proto__`, and `prototype` in `constructor`. They are in no patch: code that copies such an object
+    carelessly would set the prototype of the copy. Integers that the client would round are marked, see `_exact.py`.
     """
 
     _calls: dict[str, _Call] = field(default_factory=dict)
-    _dirty: dict[str, _Call] = field(default_factory=dict)  # their strings have grown since they were sent
+    _dirty: dict[str, _Call] = field(default_factory=dict)  # calls whose strings have grown since they were sent
     _operations: list[Operation] = field(default_factory=list)
     _room: int = MAX_STATE_CHARS
 
     def start(self, id: str, fields: Mapping[str, JSON]) -> None:
-        """A call begins."""
+        """Add a call."""
         call = self._calls[id] = _Call(pointer("toolCalls", id))
         self._operations.append({"op": "add", "path": call.path, "value": {**fields, "input": None}})
 
     def set(self, id: str, **fields: JSON) -> None:
-        """Something else of a call has changed."""
+        """Change other fields of a call."""
         call = self._calls[id]
         self._send(call)
         self._operations += (
@@ -78,7 +80,7 @@ class StateMirror:
         )
 
     def patch(self, id: str, operations: Sequence[Mapping[str, Any]]) -> None:
-        """An input has grown."""
+        """Apply the changes of an input."""
         call = self._calls[id]
         goes_on = False
         for operation in operations:
@@ -90,7 +92,7 @@ class StateMirror:
                 if not _BARRED.search(path):
                     self._append(call, path, operation["value"])
                 continue
-            if not goes_on:  # what the fragments before this one have left open was closed
+            if not goes_on:  # the strings left open by earlier fragments are closed
                 self._send(call)
                 call.growing = None
                 call.placed.clear()
@@ -101,19 +103,19 @@ class StateMirror:
             self._dirty[id] = call
 
     def give_up(self, id: str) -> None:
-        """What comes next of an input does not fit what came: it stays as it is, and is marked so."""
+        """Stop following an input whose next fragments do not fit. Its value stays and is marked."""
         if (call := self._calls[id]).is_whole:
             self._give_up(call)
 
     def remove(self, id: str) -> None:
-        """The call is void."""
+        """Remove a void call."""
         call = self._calls.pop(id)
         self._dirty.pop(id, None)
         self._room += call.chars
         self._operations.append({"op": "remove", "path": call.path})
 
     def take(self) -> list[Operation]:
-        """The patch that brings the client's state up to date; empty where there is nothing to say yet."""
+        """Return the patch that updates the client's state. Empty if there is nothing to send yet."""
         for call in self._dirty.values():
             growing = call.growing
             if growing is not None and growing.chars - growing.sent_chars >= max(1, growing.sent_chars // _GROWTH):
@@ -147,14 +149,14 @@ class StateMirror:
             call.growing.chars += len(text)
 
     def _send(self, call: _Call) -> None:
-        """Send the growing string as it is now, where it has grown."""
+        """Send the growing string, if it has grown."""
         growing = call.growing
         if growing is None or growing.chars == growing.sent_chars:
             return
         growing.sent_chars = growing.chars
         path = f"{call.path}/input{_marked_path(growing.path)}"
         last = self._operations[-1] if self._operations else {}
-        if last.get("path") == path:  # not told yet: one operation is enough
+        if last.get("path") == path:  # not sent yet: one operation is enough
             last["value"] = growing.text()
         else:
             self._operations.append({"op": "replace", "path": path, "value": growing.text()})
@@ -174,12 +176,12 @@ class StateMirror:
 
 
 def _marked_path(path: str) -> str:
-    """The place of a value once the keys around it are escaped as `marked` does."""
+    """Return the path of a value after the keys around it are escaped as `marked` does."""
     return "/".join(map(escaped_key, path.split("/")))
 
 
 def _find_string(placed: Sequence[tuple[str, Any]], path: str) -> str | None:
-    """The string at `path`, where it is one of these values, or inside one; of several the newest."""
+    """Return the string at `path`, if it is one of these values or inside one. The newest value wins."""
     for root, value in reversed(placed):
         if path == root or path.startswith(f"{root}/"):
             found = value
@@ -197,7 +199,7 @@ def _find_string(placed: Sequence[tuple[str, Any]], path: str) -> str | None:
 
 
 def _allowed(value: Any, name: str) -> Any:
-    """`value`, which stands under the key `name`, without the keys of `_BARRED`; itself where it has none."""
+    """Return `value`, found under the key `name`, without barred keys. If it has none, it is not copied."""
     if not _barred_keys(value, name):
         return value
     copied = copy_json(value)
@@ -207,7 +209,7 @@ def _allowed(value: Any, name: str) -> Any:
 
 
 def _barred_keys(value: Any, name: str) -> list[tuple[dict[str, Any], str]]:
-    """Every object inside `value` with a key that is barred, and that key."""
+    """Return every object inside `value` with a barred key, and that key."""
     found: list[tuple[dict[str, Any], str]] = []
     pending = [(name, value)]
     while pending:

@@ -1,4 +1,4 @@
-"""A gateway: one process that holds so many runs and no more, for clients that ask over HTTP. Extra `web`.
+"""A gateway: one process that holds a limited number of runs for HTTP clients. Extra `web`.
 
 ::
 
@@ -7,7 +7,7 @@
 
     app = gateway_app(start, slots=RunSlots(1_000))
 
-What is slow holds up only what waits for it: a client that reads slowly its own run, a watcher of the hub nothing.
+A slow client delays only its own run. A slow watcher of the hub delays no run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The endpoint: a client asks for a run, and reads its records as fast as it likes."""
+"""The endpoint: a client asks for a run, and reads its records at its own speed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Start: TypeAlias = "Callable[[Mapping[str, Any]], Run | Awaitable[Run]]"
-"""Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
 
 _MAX_REASON_CHARS: Final = 2_000
 
@@ -43,36 +43,36 @@ def gateway_app(
     max_body_bytes: int = MAX_BODY_BYTES,
     stall_s: float = STALL_S,
 ) -> Starlette:
-    """An ASGI application that holds runs for clients.
+    """Return an ASGI application that holds runs for clients.
 
     ==============  ====================================================================================================
-    `POST /runs`    begins a run and streams its records, one in each server-sent event, from `run_start` to `run_stop`;
-                    503 with `retry-after` where the gateway is full
+    `POST /runs`    starts a run and streams its records, one per server-sent event, from `run_start` to `run_stop`;
+                    503 with `retry-after` if the gateway is full
     `GET /runs`     `{"held": ..., "max_runs": ..., "waiting": ..., "max_waiting": ...}`
     ==============  ====================================================================================================
 
-    The run lives in its request: where the client leaves, it is cancelled, its connection closed, and its tools
-    cancelled, wherever they run. Its events go to the client straight from the run: made with `buffer="wait"`, a run is
-    read no faster than its client reads, and what the API has still to send waits at the API. With `"merge"` the run
-    goes on, and its client gets larger deltas. Neither slows any other run, and who watches the hub slows none.
+    The run lives in its request. If the client leaves, the run is cancelled: its connection is closed, and its tools
+    are cancelled, on other machines too. Events go directly from the run to the client. With `buffer="wait"`, a run is
+    read no faster than its client reads, and the rest of the response waits at the API. With `"merge"`, the run
+    continues, and its client gets larger deltas. Neither slows other runs, and watchers of the hub slow none.
 
-    Who may ask is for the application around it to check; bodies other than JSON are refused, so that a page elsewhere
-    cannot ask without that.
+    The application around it must check who may ask. Bodies other than JSON are refused, so that a page of another
+    origin needs a preflight request.
 
     Args:
-        start: Gets the JSON object that the client sent, which is not to be trusted, and makes a run; may be async. A
-            `UsageError` of it is answered with HTTP 400 and its text, an `HTTPException` with its status.
-        slots: Places for runs. A request takes one when its body has been read, so a slow client takes none.
-        hub: Where the runs can be watched under the id that is in `run_start`, and calls approved.
-        path: Where it answers.
-        max_body_bytes: Of a request; a larger one gets HTTP 413. So does one with more than one value for each 40 of
-            these bytes. At the default, parsing takes about 0.1 s, in a thread.
-        stall_s: A client that takes nothing for so long is dropped, and its run cancelled.
+        start: Takes the JSON object from the client, which is not to be trusted, and returns a run; may be async. Its
+            `UsageError` is answered with HTTP 400 and its text, an `HTTPException` with its status.
+        slots: Places for runs. A request takes one after its body has been read, so slow clients take none.
+        hub: Shows the runs to watchers under the id in `run_start`, and approves calls.
+        path: The path of the endpoint.
+        max_body_bytes: Maximum size of a request; a larger one gets HTTP 413. So does one with more than one value for
+            each 40 of these bytes. At the default, parsing takes about 0.1 s, in a thread.
+        stall_s: Seconds after which a client that accepts nothing is dropped, and its run cancelled.
 
     Raises:
         MissingExtraError: The extra `web` is not installed.
     """
-    watched = hub or Hub(max_runs=1)  # runs that have ended are of no use here
+    watched = hub or Hub(max_runs=1)  # ended runs are not needed here
     bodies = RequestBodies(max_body_bytes)
 
     async def post(request: Request) -> ASGIApp:
@@ -101,39 +101,39 @@ def gateway_app(
 
 
 class _Telling:
-    """Runs one run, and writes its records as they are taken."""
+    """Runs one run, and writes its records as the iteration takes its events."""
 
-    wants_deltas = False  # as an observer: it is there for the end only
+    wants_deltas = False  # as an observer: it needs only the end
 
     def __init__(self, run: Run, hub: Hub) -> None:
         self._run = run
         self._log = hub.observe(run)
         self._records: list[Record] = []
         self._recorder = RunRecorder(self._records.extend, id=self._log.id, model=run.model)
-        self._end = FeedEnd("error", 0, {}, {"type": "Error", "text": "the run did not begin"})
+        self._end = FeedEnd("error", 0, {}, {"type": "Error", "text": "the run did not start"})
         run.observe(self)
 
     def take(self, events: Sequence[object]) -> None:
-        """The events come by the iteration."""
+        """Do nothing: the events come from the iteration."""
 
     def end(self, end: FeedEnd) -> None:
-        """The run has ended; its last record waits for those before it."""
+        """Keep the end of the run: its record must come after all others."""
         self._end = end
 
     async def produce(self, write: Write) -> None:
-        """Write until the run has ended. Cancelled, it leaves the run, which closes everything."""
+        """Write until the run has ended. If this is cancelled, it leaves the run, which closes all of its parts."""
         try:
             async with self._run as run:
                 async for event in run:
                     self._recorder.take((event,))
                     await self._write(write)
         except EagerStreamError:
-            pass  # the last record tells of it
+            pass  # the last record reports it
         except Exception as error:
-            # What is raised in a run may quote what a model wrote.
+            # An error of a run may quote a model.
             _log.error("a run of the gateway failed: %s", type(error).__name__)
         finally:
-            self._log.close()  # also where the run never began: nobody is to wait for it for ever
+            self._log.close()  # if the run never started, too, so that its watchers end
         self._recorder.end(self._end)
         await self._write(write)
 
@@ -144,7 +144,7 @@ class _Telling:
 
 
 def _public(record: Record) -> dict[str, Any]:
-    """A record for the client: what an error says of the world outside is kept from it."""
+    """Return a record for the client, without the details of foreign errors."""
     match record:
         case {"type": "turn_stop" | "restarted" | "run_stop", "error": {} as error}:
             return {**record, "error": public_error(cast("Fault", error))}

@@ -1,4 +1,4 @@
-"""`RunSlots`: how many runs a process holds at once, and how many may wait for a place."""
+"""`RunSlots`: the number of runs that a process holds at once, and the number that may wait for a place."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ...wire import check_count, check_positive
 
 
 class RunsFull(LimitError):
-    """As many runs are held as may be, and as many wait; or the wait was too long.
+    """There is no place for another run, nor in the queue, or the wait was too long.
 
     Attributes:
-        retry_after_s: When to ask again, in seconds.
+        retry_after_s: Seconds after which to ask again.
     """
 
     def __init__(self, max_runs: int, retry_after_s: float) -> None:
@@ -34,16 +34,17 @@ class RunSlots:
             async with eagerstream.run(...) as run:
                 ...
 
-    Who waits gets a place in the order of asking. For one event loop, asyncio or trio.
+    Waiting runs get a place in the order of asking. Use it in one event loop, on asyncio or trio.
 
     Args:
-        max_runs: Held at once.
-        max_waiting: More wait for a place; beyond that they are refused at once.
-        max_wait_s: How long one waits before it is refused.
-        retry_after_s: What those who are refused are told.
+        max_runs: Maximum number of runs held at once.
+        max_waiting: Maximum number of runs that wait for a place. Others are refused at once.
+        max_wait_s: Maximum time that a run waits before it is refused, in seconds.
+        retry_after_s: Seconds after which a refused client should ask again.
 
     Raises:
-        UsageError: A setting is out of its range.
+        UsageError: `max_runs` is not a whole number from 1, or `max_waiting` not one from 0; or a time is not positive
+            and finite.
     """
 
     def __init__(
@@ -61,20 +62,20 @@ class RunSlots:
 
     @property
     def held(self) -> int:
-        """Runs that have a place."""
+        """Number of runs that have a place."""
         return int(self._limiter.borrowed_tokens)
 
     @property
     def waiting(self) -> int:
-        """Runs that wait for one."""
+        """Number of runs that wait for a place."""
         return self._limiter.statistics().tasks_waiting
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """A place for the time of the block. Cancelled while it waits, it leaves the queue.
+        """Hold a place for the time of the block. If it is cancelled while it waits, it leaves the queue.
 
         Raises:
-            RunsFull: There is no place, and none to wait in; or the wait was too long.
+            RunsFull: No place is free and the queue is full, or the wait was too long.
         """
         place = object()
         try:

@@ -1,4 +1,4 @@
-"""`vercel_app`: an ASGI endpoint that begins a run for each message of a chat and streams it as UI message chunks."""
+"""`vercel_app`: an ASGI endpoint that starts a run for each message of a chat and streams it as UI message chunks."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ _HEADERS: Final = {
     "x-vercel-ai-ui-message-stream": "v1",
     "x-accel-buffering": "no",
 }
-"""As the SDK sends them, but for `connection: keep-alive`, which HTTP/2 forbids and HTTP/1.1 means anyway."""
+"""The SDK's headers, except `connection: keep-alive`: HTTP/2 forbids it, and it is the default of HTTP/1.1."""
 
 _PART_CHARS: Final = 65_536
-"""Of records whose chunks are made in one go: a client that comes late and reads slowly holds no more of them."""
+"""Maximum size of records to encode at once. A late and slow client holds no more chunks than these make."""
 
 _DONE: Final = encode_message("[DONE]")
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What `useChat` asks for.
+    """A request of `useChat`.
 
     Attributes:
-        id: Of the chat. The client chooses it.
+        id: The id of the chat. The client chooses it.
         ui_messages: The conversation so far, as the client has it.
         trigger: `"submit-message"` or `"regenerate-message"`.
-        message_id: Which message is sent again or regenerated; None for a new one.
-        body: The whole request: what the page gives as `body` to `useChat` or `sendMessage` stands beside the rest.
-        headers: Of the HTTP request, with names in lower case: who asks is for `start` to find out.
+        message_id: The id of the message that is sent again or regenerated; None for a new one.
+        body: The complete request. It also has the fields that the page passes to `useChat` or `sendMessage` as `body`.
+        headers: The headers of the HTTP request, with names in lower case. `start` must check who asks.
     """
 
     id: str
@@ -70,13 +70,13 @@ class ChatRequest:
         """The conversation as messages of the API, see `to_messages`.
 
         Raises:
-            UIMessageError: There is something in it that cannot be sent; the client is answered with HTTP 400.
+            UIMessageError: Part of it cannot be sent. If `start` lets it pass, the client gets HTTP 400.
         """
         return to_messages(self.ui_messages)
 
     @property
     def answer_id(self) -> str | None:
-        """The id of the assistant message that the answer goes on with; None where it is a new one."""
+        """The id of the assistant message that the answer continues; None for a new message."""
         last: Any = self.ui_messages[-1] if self.ui_messages else None
         if self.trigger != "submit-message" or not isinstance(last, Mapping) or last.get("role") != "assistant":
             return None
@@ -85,12 +85,12 @@ class ChatRequest:
 
 
 Start: TypeAlias = "Callable[[ChatRequest], Run | Awaitable[Run]]"
-"""Makes the run that a client asks for: an `eagerstream.run(...)` that was not entered yet."""
+"""Makes the run that a client asks for: an `eagerstream.run(...)` that is not entered yet."""
 
 
 @dataclass(slots=True, eq=False)
 class _Chat:
-    """The run that a chat waits for."""
+    """The active run of a chat."""
 
     run: Run
     log: RunLog
@@ -109,7 +109,7 @@ def vercel_app(
     min_interval_s: float = 0.05,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Starlette:
-    """An ASGI application for `useChat`: each message of the user begins a run, which is streamed back.
+    """Return an ASGI application for `useChat`. Each message of the user starts a run, which is streamed to the client.
 
     ::
 
@@ -119,27 +119,27 @@ def vercel_app(
         uvicorn.run(vercel_app(start))      # or app.mount("/", vercel_app(start)) behind the routes of another one
 
     ==============================  ====================================================================================
-    `POST /api/chat`                begins a run and streams it
-    `GET /api/chat/ID/stream`       the chat's run from its beginning (`useChat({resume: true})`); 204 if there is none
+    `POST /api/chat`                starts a run and streams it
+    `GET /api/chat/ID/stream`       the chat's run from its start (`useChat({resume: true})`); 204 if there is none
     `DELETE /api/chat/ID/stream`    cancels the chat's run
-    `POST /api/chat/ID/approval`    decides on a call that waits: `{"approvalId": ..., "approved": true, "reason": ...}`
+    `POST /api/chat/ID/approval`    decides about a waiting call: `{"approvalId": ..., "approved": true, "reason": ...}`
     ==============================  ====================================================================================
 
-    Who may ask, and for which chat, is for the application around it to check: a chat's id opens its stream.
+    The application around it must check who may ask, and for which chat: the id of a chat opens its stream.
 
     Args:
-        start: Begins a run for a request, and returns it without having entered it; may be async. What it raises is
-            answered as Starlette does: an `HTTPException` with its status.
-        path: Where the chat is; as `api` of the client's transport.
-        hub: Where the runs can be watched, and where calls with `approve=hub.approve` wait for an answer.
-        resumable: The run goes on where the client leaves, for it to come back. Otherwise leaving (`stop()`, a closed
-            page) cancels the run: its connection is closed and its tools are cancelled.
-        static_tools: As for `UIMessageEncoder`, like `sdk` and `describe_error`.
-        sdk: The oldest version of the `ai` package among the clients.
-        describe_error: What the client is told of an error that ended a run.
-        min_interval_s: What comes within so long of the last chunks is sent together. The client parses an input anew
-            at every chunk of it.
-        max_body_bytes: Of a request; larger ones are answered with HTTP 413. So are those with more than one value for
+        start: Takes a request and returns a run that is not entered yet; may be async. Its `UIMessageError` is answered
+            with HTTP 400, an `HTTPException` with its status, any other error with HTTP 500.
+        path: The path of the chat: the `api` of the client's transport.
+        hub: Shows the runs to watchers. Calls with `approve=hub.approve` wait in it for a decision.
+        resumable: If true, the run continues when the client leaves, and the client may come back. Otherwise leaving
+            (`stop()`, a closed page) cancels the run: its connection is closed and its tools are cancelled.
+        static_tools: As for `UIMessageEncoder`.
+        sdk: The oldest version of the `ai` package among the clients, as for `UIMessageEncoder`.
+        describe_error: Returns the text that the client gets about an error that ended a run.
+        min_interval_s: Records that come within this time are sent together, in seconds. The client parses an input
+            again at each of its chunks.
+        max_body_bytes: Maximum size of a request; a larger one gets HTTP 413. So does one with more than one value for
             each 40 of these bytes. Raise it for chats with images: the client sends them again with each message.
 
     Raises:
@@ -148,7 +148,7 @@ def vercel_app(
     new_encoder = partial(UIMessageEncoder, static_tools=static_tools, sdk=sdk, describe_error=describe_error)
     chats = _Chats(
         start=start,
-        hub=hub or Hub(max_runs=1),  # runs that have ended are of no use here
+        hub=hub or Hub(max_runs=1),  # ended runs are not needed here
         new_encoder=new_encoder,
         resumable=resumable,
         min_interval_s=min_interval_s,
@@ -166,7 +166,7 @@ def vercel_app(
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Chats:
-    """The endpoints, and the runs under way by the id of their chat."""
+    """The endpoints, and the active runs by the id of their chat."""
 
     start: Start
     hub: Hub
@@ -179,7 +179,7 @@ class _Chats:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def post(self, request: Request) -> ASGIApp:
-        """Begin a run."""
+        """Start a run."""
         asked = _chat_request(await self._read(request), request.headers)
         try:
             run = await begin(self.start, asked)
@@ -188,7 +188,7 @@ class _Chats:
         return partial(self._answer, asked, run)
 
     async def resume(self, request: Request) -> Response | EventStream:
-        """Go on with the run of a chat: all of it, from the beginning."""
+        """Stream the run of a chat from its start."""
         chat = self.active.get(request.path_params["id"])
         return no_content() if chat is None else self._stream(chat)
 
@@ -199,7 +199,7 @@ class _Chats:
         return no_content()
 
     async def decide(self, request: Request) -> Response:
-        """Somebody decided on a call."""
+        """Decide about a call."""
         body = await self._read(request)
         approved, reason = body.get("approved"), body.get("reason")
         if not isinstance(approved, bool) or not isinstance(reason, str | None):
@@ -216,7 +216,7 @@ class _Chats:
         return no_content()
 
     async def _read(self, request: Request) -> dict[str, Any]:
-        """The JSON object that a request brings."""
+        """Return the JSON object in a request."""
         try:
             return await self.bodies.read_json(request, json_object)
         except BadBody as bad:
@@ -225,7 +225,10 @@ class _Chats:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     async def _answer(self, asked: ChatRequest, run: Run, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run, and stream; returns when both have ended. Cancelled, it leaves the run, which closes everything."""
+        """Run, and stream. Return when both have ended.
+
+        If this is cancelled, it leaves the run, which closes all of its parts.
+        """
         log = self.hub.observe(run, name=asked.id[:80])
         chat = self.active[asked.id] = _Chat(run, log, partial(self.new_encoder, message_id=asked.answer_id))
         try:
@@ -233,9 +236,9 @@ class _Chats:
                 tasks.start_soon(_drive, chat.run, log)
                 await self._stream(chat)(scope, receive, send)
                 if not self.resumable:
-                    chat.run.cancel()  # nobody reads any more; does nothing where the run has ended
+                    chat.run.cancel()  # no client reads any more; no effect on an ended run
         finally:
-            if self.active.get(asked.id) is chat:  # and not a later one
+            if self.active.get(asked.id) is chat:  # not a later one
                 del self.active[asked.id]
 
     def _stream(self, chat: _Chat) -> EventStream:
@@ -249,7 +252,7 @@ class _Chats:
                     for part in in_parts(batch.records, _PART_CHARS):
                         if chunks := encoder.encode(part):
                             await write(encode_chunks(chunks))
-                    del batch  # the next one may be long in coming
+                    del batch  # the next one may take long
             error = None
         except WatcherDropped as dropped:  # it reads more slowly than the run writes
             error = {"type": type(dropped).__name__}
@@ -257,7 +260,7 @@ class _Chats:
 
 
 async def _drive(run: Run, log: RunLog) -> None:
-    """Run to the end. Errors are in the records, which the client gets; only what is none of ours is logged."""
+    """Run to the end. Only foreign errors are logged: the records report our own to the client."""
     error = await drive(run, log)
     if error is not None and not isinstance(error, EagerStreamError):
         _log.warning("the run of a chat failed: %s", type(error).__name__)
@@ -274,19 +277,19 @@ def _chat_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> ChatRe
 
 
 def _refusal(status: int, why: str) -> Exception:
-    """Raised, it answers with a status; the client shows the text."""
+    """Return an exception that responds with a status. The client shows the text."""
     from starlette.exceptions import HTTPException
 
     return HTTPException(status, why)
 
 
 def encode_chunks(chunks: Iterable[Chunk], *, ends: bool = False) -> bytes:
-    """Chunks as server-sent events; with `[DONE]` behind them where the stream `ends`."""
+    """Return chunks as server-sent events, followed by `[DONE]` if the stream `ends`."""
     return b"".join(map(_encoded, chunks)) + (_DONE if ends else b"")
 
 
 def _encoded(chunk: Chunk) -> bytes:
-    """A chunk as a server-sent event. Half a surrogate pair goes as an escape: the other half may be in the next."""
+    """Return a chunk as a server-sent event. Half a surrogate pair is escaped: the next chunk may have the rest."""
     try:
         data = json.dumps(chunk, ensure_ascii=False, separators=(",", ":"))
         return f"data: {data}\n\n".encode()

@@ -1,14 +1,14 @@
-"""`UIMessageEncoder`: the records of a run become the chunks of a UI message stream. Pure: no I/O, no clock.
+"""`UIMessageEncoder`: turns the records of a run into the chunks of a UI message stream. No I/O, no clock.
 
-The chunks are those that the `ai` package (5, 6 and 7) reads, with no field that its strictest schema does not know.
-Where a form is ambiguous, what its reader does with it decides:
+Versions 5, 6 and 7 of the `ai` package read the chunks. They have no field that its strictest schema does not know.
+If a form is ambiguous, the behaviour of its reader decides:
 
-* A tool part is `dynamic-tool`, unless the program names the tool in `static_tools`: the type of a static part,
-  `tool-<name>`, would be made of what a model wrote; and of an invalid input the reader keeps more in a dynamic part.
-  More of calls in `tool_part.py`.
+* A tool part is `dynamic-tool`, unless the program names the tool in `static_tools`. The type of a static part,
+`tool-<name>`, would contain text of a model, and the reader keeps more of an invalid input in a dynamic part.
+`_tool_part.py` has the rest about calls.
 * Every `toolCallId` is used once: the reader finds a part by it, and assistant-ui drops a second call of the same id.
-* Parts cannot be taken back before version 7 (`reset-step`). A turn that is begun anew ends its step with
-  `data-restarted`: everything from the `step-start` before it is void. Its calls end as errors that say so.
+* Parts cannot be taken back before version 7 (`reset-step`). A restarted turn ends its step with `data-restarted`: all
+parts since the last `step-start` are void. Its calls end as errors that say so.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Chunk: TypeAlias = dict[str, Any]
 
 SDKVersion: TypeAlias = Literal[5, 6, 7]
 
-_VOID: Final = "Void: the reply was begun anew."
+_VOID: Final = "Void: the response was restarted."
 _NOT_RUN: Final = "Not executed."
-_NO_RESULT: Final = "No result came."
+_NO_RESULT: Final = "This call has no result."
 _MAX_SOURCES: Final = 200
 
 _FINISH_REASONS: Final = {
@@ -42,15 +42,15 @@ _FINISH_REASONS: Final = {
 
 
 def describe_error(error: Mapping[str, Any]) -> str:
-    """The text of an `error` chunk: the class of the error and nothing else.
+    """Return the text of an `error` chunk: only the class of the error.
 
-    What an exception says may name hosts, paths and people, and a page is read by anybody.
+    The message of an exception may name hosts, paths and people, and anyone may read the page.
     """
     return f"The run failed ({error.get('type', 'error')})."
 
 
 class UIMessageEncoder:
-    """Fed with the records of one run, in order, it gives the chunks of one assistant message.
+    """Turns the records of one run, in order, into the chunks of one assistant message.
 
     ::
 
@@ -58,13 +58,13 @@ class UIMessageEncoder:
         chunks = [chunk for record in records for chunk in encoder.encode([record])] + encoder.close()
 
     Args:
-        message_id: The id of the message; the id of the run where it is None. To go on with a message that the client
-            has already, its id.
-        static_tools: Names of tools that the page has types for: their parts are `tool-<name>`, all others
+        message_id: The id of the message. If None, it is made from the id of the run. To continue a message that the
+            client has already, pass its id.
+        static_tools: Names of tools that the page has types for. Their parts are `tool-<name>`, all others
             `dynamic-tool`.
-        sdk: The oldest version of the `ai` package that reads the stream. 5 knows no approvals as such (they are
-            `data-approval` in every version); 7 can take back the parts of a turn that is begun anew.
-        describe_error: The text for an error that ended the run (`{"type": ..., "text": ...}`).
+        sdk: The oldest version of the `ai` package that reads the stream. Version 5 has no approvals of its own;
+            `data-approval` is sent to every version. Version 7 can take back the parts of a restarted turn.
+        describe_error: Returns the text for an error that ended the run (`{"type": ..., "text": ...}`).
     """
 
     def __init__(
@@ -86,22 +86,24 @@ class UIMessageEncoder:
         self._step_is_empty = True
         self._open: dict[int, str] = {}  # text and thinking blocks, and their kinds
         self._used_ids: set[str] = set()
-        self._sources: dict[str, bool] = {}  # url: whether it is of this step
+        self._sources: dict[str, bool] = {}  # url: True if it is new in this step
         self._source_count = 0
         self._restarts = 0
         self._out: list[Chunk] = []
 
     def encode(self, records: Iterable[Record]) -> list[Chunk]:
-        """The chunks for the next records; often one for each, sometimes none."""
+        """Return the chunks for the next records: often one for each, sometimes none."""
         for record in records:
             self._encode(record)
         return self._take()
 
     def close(self, error: Mapping[str, Any] | None = None) -> list[Chunk]:
-        """What is missing where the records end without a `run_stop`; nothing otherwise. The stream is whole then.
+        """Return the chunks that are missing if the records ended without a `run_stop`; otherwise none.
+
+        The stream is then complete.
 
         Args:
-            error: Why they end, for `describe_error`.
+            error: The error that ended them, for `describe_error`.
         """
         if not self._has_stopped:
             self._stop({"status": "error"}, error or {"type": "Interrupted"})
@@ -121,7 +123,7 @@ class UIMessageEncoder:
     def _encode(self, record: Record) -> None:
         if self._has_stopped:
             return
-        match record["type"]:  # before the calls of a turn go
+        match record["type"]:  # before the calls of a turn are removed
             case "turn_start":
                 self._begin()
                 self._stop_step()
@@ -156,7 +158,7 @@ class UIMessageEncoder:
                 metadata = {"status": record["status"], "turns": record["turns"], "usage": readable(record["usage"])}
                 self._stop(metadata, record["error"])
             case _:
-                pass  # a call sends its own chunks; message_stop, and what a later version records: no form here
+                pass  # calls send their own chunks; message_stop and later versions' records: no form here
 
     def _begin(self) -> None:
         if self._has_begun:
@@ -181,7 +183,7 @@ class UIMessageEncoder:
             self._end_text(block, kind)
 
     def _close_open(self) -> None:
-        """End what is still open in this step, so that no part of the page waits for ever."""
+        """End all open parts of this step, so that no part of the page waits forever."""
         self._close_texts()
         for call in self._run.current.values():
             call.close_input()
@@ -195,7 +197,7 @@ class UIMessageEncoder:
         self._stop_step()
 
     def _void(self, reason: str) -> None:
-        """The turn begins anew. What it has sent is taken back, or marked where it cannot be."""
+        """Restart the turn. Its parts are taken back, or marked if that is not possible."""
         if not self._in_step:
             return
         data = {"turn": self._run.turn, "reason": str(reason)}
@@ -276,10 +278,10 @@ class UIMessageEncoder:
             self._send("data-block", data=readable(dict(content)))
 
     def _cite(self, cited: object) -> None:
-        """Web pages that a text or a search names become sources, each once."""
+        """Send the web pages that a text or a search names as sources, each once."""
         for item in cited if isinstance(cited, list) else ():
             url = item.get("url") if isinstance(item, Mapping) else None
-            # A page makes links of them: nothing but the web.
+            # A page makes links of them: web addresses only.
             if not isinstance(url, str) or not url.startswith(("https://", "http://")):
                 continue
             if url in self._sources or len(self._sources) >= _MAX_SOURCES:

@@ -1,7 +1,7 @@
-"""UI messages, as `useChat` sends them, become messages of the API.
+"""Conversion of UI messages, as `useChat` sends them, to messages of the API.
 
-The client sends the whole conversation each time, so all of it is what the client says: results of tools, too, may be
-made up. Whoever needs to trust them keeps the history on the server and takes the last user message only.
+The client sends the complete conversation each time, so it can make up all of it, including results of tools. If you
+need to trust the history, keep it on the server, and take only the last user message.
 """
 
 from __future__ import annotations
@@ -29,16 +29,23 @@ class UIMessageError(UsageError):
 
 
 def to_messages(ui_messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """UI messages (version 5 on: with `parts`) as messages that can be sent to the API.
+    """Return UI messages (version 5 or later, with `parts`) as messages that can be sent to the API.
 
-    Text, images, PDFs and text files of the user; text, signed thinking, calls with their results, and the server's
-    own calls of the assistant. Each call gets exactly one result: a call that has none, or only a preliminary one, is
-    answered as not executed; one whose input was still being written is left out, as is what `data-restarted` says is
-    void. Left out, too, are system messages (the system prompt is the server's), sources, data parts, and calls of MCP
-    servers that the API ran.
+    From the user, it converts text, images, PDFs and text files. From the assistant, it converts text, signed thinking,
+    calls with their results, and calls that the API ran.
+
+    Each call gets exactly one result. A call without one, or with only a preliminary one, is answered as not executed.
+
+    Left out are:
+
+    - calls whose input was still being written;
+    - parts that `data-restarted` declares void;
+    - system messages, since the server has its own system prompt;
+    - sources, data parts, and calls of MCP servers that the API ran.
 
     Raises:
-        UIMessageError: It is no list of UI messages, or a file is of a kind that the API does not take.
+        UIMessageError: The value is not a list of UI messages; a file is malformed or of a type that the API does not
+            accept; a `toolCallId` has other characters than the API's; or a message is nested too deep.
     """
     try:
         return _converted(ui_messages)
@@ -57,11 +64,11 @@ def _converted(ui_messages: Sequence[Mapping[str, Any]]) -> list[Message]:
                 for step in _steps(parts):
                     content, results = _step_blocks(step)
                     add_content(messages, "assistant", content)
-                    add_content(messages, "user", results)  # before what the user says next, as the API wants it
+                    add_content(messages, "user", results)  # the API requires them before the user's next message
             case "system":
                 pass
             case _:
-                raise UIMessageError("a UI message is by user, assistant or system")
+                raise UIMessageError("the role of a UI message must be user, assistant or system")
     return messages
 
 
@@ -75,7 +82,7 @@ def _mappings(items: object, what: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _text(part: Mapping[str, Any]) -> str:
-    """Its text; empty where there is none, or no word in it: the API refuses that."""
+    """Return the part's text. Empty if there is none, or it is blank: the API refuses that."""
     text = part.get("text")
     return encodable(text) if isinstance(text, str) and text.strip() else ""
 
@@ -111,24 +118,24 @@ def _file_block(part: Mapping[str, Any]) -> Block:
             return document_text(data.decode(), title=title if isinstance(title, str) else None)
         except UnicodeDecodeError as error:
             raise UIMessageError("a text file must be UTF-8") from error
-    raise UIMessageError(f"the API takes no files of the type {media_type:.80}")
+    raise UIMessageError(f"the API does not accept files of the type {media_type:.80}")
 
 
 def _data_of(url: str) -> bytes:
     head, comma, data = url.partition(",")
     if not head.startswith("data:") or not comma:
-        raise UIMessageError("the url of a file is a data URL, or of the web")
+        raise UIMessageError("the url of a file must be a data URL, or start with http:// or https://")
     try:
         return base64.b64decode(data, validate=True) if head.endswith(";base64") else unquote_to_bytes(data)
-    except ValueError as error:  # also where there is half a surrogate pair in it
-        raise UIMessageError("a data URL is not base64, or no URL") from error
+    except ValueError as error:  # half a surrogate pair is an error, too
+        raise UIMessageError("a data URL is malformed") from error
 
 
 # --- of the assistant -------------------------------------------------------------------------------------------------
 
 
 def _steps(parts: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """The parts of each reply; not those of a reply that was begun anew."""
+    """Yield the parts of each response, without those of a restarted one."""
     step: list[Mapping[str, Any]] = []
     for part in parts:
         if part.get("type") == "step-start":
@@ -142,7 +149,7 @@ def _steps(parts: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any
 
 
 def _step_blocks(parts: Sequence[Mapping[str, Any]]) -> tuple[list[Block], list[Block]]:
-    """What the assistant said in one reply, and the results of its calls."""
+    """Return the assistant's content in one response, and the results of its calls."""
     content: list[Block] = []
     results: list[Block] = []
     reasons = _reasons(parts)
@@ -163,7 +170,7 @@ def _step_blocks(parts: Sequence[Mapping[str, Any]]) -> tuple[list[Block], list[
 
 
 def _reasons(parts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Why calls were denied, by their ids: version 6 has no place for it in the part of the call."""
+    """Return the reasons of denied calls, by their ids. Version 6 has no place for them in the part of the call."""
     data = (part.get("data") for part in parts if part.get("type") == "data-approval")
     pairs = ((item.get("toolCallId"), item.get("reason")) for item in data if isinstance(item, Mapping))
     return {id: reason for id, reason in pairs if isinstance(id, str) and isinstance(reason, str)}
@@ -182,7 +189,7 @@ def _text_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _thinking_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
-    """Only what the API signed: it refuses the rest."""
+    """Yield only signed thinking: the API refuses the rest."""
     metadata, text = _metadata(part), part.get("text")
     if isinstance(data := metadata.get("redactedData"), str):
         yield {"type": "redacted_thinking", "data": data}
@@ -191,7 +198,7 @@ def _thinking_blocks(part: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _call_blocks(part: Mapping[str, Any], name: str, reason: str | None) -> tuple[list[Block], list[Block]]:
-    """A call, with a result of the server behind it; and a result of ours."""
+    """Return the content blocks of a call, with the API's result if it ran the call, and our result if we ran it."""
     state = part.get("state")
     if state == "input-streaming":
         return [], []
@@ -214,7 +221,7 @@ def _input(part: Mapping[str, Any]) -> dict[str, Any]:
     value = part.get("input")
     value = from_readable(part.get("rawInput") if value is None else value)
     if isinstance(value, dict):
-        with suppress(ValueError):  # the client's own, and no marks of ours
+        with suppress(ValueError):  # the client's own, not our marks
             value = unmarked(value)
         return dict(encodable(value))
     return {INVALID_JSON: value if isinstance(value, str) else json.dumps(value)}
@@ -235,7 +242,7 @@ def _result(part: Mapping[str, Any], id: str, reason: str | None) -> Block:
     output = part.get("output")
     if isinstance(output, str):
         return tool_result(id, output if output.strip() else "")
-    # As it was sent: a list of content blocks. What else a page gives as an output has only its JSON.
+    # As it was sent: a list of content blocks. Any other output of a page becomes its JSON.
     if isinstance(output, list) and output and all(map(is_content_block, output)):
         return tool_result(id, output)
     return tool_result(id, "" if output is None else json.dumps(output, ensure_ascii=False))

@@ -1,12 +1,11 @@
-"""`ToolPart`: one call of a tool in a UI message, and the chunks that bring the client's part of it up to date.
+"""`ToolPart`: one tool call in a UI message, and the chunks that update the client's part of it.
 
-What the client's reader does with a chunk decides where a form is ambiguous:
+If a form is ambiguous, the behaviour of the client's reader decides:
 
-* It finds a part by its `toolCallId` and, in version 5, by `dynamic`, which therefore stands on every chunk of a call.
-* Each `tool-input-delta` sets the part back to `input-streaming` and takes its output away, and so does the end of the
-  input. What a tool says before that goes out as transient `data-tool-progress`, and its result waits.
-* The input of a static part that was invalid moves to `rawInput`, and is forgotten where an output comes: then it is
-  told once more.
+* It finds a part by its `toolCallId` and, in version 5, by `dynamic`. Every chunk of a call therefore has both.
+* Each `tool-input-delta` sets the part back to `input-streaming` and removes its output. The end of the input does too.
+Earlier progress of a tool is sent as transient `data-tool-progress`, and its result waits.
+* The invalid input of a static part moves to `rawInput`, and is lost when an output comes. It is then sent again.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ _UNSET: Final = object()
 
 
 class ToolPart(CallFold):
-    """A call, and the chunks that tell the client of it.
+    """A call, and the chunks that report it to the client.
 
     Args:
         record: Its `input_start`.
-        turn: In which it began.
+        turn: The turn in which it started.
         tool_call_id: A `toolCallId` that no other call of the message has.
-        approval_id: By which the client tells what a person decided.
+        approval_id: The id that the client sends with a person's decision.
         dynamic: The part is a `dynamic-tool`, not a `tool-<name>`.
         sdk: The oldest version of the `ai` package that reads the stream.
-        send: Gets the chunks.
+        send: Receives the chunks.
 
     Attributes:
-        has_output: The client has its result: nothing more is sent.
+        has_output: True if the client has its result. No more chunks are sent.
     """
 
     def __init__(
@@ -68,14 +67,14 @@ class ToolPart(CallFold):
         self._was_valid = False
         self._fragments: list[str] = []
         self._gauge = DepthGauge()
-        self._is_hidden = False  # too deep to be shown growing
+        self._is_hidden = False  # too deep to be shown while it grows
         self._progress: Any = _UNSET
         self._asked_client = False  # tool-approval-request was sent
         self._was_denied = False
         send("tool-input-start", **self._base, toolName=self.name)
 
     def feed(self, record: Record) -> bool:
-        """Take in a record of this call, and send what it changes."""
+        """Add a record of this call, and send its changes. Return True if it changed the call."""
         if not super().feed(record):
             return False
         match record["type"]:
@@ -97,7 +96,7 @@ class ToolPart(CallFold):
     # --- the input ----------------------------------------------------------------------------------------------------
 
     def grow(self, record: InputDeltaRecord) -> None:
-        """Take in more of the input."""
+        """Add a delta to the input."""
         super().grow(record)
         if not (fragment := record["fragment"]):
             return
@@ -116,13 +115,13 @@ class ToolPart(CallFold):
         else:
             self._was_valid = True
             self._fragments.clear()
-            # A page shows it to whoever approves the call, and its numbers are doubles.
+            # A page shows it to the person who approves the call, and its numbers are doubles.
             self._send("tool-input-available", **self._base, toolName=self.name, input=readable(marked(value)))
         if self.result is not None:
             self._tell_result(self.result)
 
     def _value(self) -> dict[str, JSON] | None:
-        """The input that ended valid; None where it cannot be told (a record in which secrets were masked)."""
+        """Return the valid input; None if it cannot be parsed (secrets in the record were masked)."""
         if self.omitted_chars:
             return {"omitted_chars": self.omitted_chars}
         if self.given is not None and not self._fragments:
@@ -135,7 +134,7 @@ class ToolPart(CallFold):
 
     @property
     def _wrapped(self) -> dict[str, JSON]:
-        """As an input that is not JSON stands in the history."""
+        """The form in which the history contains an input that is not JSON."""
         return {INVALID_JSON: "".join(self._fragments)}
 
     # --- the tool -----------------------------------------------------------------------------------------------------
@@ -148,7 +147,7 @@ class ToolPart(CallFold):
             self._send("data-tool-progress", data={**self._id, "progress": self._progress}, transient=True)
 
     def answer(self, result: Result, at_s: float | None = None) -> None:
-        """End the call with a result; the client gets it once the input has ended."""
+        """End the call with a result. The client gets it after the input has ended."""
         super().answer(result, at_s)
         if self.outcome is not None:
             self._tell_result(result)
@@ -160,7 +159,7 @@ class ToolPart(CallFold):
         if self.has_output:
             return
         if self.is_server_side and isinstance(content, Mapping):
-            # The block itself is the output: with it the history can be sent again.
+            # The block itself is the output, so that the history can be sent again.
             output = {name: value for name, value in content.items() if name != "tool_use_id"}
             if result.is_error:
                 self._error(json.dumps(output))
@@ -175,12 +174,12 @@ class ToolPart(CallFold):
             self._output(readable(content))
 
     def close_input(self, why: str = _CUT) -> None:
-        """Nothing more of the input comes."""
+        """End an input that was cut."""
         if self.outcome is None:
             self.end_input("incomplete", why)
 
     def close(self, why: str) -> None:
-        """No result comes; a page must not wait for ever."""
+        """End a call without a result, so that a page does not wait forever."""
         if not self.has_output:
             self.result = Result(self.block, why, is_error=True)
             self._error(why)
@@ -217,8 +216,8 @@ class ToolPart(CallFold):
 
 
 def _words(content: object) -> str:
-    """An error result as text."""
+    """Return an error result as text."""
     if isinstance(content, list):
         texts = (block.get("text") for block in content if isinstance(block, Mapping))
         content = "\n".join(text for text in texts if isinstance(text, str))
-    return str(content) or "(an error without words)"
+    return str(content) or "(an error without text)"

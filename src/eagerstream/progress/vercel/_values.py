@@ -1,8 +1,8 @@
-"""What the client's own JSON reader takes: hostile values are sent as text, and deep inputs are not shown growing.
+"""Values for the client's JSON reader: hostile values are sent as text, and deep inputs are not shown while they grow.
 
-The `ai` package refuses a whole chunk that has a key `__proto__`, or `constructor` with `prototype` in it, at any
-place; and it copies the message at every chunk by recursion, which ends at some thousands of levels. Either ends the
-stream for its reader, however sound the rest of it is.
+The `ai` package refuses a chunk that has a key `__proto__`, or `constructor` with `prototype` in it, at any place. It
+also copies the message at every chunk by recursion, which fails at some thousands of levels. Either error ends the
+complete stream for its reader.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from ..._support.plain_json import load_json
 from ...wire import JSON, is_deeper
 
 MAX_DEPTH: Final = 512
-"""Levels of a value that are sent as such; as the default of `Limits`. The reader fails between 2,000 and 4,000."""
+"""Maximum depth of a value that is sent unchanged, as the default of `Limits`. The reader fails between 2,000 and
+4,000.
+"""
 
 TOOL_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-"""What may be a `toolCallId`: the API takes no other back."""
+"""The allowed form of a `toolCallId`: the API accepts no other."""
 
 _STRUCTURE: Final = re.compile(r'[\[\]{}"\\]')
 
 
 def readable(value: JSON) -> JSON:
-    """The value, or where the client would refuse it, its JSON text."""
+    """Return the value, or its JSON text if the client would refuse it."""
     try:
         text = json.dumps(value, separators=(",", ":"))
     except (RecursionError, ValueError):
         return "(too deeply nested to be shown)"
-    # These are keys: inside of a string the quotes have backslashes.
+    # These are keys: inside a string, the quotes have backslashes.
     is_forbidden = '"__proto__":' in text or ('"constructor":{' in text and '"prototype":' in text)
     if isinstance(value, dict | list) and text.count("[") + text.count("{") > MAX_DEPTH:
         is_forbidden = is_forbidden or is_deeper(value, MAX_DEPTH)
@@ -37,7 +39,7 @@ def readable(value: JSON) -> JSON:
 
 
 def from_readable(value: JSON) -> JSON:
-    """The value that `readable` was given, where its text holds one."""
+    """Return the original of a value from `readable`."""
     if not isinstance(value, str):
         return value
     try:
@@ -48,7 +50,7 @@ def from_readable(value: JSON) -> JSON:
 
 
 class DepthGauge:
-    """How deep a growing JSON text is nested; fed with its fragments."""
+    """Measures the depth of a growing JSON text from its fragments."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -56,7 +58,7 @@ class DepthGauge:
         self._skips_first = False  # a backslash was the last character
 
     def feed(self, fragment: str) -> int:
-        """The deepest level within the fragment."""
+        """Return the deepest level in the fragment."""
         deepest = self.depth
         skip = 1 if self._skips_first and fragment else 0
         if fragment:

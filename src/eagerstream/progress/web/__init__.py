@@ -1,4 +1,4 @@
-"""A web page on which runs are watched while they go on, and calls are approved.
+"""A web page that shows active runs and asks for approval of calls.
 
 ::
 
@@ -8,7 +8,7 @@
         with hub.observing():
             ...  # runs
 
-`web_app` is the same as an ASGI application, to be mounted in one's own. Needs the extra `web`.
+`web_app` is the same page as an ASGI application, to be mounted in your own. Needs the extra `web`.
 """
 
 from ..._serving.access import LOOPBACK_HOSTS, new_token

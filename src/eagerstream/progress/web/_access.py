@@ -1,9 +1,9 @@
-"""Who may look, and who may decide: in front of every request to the page.
+"""Access to the page: checks of every request before it is answered.
 
-A token is asked for, since every program of every user of a machine reaches its loopback address. The page's URL brings
-it once; a cookie that no script can read has it from then on. Requests for hosts that are not expected are refused:
-a page from elsewhere can give its own name our address (DNS rebinding), and would otherwise count as the same origin.
-What changes something is taken from our own page only, or from a program that sends the token itself.
+A token is required, since every program of every user of a machine can reach its loopback address. The page's URL
+brings the token once; from then on it is in a cookie that no script can read. Requests for unexpected hosts are
+refused: another page can point its own name to our address (DNS rebinding), and would otherwise count as the same
+origin. Changes are accepted only from our own page, or from a program that sends the token itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 _HEADERS: Final = {
-    # Nothing from elsewhere, nothing inline, no markup out of strings, in nobody's frame.
+    # Only our own files, no inline code, no markup from strings, no framing.
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -34,19 +34,19 @@ _HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-_HOW_TO_OPEN: Final = "This page opens with the whole URL that the program has printed.\n"
+_HOW_TO_OPEN: Final = "To open this page, use the complete URL that the program printed.\n"
 
 
 class Guard:
-    """An ASGI application in front of another one: lets through who may see it, and adds the headers of a safe page.
+    """An ASGI application in front of another one. It checks requests, and adds security headers to responses.
 
     Args:
-        application: What is guarded.
-        token: What has to be known; None where somebody else asks already.
-        hosts: Names of this server, without ports; None takes any.
+        application: The guarded application.
+        token: The required secret; None if other code checks access.
+        hosts: Names of this server, without ports; None allows any.
 
     Raises:
-        UsageError: The token is shorter than 16 characters, or has some that no URL and cookie can have.
+        UsageError: The token is not 16 to 256 letters, digits or `-._~`.
     """
 
     def __init__(self, application: ASGIApplication, *, token: str | None, hosts: Collection[str] | None) -> None:
@@ -57,7 +57,7 @@ class Guard:
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, as any ASGI application."""
+        """Respond as an ASGI application."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
@@ -76,7 +76,7 @@ class Guard:
         await answer(scope, receive, send_guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        """What to answer instead of the application; None where it may answer."""
+        """Return the response that refuses a request or redirects it; None if the application may respond."""
         from starlette.responses import PlainTextResponse
 
         host = request.headers.get("host", "")
@@ -100,7 +100,7 @@ class Guard:
         return self._token is not None and same_token(given, self._token)
 
     def _welcome(self, request: Request) -> Response:
-        """Keep the token in a cookie, and go to the URL without it: it stays in no history and no bookmark."""
+        """Store the token in a cookie, and redirect to the URL without it, to keep it out of the history."""
         from starlette.responses import RedirectResponse
 
         assert self._token is not None
@@ -118,11 +118,11 @@ class Guard:
 
 
 def _cookie(request: Request) -> str:
-    """The name of the cookie: all ports of a host share their cookies, so the port is in it."""
+    """Return the name of the cookie. It contains the port, since all ports of a host share their cookies."""
     address = parse_host(request.headers.get("host", ""))
     return f"eagerstream-{(address and address.port) or 'page'}"
 
 
 def _path(request: Request) -> str:
-    """The path below the place where the application is mounted."""
+    """Return the path below the mount point of the application."""
     return str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))

@@ -1,4 +1,4 @@
-"""`web_app`: the page, what it is fed with, and where it sends decisions."""
+"""`web_app`: the page, the events that it reads, and the endpoint for decisions."""
 
 from __future__ import annotations
 
@@ -30,26 +30,36 @@ _RETRY_MS: Final = 1_000
 
 
 def web_app(hub: Hub, *, token: str | None, hosts: Collection[str] | None = LOOPBACK_HOSTS) -> ASGIApplication:
-    """The page as an ASGI application, to be mounted under any path, with a slash at its end.
+    """Return the page as an ASGI application, to be mounted under any path that ends with a slash.
 
     ::
 
         app = Starlette(routes=[Mount("/runs", web_app(hub, token=None, hosts=["tools.example.org"]))])
 
-    Besides the page it has `events` (server-sent events, each with JSON: `runs` with the list of runs whenever it
-    changes, and with `?run=ID` also `records`, as `Batch.json`, whose `id` is the number to go on from with
-    `Last-Event-ID` or `?after=`; `clock` with how old a live run is, in seconds; `end` behind its last record, `gone`
-    where it is not kept, `dropped` where the client was too slow, and is to come again) and `runs/ID/decide` (POST,
-    JSON: `block`, `approved`, `reason`). Programs send the token as `Authorization: Bearer`.
+    Programs and other pages can use its other paths. Programs send the token as `Authorization: Bearer`.
+
+    - `events` (GET) sends server-sent events with JSON:
+
+      - `runs`: the list of runs, now and at each change.
+      - `records`: with `?run=ID`, its records as `Batch.json`. The event's id is the number to continue from, as
+        `Last-Event-ID` or `?after=`.
+      - `clock`: `{"elapsed_s": ...}`, the seconds since the start of a live run.
+      - `end`: sent after the last record of the run.
+      - `gone`: the run is not kept.
+      - `dropped`: the client was too slow, and should connect again.
+
+    - `runs/ID/decide` (POST) decides about a call. The body is JSON: `block`, `approved`, `reason`.
+    - `static/patch.js` (GET) is a JavaScript module. Its `applyPatch(value, patch)` applies the patch of an
+      `input_delta` record in place, and returns the new value.
 
     Args:
         hub: The runs.
-        token: What has to be known to see them, see `new_token`; None only where the application around it asks who it
-            is already.
-        hosts: Names under which it is asked for, without ports; None takes any, which is safe with a token only.
+        token: The secret that opens the page, see `new_token`. Pass None only if the application around it checks
+            access.
+        hosts: Names under which the page is requested, without ports. None allows any, which is safe only with a token.
 
     Raises:
-        UsageError: The token is too short, or has characters that it cannot have.
+        UsageError: The token is not 16 to 256 letters, digits or `-._~`.
         MissingExtraError: The extra `web` is not installed.
     """
     pages = _Pages(hub)
@@ -86,7 +96,7 @@ class _Pages:
 
     async def events(self, request: Request) -> Any:
         run = request.query_params.get("run")
-        # A browser that connects again by itself asks for the same URL, and says by header where it was.
+        # A browser that reconnects requests the same URL, and sends its position in a header.
         after = _number(request.headers.get("last-event-id")) or _number(request.query_params.get("after"))
 
         async def produce(write: Write) -> None:
@@ -94,7 +104,7 @@ class _Pages:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write_runs, write)
                 if run is not None and not await self._write_records(write, run, after):
-                    tasks.cancel_scope.cancel()  # the client comes again, and gets a snapshot
+                    tasks.cancel_scope.cancel()  # the client reconnects and gets a snapshot
 
         return EventStream(produce)
 
@@ -104,17 +114,17 @@ class _Pages:
                 await write(encode_json(self._summarize(logs), event="runs"))
 
     async def _write_records(self, write: Write, run: str, after: int) -> bool:
-        """The records of one run, to its end; False where the client was too slow for them."""
+        """Write the records of one run to its end. Return False if the client was too slow for them."""
         try:
             log = self._hub.log(run)
         except KeyError:
             await write(encode_json({}, event="gone"))
             return True
         if self._hub.is_live(run) and (started_at := _summary(log)["started_at"]) is not None:
-            # The newest record may be old: a call waits for a person, say.
+            # The newest record may be old, for example if a call waits for a person.
             elapsed = datetime.now(UTC) - datetime.fromisoformat(started_at)
             await write(encode_json({"elapsed_s": elapsed.total_seconds()}, event="clock"))
-        is_within = False  # a message in pieces: its reader forgets one that has no end, and no other can follow it
+        is_within = False  # inside a message in pieces: the client discards an unfinished one, and no other can follow
         try:
             async with log.watch(after=after) as watcher:
                 async for batch in watcher:
@@ -122,7 +132,7 @@ class _Pages:
                     is_within = batch.is_large
                     await write(message if is_within else b"".join(message))
                     is_within = False
-                    del batch, message  # the next one may be long in coming
+                    del batch, message  # the next one may take long
         except WatcherDropped as error:
             if not is_within:
                 await write(encode_json({"reason": str(error)}, event="dropped"))
@@ -131,7 +141,7 @@ class _Pages:
         return True
 
     def _summarize(self, logs: Sequence[RunLog]) -> list[dict[str, Any]]:
-        """For the list of runs: what its first and its last record say, and whether a call of it waits for a person."""
+        """Return the list of runs: facts of their first and last records, and if a call waits for a person."""
         asking = {run_id for run_id, _ in self._hub.questions}
         return [{**_summary(log), "asks": log.id in asking} for log in logs]
 
@@ -157,7 +167,7 @@ class _Pages:
 
 
 def _records_message(pieces: Iterable[bytes], seq: int) -> Iterator[bytes]:
-    """A batch as one server-sent event, in pieces."""
+    """Yield the pieces of a batch as one server-sent event."""
     yield b"event: records\nid: %d\ndata: " % seq
     yield from pieces
     yield b"\n\n"
@@ -165,7 +175,7 @@ def _records_message(pieces: Iterable[bytes], seq: int) -> Iterator[bytes]:
 
 def _summary(log: RunLog) -> dict[str, Any]:
     summary: dict[str, Any] = {"id": log.id, "name": log.name, "started_at": None, "model": None, "status": None}
-    summary["ended"] = log.is_closed  # before the records are looked at
+    summary["ended"] = log.is_closed  # read before the records
     first, last = log.ends
     if first is not None and first["type"] == "run_start":
         summary |= {"started_at": first["started_at"], "model": first["model"], "name": log.name or first["name"]}
@@ -175,5 +185,5 @@ def _summary(log: RunLog) -> dict[str, Any]:
 
 
 def _number(text: str | None) -> int:
-    """A number that a client has from us; 0, which is the beginning, for everything else."""
+    """Return a number that a client got from us; 0, the start, for anything else."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 15 else 0

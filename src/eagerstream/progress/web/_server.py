@@ -1,4 +1,4 @@
-"""`serve`: the page on a socket of its own, next to the runs that it shows."""
+"""`serve`: the page on its own socket, in the process of the runs that it shows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 MAX_CONNECTIONS: Final = 256
-"""Each page has one or two. Whoever reaches the port can open them without a token, and each is a file of the program,
-which may have a thousand of them."""
+"""Maximum number of connections. A page has one or two. Any program that reaches the port can open them without a
+token, and each takes one of about 1,000 file descriptors of the process.
+"""
 
 
 class WatchServer(ThreadedServer):
@@ -22,7 +23,7 @@ class WatchServer(ThreadedServer):
 
     def __init__(self, hub: Hub, *, host: str, port: int, token: str | None) -> None:
         self._token = token or new_token()
-        hosts = LOOPBACK_HOSTS if is_loopback(host) else None  # elsewhere nobody knows the names of this machine
+        hosts = LOOPBACK_HOSTS if is_loopback(host) else None  # elsewhere the names of this machine are unknown
         super().__init__(
             lambda: web_app(hub, token=self._token, hosts=hosts),
             name="watch server",
@@ -33,12 +34,12 @@ class WatchServer(ThreadedServer):
 
     @property
     def token(self) -> str:
-        """What a program sends as `Authorization: Bearer`."""
+        """The token that a program sends as `Authorization: Bearer`."""
         return self._token
 
     @property
     def url(self) -> str:
-        """What to open in a browser; it has the token, and opens the page to whoever knows it.
+        """The URL to open in a browser. It contains the token and opens the page for anyone who knows it.
 
         Raises:
             UsageError: The server is not running.
@@ -47,7 +48,7 @@ class WatchServer(ThreadedServer):
 
 
 def serve(hub: Hub, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> WatchServer:
-    """The page on a socket of its own, in a thread of its own: a slow browser delays no run.
+    """Return a server for the page, with its own socket and thread. A slow browser delays no run.
 
     ::
 
@@ -56,13 +57,14 @@ def serve(hub: Hub, *, host: str = "127.0.0.1", port: int = 0, token: str | None
 
     Args:
         hub: The runs.
-        host: Where to listen. Others reach it where that is not loopback: the token is all that keeps them out, and it
-            is sent in the clear, so put it behind something that speaks TLS.
-        port: 0 takes a free one.
-        token: What has to be known to see them; a new one where it is None.
+        host: The address to listen on. Other machines can reach any address except loopback. Only the token keeps them
+            out, and it is sent unencrypted. Put a TLS proxy in front.
+        port: The port; 0 takes a free one.
+        token: The secret that opens the page. If None or empty, a new one is made.
 
     Raises:
-        UsageError: A port that does not exist, or no host. On entering: the port is in use, or the token is too short.
+        UsageError: `port` is not from 0 to 65535, or `host` is empty. On entering: the server is running already or
+            cannot listen there, or the token is not 16 to 256 letters, digits or `-._~`.
         MissingExtraError: On entering: the extra `web` is not installed.
     """
     return WatchServer(hub, host=host, port=port, token=token)
