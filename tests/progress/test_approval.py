@@ -130,7 +130,7 @@ def test_each_text_in_its_own_form(tmp_path: Path) -> None:
         r'{"a": "x\ny"}': '"a": "x\\n\n    y"',
         '{"a": [], "b": {} }': '"a": [],\n  "b": {}',
         '{"a": [1,2 , [3]]}': '"a": [\n    1, 2,\n    [\n      3\n    ]\n  ]',
-        '{"a": 1, "a": 2}': '"a": 1,\n  "a" /* once more: only the last one counts */: 2',
+        '{"a": 1, "a": 2}': '"a": 1,\n  "a" /* repeated key: only the last one counts */: 2',
         '{"a": {"b": 1}, "b": 2}': '"a": {\n    "b": 1\n  },\n  "b": 2',
         '{"__proto__": {"x": 1}}': '"__proto__": {\n    "x": 1\n  }',
         '{"$number": "5"}': '"$number": "5"',

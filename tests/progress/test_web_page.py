@@ -369,7 +369,7 @@ def test_everything_by_keyboard(page: Page, portal: BlockingPortal) -> None:
         page.wait(lambda: page.text(f"{card} .inspector pre") == '{"path": "a"}')
         page.press("i")
         page.wait(lambda: not page.all(f"{card} .inspector"))
-        page.tab_to("Reason (optional, told to the model on a rejection)")
+        page.tab_to("Reason (optional, sent to the model on a rejection)")
         page.press(*"jinx")  # letters are letters here
         page.tab_to("Reject")
         page.press(Keys.ENTER)
@@ -427,7 +427,7 @@ def test_a_decision_that_comes_too_late(page: Page) -> None:
             "a bar that has just begun is wider than its time, and needs no scroll bar"
         )
         page.click(f"{card} .approve")
-        page.wait(lambda: "Nothing waits for this decision any more." in page.text(f"{card} [role=alert]"))
+        page.wait(lambda: "This call no longer waits for a decision." in page.text(f"{card} [role=alert]"))
         assert page.one(f"{card} .approve").is_enabled()
 
 
@@ -574,7 +574,7 @@ def test_a_reply_that_is_begun_anew(page: Page) -> None:
         assert [page.phase(page.call(name)) for name in names] == ["void", "cut", "invalid", "unrun", "done"]
         assert "APIError: no" in page.text("main")
         assert "Tides" in page.text(page.call("web_search"))
-        assert "Begun anew, after 0.50 s: the connection was lost" in page.text("main")
+        assert "Restarted, after 0.50 s: the connection was lost" in page.text("main")
         page.picture("odd-ends.png")
 
 

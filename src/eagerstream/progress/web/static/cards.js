@@ -1,20 +1,21 @@
-// The turns of a run: texts, and each call as a card that grows.
+// The turns of a run: texts, and each call as a growing card.
 
 import { h } from "./dom.js";
 import { indented, isContainer, jsonText, literal, quoted } from "./exact.js";
 import { count, digits, icon, line, PHASES, pill, pretty, seconds, visible } from "./format.js";
 import { phaseOf } from "./run.js";
 
-const SHORT_CHARS = 280; // of a text among fields
-const BLOCK_CHARS = 1600; // of a text with lines of its own
+const SHORT_CHARS = 280; // maximum length of a text shown in its field's line
+const BLOCK_CHARS = 1600; // shown characters of a longer text
 const REPLY_CHARS = 6000;
-const ALL_CHARS = 200_000; // what "show all" shows at most
+const ALL_CHARS = 200_000; // maximum length after "show all"
 const NEWEST_ITEMS = 6;
 const ALL_ITEMS = 500;
 const MAX_FIELDS = 40;
 const MAX_CARDS = 400;
 
-// `ui`: what the reader has opened. isOpen(key), toggle(key, block), decide(call, approved), moved(event).
+// `ui`: the parts that the reader has opened. isOpen(key), toggle(key, block), tabStop(call),
+// decide(call, approved, reason).
 export function drawTurns(run, ui) {
   const firstShown = run.calls.at(-MAX_CARDS)?.block ?? 0;
   return run.turns.map((turn) =>
@@ -30,7 +31,7 @@ export function drawTurns(run, ui) {
 
 function drawNote(note) {
   const wait = note.delayS ? `, after ${seconds(note.delayS)}` : "";
-  return h("p", { class: "note" }, icon("again"), `Begun anew${wait}: ${line(note.reason, 300)}. What is above is void.`);
+  return h("p", { class: "note" }, icon("again"), `Restarted${wait}: ${line(note.reason, 300)}. The parts above are void.`);
 }
 
 function drawBlock(block, run, ui) {
@@ -51,7 +52,7 @@ function drawBlock(block, run, ui) {
     h("pre", { tabindex: "0" }, pretty(block.content ?? {}, { items: 20, chars: 800 }))]);
 }
 
-// A text of the reply: its end, and all of it on request.
+// A text of the response: its end, or all of it on request.
 function grown(text, shown, block, ui, key) {
   const isOpen = ui.isOpen(key);
   const chars = isOpen ? ALL_CHARS : shown;
@@ -86,7 +87,7 @@ function drawCall(call, run, ui) {
     call.approval?.approved === false && h("p", { class: "note" }, icon("cross"), `Rejected${call.approval.reason ? `: ${line(call.approval.reason, 400)}` : "."}`),
     phase === "approval" ? drawInput(call) : drawFields(call, phase, ui),
     call.error && h("p", { class: "problem" }, icon("cross"), line(call.error, 400)),
-    phase === "approval" && drawApproval(call, id, ui), // behind what it is about
+    phase === "approval" && drawApproval(call, id, ui), // after the input that it is about
     call.progressCount > 0 && call.toolStopS === null && h("div", { class: "outcome" },
       h("h4", null, icon("play"), "Progress", call.progressCount > 1 && h("span", { class: "faint" }, digits(call.progressCount))),
       drawValue(call.progress, { key: `${id}-progress`, block: call, ui, growing: call.toolStopS === null, depth: 2 })),
@@ -112,7 +113,7 @@ function drawApproval(call, id, ui) {
   return h("div", { class: "approval", role: "group", "aria-labelledby": `${id}-question` },
     h("p", { id: `${id}-question` }, icon("person"), `May ${quoted(call.name).slice(1, -1)} run with this input?`),
     lacking && h("p", { class: "problem" }, `It cannot be approved here: ${lacking}`),
-    h("label", { for: `${id}-reason` }, "Reason ", h("span", { class: "faint" }, "(optional, told to the model on a rejection)")),
+    h("label", { for: `${id}-reason` }, "Reason ", h("span", { class: "faint" }, "(optional, sent to the model on a rejection)")),
     h("input", { id: `${id}-reason`, type: "text", maxlength: "1000", autocomplete: "off", disabled: sent }),
     h("div", { class: "buttons" },
       h("button", { type: "button", class: "approve", disabled: sent || lacking !== null, on: { click: submit(true) } }, icon("check"), "Approve"),
@@ -120,14 +121,14 @@ function drawApproval(call, id, ui) {
     problem && h("p", { class: "problem", role: "alert" }, problem));
 }
 
-// Why nobody can see all that they would approve; null if they can.
+// Returns the reason why the input cannot be shown completely; null if it can.
 function whatLacks(call) {
   if (call.inputStopS === null) return "its input is still being written.";
-  if (call.isOmitted || !call.raw.isWhole) return "parts of its input are no longer kept, and nobody would see what they approve.";
+  if (call.isOmitted || !call.raw.isWhole) return "parts of its input are no longer kept, so it cannot be shown completely.";
   return null;
 }
 
-// What somebody is about to approve: all of it, as it was written. Nothing is folded, rounded, put in order, or unseen.
+// The input to approve, complete and as it was written: not folded, rounded or sorted. Invisible characters are escaped.
 function drawInput(call) {
   if (whatLacks(call)) return null;
   call.shown ??= indented(call.raw.length ? call.raw.toString() : jsonText(call.partial ?? {}));
@@ -157,7 +158,7 @@ function drawFields(call, phase, ui) {
 
 const caret = () => h("span", { class: "caret", "aria-hidden": "true" });
 
-// A value, bounded: what grows shows its end, what is finished its beginning.
+// A value of bounded length: the end of a growing text, the start of a finished one.
 function drawValue(value, { key, block, ui, growing, depth }) {
   if (typeof value === "string") return drawText(value, { key, block, ui, growing });
   if (!isContainer(value)) return h("span", { class: "value literal" }, literal(value));

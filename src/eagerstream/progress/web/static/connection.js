@@ -1,5 +1,5 @@
-// The one connection of the page: the list of runs, and the records of the run that is shown. Where it breaks, it is
-// opened again behind the last record that was taken in: nothing is missed, nothing comes twice.
+// The only connection of the page: the list of runs, and the records of the shown run. If it breaks, it is opened again
+// after the last record that was read. No record is lost or repeated.
 
 import { parse } from "./exact.js";
 
@@ -13,7 +13,8 @@ export class Connection {
   #run = null;
   #handlers;
 
-  // handlers: state(word), runs(list), clock({elapsed_s}), records({snapshot, records}, seq), end(), gone(); `after()` is the last seq known.
+  // handlers: state(word), runs(list), clock({elapsed_s}), records({snapshot, records}, seq), end(), gone();
+  // `after()` returns the last known seq.
   constructor(handlers) {
     this.#handlers = handlers;
     addEventListener("online", () => this.#timer !== null && this.#open());
@@ -40,7 +41,7 @@ export class Connection {
     };
     source.onerror = () => {
       if (source !== this.#source) return;
-      // EventSource would connect again by itself, but not after an answer that is an error.
+      // EventSource reconnects by itself, but not after an error response.
       source.close();
       this.#handlers.state("reconnecting");
       this.#timer = setTimeout(() => this.#open(), this.#delayMs * (0.75 + Math.random() / 2));
@@ -54,7 +55,7 @@ export class Connection {
   }
 }
 
-// A person's decision on a call. Raises an Error with what to show.
+// Sends a person's decision about a call. Throws an Error with the text to show.
 export async function decide(run, block, approved, reason) {
   const response = await fetch(`runs/${encodeURIComponent(run)}/decide`, {
     method: "POST",
@@ -64,6 +65,6 @@ export async function decide(run, block, approved, reason) {
     throw new Error("The program cannot be reached. Try again.");
   });
   if (response.ok) return;
-  if (response.status === 409) throw new Error("Nothing waits for this decision any more.");
-  throw new Error(`The decision was not taken (HTTP ${response.status}).`);
+  if (response.status === 409) throw new Error("This call no longer waits for a decision.");
+  throw new Error(`The decision was not accepted (HTTP ${response.status}).`);
 }

@@ -1,20 +1,19 @@
-// Elements from descriptions. A description is drawn again and again; only what differs is touched, so that focus,
-// selections and scroll positions stay. Text is only ever set as text: nothing here can make markup of it.
+// Elements from descriptions. A description is drawn repeatedly. Only differences change elements, so that focus,
+// selections and scroll positions stay. Text is always set as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "path"]);
 const PROPS = Symbol("props");
 const KEY = Symbol("key");
 
-// `props`: attributes by name (null leaves one out; true and false say whether it is there, but in data-*), and
-// besides
-//   key      recognises the element among its siblings wherever it moves
-//   version  the element is left as it is while this is the same
+// `props`: attributes by name (null omits one; true and false set or omit it, except in data-*), and
+//   key      identifies the element among its siblings, wherever it moves
+//   version  the element stays unchanged while this is the same
 //   style    CSS properties by name, set one by one: the page's policy allows no style attribute
 //   on       event handlers by event
-//   pin      stays scrolled to its end, unless somebody has scrolled away from it
-// `children`: descriptions, strings, and what is left out (null, false); or a function that makes them, called only
-// where the element is drawn.
+//   pin      keeps it scrolled to its end, unless the user has scrolled away
+// `children`: descriptions, strings, and null or false for omitted ones; or a function that returns them, called only
+// when the element is drawn.
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children };
 }
@@ -26,7 +25,7 @@ export function sync(parent, children) {
   for (const node of [...parent.childNodes]) {
     if (node[KEY] === undefined) continue;
     if (keys.has(node[KEY])) kept.set(node[KEY], node);
-    else node.remove(); // first, so that those behind it need not move
+    else node.remove(); // first, so that later nodes need not move
   }
   let next = parent.firstChild;
   for (const child of wanted) {

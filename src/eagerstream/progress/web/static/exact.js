@@ -1,6 +1,6 @@
-// Values as they are: nothing here rounds a number, and what a person approves is shown with everything that is in it.
+// Exact values: no number is rounded, and the value that a person approves is shown completely.
 
-// An integer that a double cannot hold. It comes as {"$number": "digits"}; see exact.py.
+// An integer that a double cannot hold. It comes as {"$number": "digits"}; see _exact.py.
 export class ExactNumber {
   constructor(digits) {
     this.digits = String(digits);
@@ -12,7 +12,7 @@ export function parse(text) {
   return text.includes('number"') ? JSON.parse(text, revive) : JSON.parse(text);
 }
 
-// A key of the data that would be taken for the mark has one "$" more.
+// A data key that looks like the mark has one more "$".
 const ESCAPED = /^\$+\$number$/;
 
 function revive(_, value) {
@@ -27,13 +27,13 @@ export function isContainer(value) {
   return value !== null && typeof value === "object" && !(value instanceof ExactNumber);
 }
 
-// Anything but a container or a text, with all its digits.
+// A value other than a container or a text, with all its digits.
 export function literal(value) {
   if (value instanceof ExactNumber) return value.digits;
   return Object.is(value, -0) ? "-0" : (JSON.stringify(value) ?? "");
 }
 
-// A value as JSON. One call a level: no deeper than an input may be.
+// A value as JSON. One call per level: no deeper than an input may be.
 export function jsonText(value) {
   if (typeof value === "string") return JSON.stringify(value);
   if (!isContainer(value)) return literal(value);
@@ -41,27 +41,27 @@ export function jsonText(value) {
   return `{${Object.keys(value).map((name) => `${JSON.stringify(name)}:${jsonText(value[name])}`).join(",")}}`;
 }
 
-// What cannot be seen, turns the writing direction, or looks like a space and is none.
+// Characters that are invisible, change the writing direction, or look like a space but are not.
 const UNSEEN = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\u2800]|(?! )\p{Zs}/gu;
 
-// A text in quotes, in one form for each text. Unlike with a mark in its place, two texts that differ look different.
+// A text in quotes. Each text has its own form: two different texts look different, unlike with `visible`.
 export function quoted(text, indent = "") {
   const shown = JSON.stringify(text).replace(UNSEEN, (character) =>
     character.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`));
-  // A line break is there as its escape; the break behind it is for the eyes only.
+  // A line break is shown as its escape; the break after it is only for the reader.
   return shown.replace(/\\(.)/g, (escape, letter, place) => (letter === "n" && place < shown.length - 3 ? `${escape}\n${indent}` : escape));
 }
 
-const MOST_INDENT = 16; // spaces: an input may be deep, and each of its lines has them
+const MOST_INDENT = 16; // spaces: an input may be deep, and each line has them
 
-const AGAIN = " /* once more: only the last one counts */";
+const AGAIN = " /* repeated key: only the last one counts */";
 
-// JSON text, indented. All of it: numbers, the order of keys and keys that come twice stay as they were written.
+// JSON text, indented and complete: numbers, the order of keys and repeated keys stay as they were written.
 export function indented(text) {
   const out = [];
   let depth = 0;
   const indent = () => " ".repeat(Math.min(2 * depth, MOST_INDENT));
-  const open = []; // of each container: the names in it so far; null for an array
+  const open = []; // the names in each open container so far; null for an array
   let last = null; // the newest string
   let place = 0;
   while (place < text.length) {
@@ -91,7 +91,7 @@ export function indented(text) {
       out.push(`\n${indent()}`, character);
       place++;
     } else if (character === ",") {
-      // The items of an array share lines, but for those that have several themselves.
+      // The items of an array share lines, except containers.
       const next = /\s*([[{])?/y;
       next.lastIndex = ++place;
       const isApart = open.at(-1) !== null || next.exec(text)[1];
@@ -112,16 +112,16 @@ export function indented(text) {
   return out.join("");
 }
 
-const MOST_DIGITS = 400; // that are compared
+const MOST_DIGITS = 400; // to compare
 
-// A note behind a number that the tool gets rounded: one with a fraction or an exponent becomes a double there, too.
+// A note for a number that the tool gets rounded: with a fraction or an exponent it becomes a double there, too.
 function rounding(word) {
   if (!/^-?[0-9]/.test(word) || !/[.eE]/.test(word)) return "";
   const got = String(Number(word));
   return word.length < MOST_DIGITS && decimal(got) === decimal(word) ? "" : ` /* the tool gets ${got} */`;
 }
 
-// A decimal number in one form for each value; null for what is none.
+// The normal form of a decimal number; null if the text is not one.
 function decimal(text) {
   const found = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(text);
   if (!found) return null;
@@ -137,7 +137,7 @@ function stringEnd(text, start) {
   next.lastIndex = start + 1;
   for (let found = next.exec(text); found; found = next.exec(text)) {
     if (found[0] === '"') return next.lastIndex;
-    next.lastIndex++; // what the backslash is for
+    next.lastIndex++; // the escaped character
   }
   return text.length;
 }

@@ -1,4 +1,4 @@
-// How numbers, values and states read.
+// Texts of numbers, values and states.
 
 import { h } from "./dom.js";
 import { isContainer, literal } from "./exact.js";
@@ -19,19 +19,19 @@ export function seconds(time, places = time < 10 ? 2 : 1) {
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
-// A text that may be hostile: what turns the writing direction, or cannot be seen, is shown as such, so that nobody
-// approves something else than what is there.
+// Returns a possibly hostile text with marks for invisible characters and changes of the writing direction. A person
+// then approves the text that is really there.
 export function visible(text) {
   return text.replace(HIDDEN, "\ufffd").replace(JOINED, "$1\ufffd").replace(SELECTED, (all, letter) => (letter ? all : "\ufffd"));
 }
 
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e00ff}\u{e01f0}-\u{e0fff}]/gu;
-// What joins or parts letters of other scripts, and emoji: behind these it does nothing but hide.
+// Characters that join or separate letters of other scripts and emoji. After ASCII they only hide something.
 const JOINED = /([!-~])[\u200c\u200d]+/g;
 // Selects the form of a Chinese character. Others can carry hidden text.
 const SELECTED = /(\p{Script=Han})?[\u{e0100}-\u{e01ef}]/gu;
 
-// The same on one line, and not longer than that.
+// The same on one line, cut to a length.
 export function line(text, longest = 200) {
   const short = text.length > longest ? `${text.slice(0, longest)}…` : text;
   return visible(short).replace(/[\t\n]/g, " ");
@@ -54,7 +54,7 @@ export function icon(name) {
   return h("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" }, h("path", { d: PATHS[name] }));
 }
 
-// For each phase of a call, and each status of a run: its word, its icon, and the tone that colours it.
+// The word, the icon and the tone (its colour) of each phase of a call. `statusOf` has those of a run.
 export const PHASES = {
   writing: { word: "writing", icon: "pencil", tone: "writing" },
   waiting: { word: "waiting", icon: "clock", tone: "waiting" },
@@ -85,8 +85,8 @@ export function pill({ word, icon: name, tone }) {
   return h("span", { class: "pill", "data-tone": tone }, icon(name), word);
 }
 
-// A value as indented JSON, bounded by how much is shown and not by how large it is: of a long array its newest items, of
-// a long text its end.
+// Returns a value as indented JSON of bounded length: the newest items of a long array, the end of a long text. The
+// cost depends on the shown part, not on the size of the value.
 export function pretty(value, bounds) {
   return visible(indented(value, bounds));
 }

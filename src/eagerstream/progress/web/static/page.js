@@ -1,4 +1,4 @@
-// The page: what is shown, when it is drawn, and what the reader does.
+// The page: its state, its drawing, and the actions of the reader.
 
 import { drawTurns } from "./cards.js";
 import { Connection, decide } from "./connection.js";
@@ -7,7 +7,7 @@ import { PHASES, count, digits, line, pill, seconds, statusOf } from "./format.j
 import { RunView, phaseOf } from "./run.js";
 import { drawTimeline } from "./timeline.js";
 
-const DRAW_MS = 66; // about 15 times a second
+const DRAW_MS = 66; // about 15 times per second
 const CLOCK_MS = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 200;
 const ANNOUNCE_MS = 1000;
 
@@ -19,9 +19,9 @@ let runs = null; // the list, newest first; null until it is known
 let picked = pickedInAddress(); // the run that the reader chose; null follows the newest
 let view = new RunView();
 let shown = null; // the id of the run in `view`
-let arrivedMs = performance.now(); // when the newest record came
-let clock = null; // {elapsedS, atMs}: how long the run had gone on at a time, where the program knows
-let lostMs = null; // when the connection was lost: what has happened since then is not known
+let arrivedMs = performance.now(); // time of the newest record's arrival
+let clock = null; // {elapsedS, atMs}: the age of the run at a time, if the program knows it
+let lostMs = null; // time at which the connection was lost: later events are unknown
 let focused = null; // the block of the card that Tab reaches
 
 // --- the run and its records ------------------------------------------------------------------------------------------
@@ -50,13 +50,13 @@ const connection = new Connection({
     for (const record of records) view.feed(record);
     view.seq = seq;
     if (snapshot) {
-      // What was before somebody came is no news, but what waits for them is.
+      // Earlier events are not announced, except calls that wait for a decision.
       const waiting = view.calls.filter((call) => phaseOf(call, view) === "approval");
       view.announcements = waiting.map((call) => `${call.name} waits for your decision`);
     }
     for (const text of view.announcements.splice(0)) announce(text);
     arrivedMs = performance.now();
-    drawTitle(); // now: nothing else is drawn while nobody looks, and this is seen all the same
+    drawTitle(); // now: a hidden page is not drawn, but its title is visible
     draw();
   },
   end() {
@@ -99,14 +99,14 @@ addEventListener("hashchange", () => {
   main.focus();
 });
 
-// Seconds of the run: what the program says, or the newest record's; and what has gone by since then.
+// The age of the run in seconds: from the program or the newest record, plus the time since then.
 function nowS() {
   if (view.isOver) return view.atS;
   const [fromS, fromMs] = clock ? [clock.elapsedS, clock.atMs] : [view.atS, arrivedMs];
   return Math.max(view.atS, fromS + ((lostMs ?? performance.now()) - fromMs) / 1000);
 }
 
-// --- what the reader has opened ---------------------------------------------------------------------------------------
+// --- parts that the reader has opened ---------------------------------------------------------------------------------
 
 const opened = new Set();
 
@@ -121,7 +121,7 @@ const ui = {
   async decide(call, approved, reason) {
     const { approval } = call;
     Object.assign(approval, { sent: true, problem: null });
-    document.getElementById(`call-${call.block}`)?.focus(); // the buttons are about to go
+    document.getElementById(`call-${call.block}`)?.focus(); // the buttons will be removed
     redrawCall(call);
     try {
       await decide(shown, call.block, approved, reason);
@@ -144,11 +144,11 @@ function openCall(call) {
 }
 
 document.getElementById("skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the address says which run is shown
+  event.preventDefault(); // the address names the shown run
   main.focus();
 });
 
-// Only while a card itself has the focus: single letters belong to screen readers and fields otherwise.
+// Only while a card itself has the focus: otherwise single letters belong to screen readers and fields.
 main.addEventListener("keydown", (event) => {
   const card = event.target;
   if (!card.classList.contains("call") || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -177,14 +177,14 @@ main.addEventListener("focusin", (event) => {
 // --- drawing ----------------------------------------------------------------------------------------------------------
 
 let isWaiting = false;
-let isPressed = false; // what is pressed stays until its release: the click would go to what has come there instead
+let isPressed = false; // no redrawing until the release: the click would hit a different element
 let drawnMs = 0;
 let tookMs = 0;
 
 function draw() {
   if (isWaiting) return;
   isWaiting = true;
-  // What takes long to draw is drawn less often: at most a third of the time.
+  // Slow drawing happens less often: it takes at most a third of the time.
   const delayMs = Math.max(0, Math.max(DRAW_MS, 3 * tookMs) - (performance.now() - drawnMs));
   setTimeout(() => requestAnimationFrame(drawNow), delayMs);
 }
@@ -195,7 +195,7 @@ function drawNow() {
   drawnMs = performance.now();
   drawRuns();
   drawTitle();
-  // Whoever reads at the end of the page stays there while it grows.
+  // A reader at the end of the page stays there while it grows.
   const page = document.scrollingElement;
   const atEnd = page.scrollTop > 0 && page.scrollHeight - page.scrollTop - page.clientHeight < 60;
   sync(root, runs !== null && !runs.length ? drawEmpty() : shown === null ? [] : drawRun());
@@ -207,12 +207,12 @@ setInterval(() => {
   if (shown !== null && !view.isOver && view.seq) draw();
 }, CLOCK_MS);
 
-// Of what can be clicked alone: browsers do not tell of the release of a scroll bar.
+// Only for clickable elements: browsers do not report the release of a scroll bar.
 addEventListener("pointerdown", (event) => {
   isPressed = event.button === 0 && event.target.closest("button, a, summary") !== null;
 });
 
-// The release, or whatever takes its place: a scroll by touch, a drag, a menu, another window.
+// The release, or an event instead of it: a scroll by touch, a drag, a menu, another window.
 for (const name of ["pointerup", "pointercancel", "contextmenu", "blur"]) {
   addEventListener(name, () => {
     isPressed = false;
@@ -222,7 +222,7 @@ for (const name of ["pointerup", "pointercancel", "contextmenu", "blur"]) {
 
 function drawEmpty() {
   return [h("div", { class: "empty", key: "empty" }, h("h1", null, "No run yet"),
-    h("p", null, "A run appears here as soon as it begins."))];
+    h("p", null, "A run appears here as soon as it starts."))];
 }
 
 function drawRun() {
@@ -271,7 +271,7 @@ function drawTitle() {
   document.title = what ? `${what} – eagerstream` : "eagerstream";
 }
 
-// --- what is told to screen readers: states, and not each piece that was written ---------------------------------------
+// --- announcements for screen readers: states, not each fragment ------------------------------------------------------
 
 const announcer = document.getElementById("announcer");
 let toldNext = [];

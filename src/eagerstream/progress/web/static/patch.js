@@ -1,5 +1,5 @@
-// Brings a partial value to its next state: RFC 6902's "add" and "replace", and "append" to a string. In place, at a cost
-// that depends on the operations and not on the value.
+// Applies a patch to a partial value: "add" and "replace" of RFC 6902, and "append" to a string. Changes the value in
+// place and returns it. The cost depends on the operations, not on the value.
 
 export function applyPatch(value, operations) {
   for (const { op, path, value: operand } of operations) {
@@ -18,7 +18,7 @@ export function applyPatch(value, operations) {
   return value;
 }
 
-// A model may call a field "__proto__" or "constructor": only what the value itself has counts.
+// A model may call a field "__proto__" or "constructor": only own properties count.
 function own(parent, step) {
   if (parent === null || typeof parent !== "object" || !Object.hasOwn(parent, step)) throw new Error(`no place ${step}`);
   return parent[step];

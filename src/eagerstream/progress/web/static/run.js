@@ -1,14 +1,15 @@
-// What is known of one run: fed with its records, in order. The page draws from here and nowhere else.
+// The state of one run, built from its records in order. The page draws only from here.
 
 import { applyPatch } from "./patch.js";
 
-const MAX_KEPT_CHARS = 20_000_000; // of the raw text of one input, or of one text; of more, the end. An input may have 16 Mi
+// Kept characters of one text or of one input's raw text; the end of longer ones. An input may have 16 Mi.
+const MAX_KEPT_CHARS = 20_000_000;
 const CHUNK_CHARS = 8192;
 
-// A text that grows at its end; reading the end of it costs as much as is read.
+// A text that grows at its end. The cost of reading its end depends on the part that is read.
 export class GrowingText {
   #chunks = [];
-  length = 0; // all that there was
+  length = 0; // in total
   #kept = 0;
 
   append(text) {
@@ -20,7 +21,7 @@ export class GrowingText {
     while (this.#kept - this.#chunks[0].length > MAX_KEPT_CHARS) this.#kept -= this.#chunks.shift().length;
   }
 
-  // What was too much to be kept for those who come late.
+  // Counts characters that were not kept for late watchers.
   omit(chars) {
     this.length += chars;
   }
@@ -35,7 +36,7 @@ export class GrowingText {
     return pieces.join("");
   }
 
-  // Everything that there was is still there.
+  // True if all characters are still there.
   get isWhole() {
     return this.#kept === this.length;
   }
@@ -49,16 +50,16 @@ let epochs = 0;
 
 export class RunView {
   constructor() {
-    this.epoch = ++epochs; // versions of one view say nothing of another's
+    this.epoch = ++epochs; // versions of different views cannot be compared
     this.id = this.name = this.model = this.startedAt = this.status = this.error = null;
     this.turns = []; // {turn, blocks, notes, error, startS, stopS}
     this.blocks = new Map();
     this.calls = [];
-    this.atS = 0; // of the newest record
+    this.atS = 0; // time of the newest record
     this.usage = {};
-    this.turnCount = null; // said by the end of the run
-    this.ended = false; // also where the log ends without saying how
-    this.seq = 0; // of the newest event: where a broken connection goes on
+    this.turnCount = null; // known at the end of the run
+    this.ended = false; // also if the log ends without a `run_stop`
+    this.seq = 0; // of the newest event: a broken connection continues from there
     this.version = 0;
     this.announcements = [];
   }
@@ -84,7 +85,7 @@ export class RunView {
   }
 }
 
-// Where a call is, for people.
+// The phase of a call, for people.
 export function phaseOf(call, run) {
   if (call.isVoid) return "void";
   if (call.outcome === "invalid") return "invalid";
@@ -121,7 +122,7 @@ function voidBlocks(run, atS, why) {
   turn.version++;
 }
 
-// The call that a record is about; its card is drawn anew.
+// Returns the call of a record, and marks its card for redrawing.
 function callOf(run, record) {
   const call = run.blocks.get(record.block);
   if (!call?.isCall) return null;
@@ -140,7 +141,7 @@ const HANDLERS = {
   },
   message_start(run, { model, restarted, at_s }) {
     run.model = model ?? run.model;
-    if (restarted) voidBlocks(run, at_s, { reason: "the reply began anew", delayS: 0 });
+    if (restarted) voidBlocks(run, at_s, { reason: "the response restarted", delayS: 0 });
   },
   block_start(run, { block, kind, at_s }) {
     addBlock(run, at_s, { block, kind, isCall: false, text: new GrowingText(), content: null });
@@ -183,14 +184,14 @@ const HANDLERS = {
     call.lastFragmentS = to_s ?? at_s;
     call.isOmitted ||= omitted_chars > 0;
     if (call.isOmitted) {
-      call.raw.omit((omitted_chars ?? 0) + fragment.length); // what follows does not fit what is there
+      call.raw.omit((omitted_chars ?? 0) + fragment.length); // the next fragments do not fit the kept ones
       return;
     }
     call.raw.append(fragment);
     try {
       call.partial = applyPatch(call.partial, patch);
     } catch {
-      call.error = "The records of this value do not fit together."; // a file that somebody has changed, say
+      call.error = "The records of this value do not fit together."; // for example, a file that was edited
     }
     for (const name of finished) call.finished.add(name);
   },
@@ -241,7 +242,7 @@ const HANDLERS = {
   },
   restarted(run, { reason, delay_s, at_s }) {
     voidBlocks(run, at_s, { reason, delayS: delay_s });
-    run.tell("The reply broke off and is begun anew");
+    run.tell("The response was interrupted and restarts");
   },
   run_stop(run, { status, turns, usage, error }) {
     Object.assign(run, { status, error, turnCount: turns, usage });

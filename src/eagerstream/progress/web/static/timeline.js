@@ -1,4 +1,4 @@
-// The time line: what was written when, what ran when, and where the two overlap.
+// The timeline: the times of writing, of running, and of their overlap.
 
 import { h } from "./dom.js";
 import { count, line, PHASES, seconds } from "./format.js";
@@ -19,7 +19,7 @@ export function drawTimeline(run, nowS, openCall) {
   for (let at = 0; at <= endS * 0.985; at += stepS) ticks.push(at);
 
   return h("section", { class: "timeline", "aria-labelledby": "timeline-heading", key: "timeline" },
-    h("h2", { id: "timeline-heading" }, "Time line"),
+    h("h2", { id: "timeline-heading" }, "Timeline"),
     h("p", { class: "summary" }, summary(run, nowS)),
     h("div", { class: "chart" },
       h("div", { class: "grid", "aria-hidden": "true" },
@@ -36,7 +36,7 @@ export function drawTimeline(run, nowS, openCall) {
           h("span", { class: "unseen" }, "text, thinking and inputs, as the model wrote them")),
         rows.map((call) => drawRow(call, run, nowS, place, openCall)))),
     h("ul", { class: "legend", "aria-hidden": "true" },
-      [["writing", "input written"], ["approval", "waits for a person"], ["running", "tool runs"], ["overlap", "runs while it is written"]]
+      [["writing", "input written"], ["approval", "waits for a person"], ["running", "tool runs"], ["overlap", "runs while its input is written"]]
         .map(([kind, word]) => h("li", null, h("span", { class: "swatch", "data-kind": kind }), word))));
 }
 
