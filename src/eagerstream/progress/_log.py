@@ -222,7 +222,7 @@ class RunLog:
             seq = self._seq
             if unmerged:
                 self._merged_seq = unmerged[-1]["seq"]
-        # merging first makes it much faster to apply the patches of many fragments
+        # Merging first makes it much faster to apply the patches of many fragments.
         for record in merge_records(unmerged):
             self._merged.add(record)
         return seq

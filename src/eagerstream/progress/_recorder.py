@@ -171,7 +171,7 @@ class RunRecorder:
                 kind = str(opened.get("type", ""))
                 block = self._block(index, kind)
                 first: object = opened.get(_STREAMED.get(kind, ""))
-                # the API sends an empty field; some gateways put the first text there
+                # The API sends an empty field. Some gateways put the first text there.
                 if isinstance(first, str) and first:
                     self._add(f"{kind}_delta", block=block, **{kind: first})
             case BlockStop(index=index, block=whole):

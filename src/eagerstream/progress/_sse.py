@@ -119,7 +119,7 @@ class EventStream:
                 try:
                     with anyio.fail_after(self._stall_s):
                         await send(message)
-                # not only TimeoutError: some servers raise other errors if the client has left
+                # Not only TimeoutError: some servers raise other errors if the client has left.
                 except OSError as error:
                     stalled = isinstance(error, TimeoutError)
                     group.cancel_scope.cancel()

@@ -92,7 +92,7 @@ class Conversation:
     def __init__(self, given: Sequence[Mapping[str, Any]]) -> None:
         self.messages: list[Message] = []
         self.blanks: list[Message] = []
-        # clients keep activities
+        # Clients keep activities.
         self._given = [dict(message) for message in given if message.get("role") != "activity"]
         self._turn = 0
         self._turn_start = 0  # number of messages at its start
