@@ -44,7 +44,8 @@ class Hub:
             hub.observe(run, name="tidy up")
             ...
 
-    Watchers affect runs only by `decide`. All methods except `approve` may be called from any thread.
+    Watchers affect runs only by `decide`. All methods except `approve`, `observing` and `changes` may be called from
+    any thread.
 
     Args:
         max_runs: Number of logs to keep. If there are more, the oldest logs of ended runs are dropped.
