@@ -1,6 +1,6 @@
-"""Replies without the API: recordings with their timing, replies written by hand, and a server that plays them.
+"""Responses without the API: recordings with their timing, scripted responses, and a server that plays them.
 
-Importing this is cheap: what needs the extra `web` is imported when a server starts.
+Importing this package is cheap. The packages of the extra `web` are imported when a server starts.
 """
 
 from __future__ import annotations

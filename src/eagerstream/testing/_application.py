@@ -1,6 +1,6 @@
 """The Messages API double as an ASGI application: check the request, ask the scenario, play the recording.
 
-Every answer is a `Recording`, errors too, and `_Playback` alone writes to the wire.
+Every response is a `Recording`, including errors. Only `_Playback` writes to the connection.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """The API's own bound on the body of a request."""
 
-# Headers of a recorded response that were about its own connection; a recording's chunks hold decoded bytes.
+# Headers that describe the connection of the recorded response. The chunks of a recording hold decoded bytes.
 _NOT_REPLAYED: Final = frozenset(
     {"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"}
 )
@@ -37,13 +37,13 @@ _NOT_REPLAYED: Final = frozenset(
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the double does.
+    """The settings of the double.
 
     Attributes:
-        scenario: Which reply answers which request.
-        speed: So many times as fast as recorded.
-        faults: What goes wrong with which reply; None where nothing does.
-        eager: Which ways to ask for eager input streaming are taken, by model; where a model is not named, any.
+        scenario: Chooses the response to each request.
+        speed: Factor by which to play faster than recorded.
+        faults: The schedule of faults; `None` for no faults.
+        eager: The accepted ways to ask for eager input streaming, by model. A model that is not listed accepts any.
     """
 
     scenario: Scenario
@@ -52,12 +52,12 @@ class Behaviour:
     eager: Mapping[str, EagerSupport] | EagerSupport = "any"
 
     def eager_support(self, model: object) -> EagerSupport:
-        """Which ways this model takes."""
+        """Return the ways that this model accepts."""
         return self.eager if isinstance(self.eager, str) else self.eager.get(str(model), "any")
 
 
 def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
-    """The application: requests in the dialect of any platform are answered, and everything else as the API would.
+    """Return the application. It answers requests in the dialect of any platform, and all others as the API would.
 
     Raises:
         ImportError: starlette is not installed.
@@ -126,7 +126,13 @@ def make_application(behaviour: Behaviour, log: RequestLog) -> ASGIApplication:
 
 
 async def _read_body(request: Request) -> bytes:
-    """The body of the request; one that is too large is read to its end, since clients read no answer before that."""
+    """Return the body of the request.
+
+    A body that is too large is read to its end, because clients read no response before that.
+
+    Raises:
+        Refused: The body has more than `MAX_REQUEST_BYTES`.
+    """
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
@@ -155,11 +161,11 @@ def _checked(body: object) -> dict[str, Any]:
 
 def _answer(behaviour: Behaviour, body: dict[str, Any], betas: Sequence[str], dialect: Dialect) -> Recording:
     for fault in dialect.faults(body, betas, behaviour.eager_support(body.get("model"))):
-        raise Refused(400, "invalid_request_error", fault)  # the API, too, tells one at a time
+        raise Refused(400, "invalid_request_error", fault)  # the API also reports one at a time
     try:
         return behaviour.scenario.answer(body)
     except Exception as error:
-        # A function of the scenario failed. Its author sees why, in the client's own exception.
+        # A function of the scenario failed. Its author sees the reason in the client's exception.
         what = f"the scenario failed: {type(error).__name__}: {error}"
         raise Refused(500, "api_error", what) from error
 
@@ -170,7 +176,7 @@ def _answer_to(refused: Refused, received: ReceivedRequest | None = None) -> Rec
 
 
 def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedRequest, faults: Faults | None) -> Answer:
-    """The reply, and what the schedule has for it. What is an error anyway meets no fault, and uses none up."""
+    """Return the response, with the fault that the schedule has for it. An error gets no fault, and uses none up."""
     recording = dialect.spoken(recording)
     fault = faults.draw(received.body, recording) if faults is not None and recording.status == 200 else None
     received.fault = fault
@@ -182,7 +188,7 @@ def _with_fault(dialect: Dialect, recording: Recording, received: ReceivedReques
 
 
 class _Playback:
-    """Writes a reply, each chunk on its own and at its time, until it ends or nobody listens any more."""
+    """Writes a response, each chunk separately and at its time, until it ends or the client disconnects."""
 
     def __init__(
         self,
@@ -215,7 +221,7 @@ class _Playback:
                 self._received.end()
 
     async def _write(self, send: Send, gone: asyncio.Future[None]) -> bool:
-        """True where all of it was written; what an ending follows stays open."""
+        """Write the response. Return True if all of it was written; a response with an ending then stays open."""
         start: ASGIMessage = {
             "type": "http.response.start",
             "status": self._recording.status,
@@ -226,7 +232,7 @@ class _Playback:
             if not await _wait_until(self._arrived_s + chunk.at_s / self._speed, gone):
                 return False
             if not self._has_headers:
-                continue  # and there is nothing in the chunk
+                continue  # the chunk is empty
             if number == 0:
                 await send(start)  # with the first chunk, since that is when the API's own headers arrive
             await send({"type": "http.response.body", "body": chunk.data, "more_body": True})
@@ -247,18 +253,18 @@ class _Playback:
 
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
-        pass  # the rest of a body that nobody reads
+        pass  # skips the rest of the request's body
 
 
 async def _wait_until(due_s: float, gone: asyncio.Future[None]) -> bool:
-    """Wait for a time of the monotonic clock; False where the client is gone before it."""
+    """Wait until a time of the monotonic clock. Return False if the client has disconnected."""
     delay_s = due_s - monotonic()
     if delay_s > 0:
         await asyncio.wait((gone,), timeout=delay_s)
     else:
-        await asyncio.sleep(0)  # lets a disconnect be noticed, and other replies have their turn
+        await asyncio.sleep(0)  # a disconnect is noticed here, and other responses get their turn
     return not gone.done()
 
 
 async def _say_nothing(_scope: MutableMapping[str, Any], _receive: Receive, _send: Send) -> None:
-    """The answer to a client that has left."""
+    """Send nothing, because the client has disconnected."""

@@ -1,4 +1,4 @@
-"""The body of a reply, event by event, with the place of each in the bytes."""
+"""The events of a response body, with their positions in the bytes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..wire import TEXT_FIELDS, SSEDecoder, WireEvent, decode_event
 
 
 class BodyEvent(NamedTuple):
-    """One server-sent event: where it ends in the body, and its wire event (`{}` where it holds none)."""
+    """A server-sent event: the offset of its end in the body, and its wire event (`{}` if it has none)."""
 
     end: int
     data: WireEvent
 
 
 def body_events(body: bytes) -> Iterator[BodyEvent]:
-    """The server-sent events of `body`, in order. Bytes after the last whole one belong to none."""
+    """Yield the server-sent events of `body`, in order. Bytes after the last complete event belong to none."""
     decoder = SSEDecoder(max_event_bytes=len(body) + 1)  # the body is in memory already
     end = 0
     for line in body.splitlines(keepends=True):
@@ -30,7 +30,7 @@ def body_events(body: bytes) -> Iterator[BodyEvent]:
 
 
 def is_fragment(event: WireEvent) -> bool:
-    """The event carries more of a tool's input."""
+    """Return whether the event has a fragment of a tool input."""
     delta = event.get("delta")
     if event.get("type") != "content_block_delta" or not isinstance(delta, dict):
         return False
@@ -38,7 +38,7 @@ def is_fragment(event: WireEvent) -> bool:
 
 
 def model_text(event: WireEvent) -> str:
-    """What the model wrote in this event."""
+    """Return the text that the model wrote in this event; empty for other events."""
     delta = event.get("delta")
     if event.get("type") != "content_block_delta" or not isinstance(delta, dict):
         return ""
@@ -47,5 +47,5 @@ def model_text(event: WireEvent) -> str:
 
 
 def noted(note: str, fact: str) -> str:
-    """`note` with `fact`, so that no simulated time is taken for a measured one."""
+    """Add `fact` to `note` unless it is there, so that nobody takes simulated times for measured ones."""
     return note if fact in note else f"{note}; {fact}".removeprefix("; ")

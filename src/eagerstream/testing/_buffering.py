@@ -1,4 +1,4 @@
-"""Simulated buffering: how a reply looks without eager input streaming."""
+"""Simulated buffering: the timing of a response without eager input streaming."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from ._body import body_events, is_fragment, model_text, noted
 from ._scripted import encode_event
 
 BUFFERED_NOTE: Final = "simulated buffering"
-"""In the note of a recording whose inputs are held back."""
+"""Note of a recording whose inputs are held back."""
 
 # Events after which no block is open.
 _ENDS_OF_ALL: Final = frozenset({"message_start", "message_delta", "message_stop", "error"})
 
 
 def buffered(recording: Recording) -> Recording:
-    """The same reply as it arrives without eager input streaming: one chunk per event, tool inputs held back.
+    """Return the response as it arrives without eager input streaming: one chunk per event, tool inputs held back.
 
-    Without it the API keeps each top-level member of an input until the member is whole and validated. So a fragment
-    arrives with the event that ends its member; where the member never ends (the input is invalid or cut off) it
-    arrives with the end of its block. A fragment that ends one member and begins the next becomes two, since neither
-    may wait for the other; apart from that the bytes stay the same. Nothing overtakes anything, and no part of an input
-    arrives earlier than it did.
+    Without eager input streaming, the API holds each top-level member of an input until it is complete and validated. A
+    fragment therefore arrives with the event that ends its member. If the member never ends because the input is
+    invalid or cut off, the fragment arrives with the end of its block.
+
+    A fragment that ends one member and starts the next is split in two, because neither part waits for the other. All
+    other bytes and the order of the events stay the same. No part of an input arrives earlier than it did.
     """
     body = recording.body
     events = list(body_events(body))
@@ -61,23 +62,23 @@ def buffered(recording: Recording) -> Recording:
 
 @dataclass(eq=False)
 class _Sent:
-    """Bytes of the new body, and when they arrive."""
+    """Bytes of the new body, and their arrival time."""
 
     data: bytes
     at_s: float
 
 
 class _HeldInput:
-    """One input, and its fragments that wait for the end of their top-level member."""
+    """An input whose fragments wait for the end of their top-level member."""
 
     def __init__(self) -> None:
         self._parser = PartialJSON(reports=True)
-        self._ended = 0  # top-level members that are whole
-        self._open = True  # one is under way, or is to come after the bracket or comma that was just read
+        self._ended = 0  # top-level members that are complete
+        self._open = True  # a member is open, or follows the bracket or comma that was just read
         self._waiting: deque[tuple[_Sent, int]] = deque()  # with the number of members that must have ended
 
     def feed(self, event: WireEvent, raw: bytes, arrived_s: float) -> list[_Sent]:
-        """What is sent for one `input_json_delta`; the times of what must wait are set later."""
+        """Return the events to send for one `input_json_delta`. The times of those that wait are set later."""
         parts = self._split(model_text(event))
         sent = [_Sent(raw if len(parts) == 1 else _with_fragment(event, part), arrived_s) for part, _ in parts]
         self._waiting.extend((item, needed) for item, (_, needed) in zip(sent, parts, strict=True))
@@ -86,13 +87,13 @@ class _HeldInput:
         return sent
 
     def release_all(self, at_s: float) -> None:
-        """The block has ended: nothing is held any longer."""
+        """Release all waiting fragments at the end of the block."""
         for item, _ in self._waiting:
             item.at_s = at_s
         self._waiting.clear()
 
     def _split(self, fragment: str) -> list[tuple[str, int]]:
-        """The parts of a fragment that belong to different members, each with the members that must have ended."""
+        """Split a fragment by member. Each part comes with the number of members that must end before it is sent."""
         parts: list[tuple[str, int]] = []
         start = 0
         at = 0
@@ -100,7 +101,7 @@ class _HeldInput:
             comma = fragment.find(",", at)
             end = comma + 1 if comma >= 0 else len(fragment)
             self._parser.feed(fragment[at:end])
-            # Between two members there is a comma, so that a piece ends at most one.
+            # A comma separates two members, so a piece ends at most one.
             ended = any(len(path) == 1 for path, _ in self._parser.finished)
             self._ended += ended
             between = ended or not self._open
@@ -109,7 +110,7 @@ class _HeldInput:
                 start = comma
             self._open = comma >= 0 or not between
             at = end
-        # The empty fragment that the API begins with has nothing that could wait.
+        # The first fragment of the API is empty and need not wait.
         parts.append((fragment[start:], self._ended + self._open if fragment else 0))
         return parts
 
@@ -119,7 +120,7 @@ def _with_fragment(event: WireEvent, fragment: str) -> bytes:
 
 
 def _arrivals(recording: Recording, ends: Sequence[int]) -> list[float]:
-    """When the byte before each of `ends` arrived; `ends` increase."""
+    """Return the arrival time of the byte before each of `ends`, which increase."""
     times: list[float] = []
     chunks = iter(recording.chunks)
     received = 0

@@ -1,4 +1,4 @@
-"""OpenAI's protocol for chat completions, as three servers speak it: what is asked, and how a reply is told."""
+"""OpenAI's protocol for chat completions, as three servers implement it: check requests, convert responses."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 class ChatDialect(StrEnum):
-    """Whose server a reply is told like."""
+    """The server that the responses imitate."""
 
     OPENAI = "openai"
-    """OpenAI's own: a call's id and name in its first piece, arguments as they are written."""
+    """OpenAI: the first piece of a call has its id and name. Arguments are sent as they are written."""
     VLLM = "vllm"
-    """vLLM: the last arguments come together with `finish_reason`, and with the id and the name once more."""
+    """vLLM: the last arguments come with `finish_reason`, and repeat the id and the name."""
     OLLAMA = "ollama"
-    """Ollama: a call in one piece, and each with the index 0; one that is not JSON becomes text, or nothing."""
+    """Ollama: a call comes in one piece, with index 0.
+
+    If its input is not a JSON object, it becomes text. If its block is never closed, it is left out.
+    """
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,10 @@ class _Chat(Dialect):
     request_id_header: str = "x-request-id"
     renderer: type[ChatRenderer] = ChatRenderer
     parses_arguments: bool = False
-    """Inputs that were sent back are parsed again, and a request with one that is not JSON is refused."""
+    """Refuse a request that sends back an input that is not JSON."""
 
     def faults(self, body: Body, betas: Sequence[str], eager: EagerSupport) -> Iterator[str]:
-        del betas, eager  # are of the other API
+        del betas, eager  # belong to the other API
         yield from _request_faults(body)
         yield from _history_faults(body["messages"], parses_arguments=self.parses_arguments)
 
@@ -61,7 +64,7 @@ class _Chat(Dialect):
         recording = _rendered(recording, renderer)
         if isinstance(answer.ending, Repeat):
             again = b"".join(renderer.render(event.data) for event in body_events(answer.ending.data))
-            more = again or encode_chunk(renderer.chunk({"content": "more " * 25}))  # of a call that is told when whole
+            more = again or encode_chunk(renderer.chunk({"content": "more " * 25}))  # Ollama's calls wait for their end
             return answer._replace(recording=recording, ending=Repeat(more))
         return answer._replace(recording=recording)
 
@@ -73,7 +76,7 @@ CHAT_DIALECTS: Final[Mapping[ChatDialect, Dialect]] = {
 }
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- refused requests -------------------------------------------------------------------------------------------------
 
 
 def _request_faults(body: Body) -> Iterator[str]:
@@ -83,7 +86,7 @@ def _request_faults(body: Body) -> Iterator[str]:
         yield "Missing required parameter: 'messages'."
         return
     if body.get("n") not in (None, 1):
-        yield "n: one choice is all that is replayed"
+        yield "n: only one choice is replayed"
     tools = body.get("tools")
     for number, tool in enumerate(tools if isinstance(tools, list) else ()):
         function = tool.get("function") if isinstance(tool, Mapping) else None
@@ -94,7 +97,7 @@ def _request_faults(body: Body) -> Iterator[str]:
 
 
 def _history_faults(messages: Sequence[Any], *, parses_arguments: bool) -> Iterator[str]:
-    """Each call wants its result right behind the message that has it, and each result a call."""
+    """Yield the faults of a history. Each call needs a result right after its message, and each result a call."""
     waiting: dict[str, None] = {}
     for number, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None
@@ -135,13 +138,13 @@ def _call_faults(call: Any, place: str, *, parses_arguments: bool) -> Iterator[s
             yield "invalid tool call arguments"
 
 
-# --- what is answered -------------------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------------------------
 
 
 def _rendered(recording: Recording, renderer: ChatRenderer) -> Recording:
-    """The same reply as chunks, each at the time at which its event was whole.
+    """Return the response as chunks of a chat completion, each at the time when its event was complete.
 
-    A body that ends in the middle of an event ends in the middle of a chunk.
+    A body that ends inside an event ends inside a chunk.
     """
     decoder = SSEDecoder(max_event_bytes=len(recording.body) + 1)
     chunks = [
@@ -163,12 +166,12 @@ def _chunk_of(data: str, renderer: ChatRenderer) -> bytes:
     except (ValueError, RecursionError):
         event = None
     if not isinstance(event, dict):
-        return SSE.wrap(data.encode(errors="replace"))  # no event of the API's: as it is
+        return SSE.wrap(data.encode(errors="replace"))  # not an event of the API: unchanged
     return renderer.render(event)
 
 
 def _whole(recording: Recording) -> Recording:
-    """The reply in one piece, at its end; half of it where the reply is not whole."""
+    """Return the response in one piece, at its end. If it is incomplete, return half of that piece."""
     events = [event.data for event in body_events(recording.body)]
     error = next((event["error"] for event in events if event.get("type") == "error"), None)
     if error is not None:

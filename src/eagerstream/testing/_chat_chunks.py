@@ -1,4 +1,4 @@
-"""A reply of the Messages API told as chunks of a chat completion."""
+"""A response of the Messages API, converted to chunks of a chat completion."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Final
 
 from ..wire import MessageAssembler, WireEvent
 
-_CREATED: Final = 1_760_000_000  # the same reply is the same bytes
+_CREATED: Final = 1_760_000_000  # constant: the same response gives the same bytes
 _FINISH_REASONS: Final = {"tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
 _DONE: Final = b"data: [DONE]\n\n"
 
 
 class ChatRenderer:
-    """Tells one reply, event by event, as OpenAI does.
+    """Converts one response, event by event, to OpenAI's form.
 
     Args:
         wants_usage: The request asks for the usage, in a last chunk without choices.
@@ -22,7 +22,7 @@ class ChatRenderer:
 
     fingerprint: ClassVar[str] = "fp_simulated"
     thinking: ClassVar[str | None] = None
-    """Where the thinking stands in a delta; None where it is not told."""
+    """Key of the thinking in a delta; `None` omits the thinking."""
 
     def __init__(self, *, wants_usage: bool) -> None:
         self._wants_usage = wants_usage
@@ -33,7 +33,7 @@ class ChatRenderer:
         self._count = 0
 
     def render(self, event: WireEvent) -> bytes:
-        """What is sent for a wire event; often nothing."""
+        """Return the bytes to send for a wire event; often none."""
         match event:
             case {"type": "message_stop"}:
                 usage = {**self.chunk({}), "choices": [], "usage": _usage(self._usage)}
@@ -44,7 +44,7 @@ class ChatRenderer:
                 return b"".join(map(encode_chunk, self._chunks(event)))
 
     def chunk(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
-        """A chunk with one choice."""
+        """Return a chunk with one choice."""
         choice = {"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish_reason}
         chunk = {
             "id": self._id,
@@ -75,10 +75,10 @@ class ChatRenderer:
                 if delta.get("stop_reason") is not None:
                     yield from self._end(_FINISH_REASONS.get(delta["stop_reason"], "stop"))
             case _:
-                pass  # pings, and what this protocol has no word for
+                pass  # pings, and events that this protocol does not have
 
     def begin(self, message: Mapping[str, Any]) -> None:
-        """A message starts: what it says of itself."""
+        """Take the id, the model and the usage of a message that starts."""
         self._id = f"chatcmpl-{str(message.get('id')).removeprefix('msg_')}"
         self._model = str(message.get("model"))
         self._usage = dict(message.get("usage") or {})
@@ -105,7 +105,7 @@ class ChatRenderer:
             case _:
                 pass
 
-    # --- where servers differ ---
+    # --- differences between servers ---
 
     def _announce(self, call: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield self.chunk({"tool_calls": [call]})
@@ -121,7 +121,7 @@ class ChatRenderer:
 
 
 class VLLMRenderer(ChatRenderer):
-    """As vLLM: the newest arguments are held back, and the last ones come with all that is known of their call."""
+    """Converts as vLLM does: holds the newest arguments back, and repeats the id and name of the call with the last."""
 
     fingerprint = "fp_vllm"
     thinking = "reasoning_content"
@@ -154,7 +154,7 @@ class VLLMRenderer(ChatRenderer):
 
 
 class OllamaRenderer(ChatRenderer):
-    """As Ollama: a call is told when it is whole."""
+    """Converts as Ollama does: a call is sent when it is complete."""
 
     fingerprint = "fp_ollama"
     thinking = "reasoning"
@@ -179,7 +179,7 @@ class OllamaRenderer(ChatRenderer):
 
 
 def completion(events: Iterable[WireEvent]) -> bytes:
-    """A whole reply, for a request that is not streamed."""
+    """Return a complete response, for a request without streaming."""
     assembler = MessageAssembler()
     for event in events:
         assembler.feed(event)
@@ -207,19 +207,19 @@ def completion(events: Iterable[WireEvent]) -> bytes:
 
 
 def encode_chunk(chunk: Mapping[str, Any]) -> bytes:
-    """A chunk as a server-sent event."""
+    """Return a chunk as a server-sent event."""
     return b"data: " + _dump(chunk) + b"\n\n"
 
 
 def encode_error(error: Mapping[str, Any]) -> bytes:
-    """An error of the Messages API in the form of OpenAI's."""
+    """Return an error of the Messages API in OpenAI's form."""
     return _dump({"error": {"message": error.get("message"), "type": error.get("type"), "param": None, "code": None}})
 
 
 def _whole_call(block: Mapping[str, Any]) -> dict[str, Any]:
     input: Any = block.get("input")
     wrapped = input.get("INVALID_JSON") if isinstance(input, Mapping) and len(input) == 1 else None
-    arguments = wrapped if isinstance(wrapped, str) else json.dumps(input)  # the text itself, as OpenAI has it
+    arguments = wrapped if isinstance(wrapped, str) else json.dumps(input)  # the text itself, as OpenAI sends it
     return {
         "id": block.get("id"),
         "type": "function",

@@ -1,6 +1,6 @@
-"""How a reply ends on the connection itself, in ways that no response of HTTP does.
+"""Endings of a response on the connection itself, which HTTP cannot express.
 
-Each ending runs once the bytes before it are handed to the connection, and returns when the connection is gone.
+Each ending runs after the bytes before it were passed to the connection. It returns when the connection is gone.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from typing import Any, Final, TypeAlias
 from .._serving.asgi_server import ASGIMessage, Send
 
 Ending: TypeAlias = Callable[[asyncio.Transport, Send, "asyncio.Future[None]"], Awaitable[None]]
-"""Given the connection, what writes to the response, and a future that is done once the connection is gone."""
+"""Ends a response. Takes its connection, its `send`, and a future that is done once the connection is gone."""
 
 _NO_CHUNK: Final = b"this is not the size of a chunk\r\n"
 _LINGER: Final = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # on, 0 seconds: closing sends an RST
-_SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h: bytes of the send queue that were not sent yet
+_SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h: bytes of the send queue that are not sent yet
 _POLL_S: Final = 0.001
 
 
 async def stall(_transport: asyncio.Transport, _send: Send, gone: asyncio.Future[None]) -> None:
-    """Nothing more, until the client leaves."""
+    """Send nothing more until the client disconnects."""
     await asyncio.wait((gone,))
 
 
 async def close(transport: asyncio.Transport, _send: Send, gone: asyncio.Future[None]) -> None:
-    """The connection is closed once everything before is written; the client reads to its end."""
+    """Close the connection after all earlier bytes are written. The client reads to the end."""
     transport.close()
     await asyncio.wait((gone,))
 
 
 async def break_chunking(transport: asyncio.Transport, send: Send, gone: asyncio.Future[None]) -> None:
-    """Something that is no chunk comes next."""
+    """Send bytes that are not a chunk of HTTP's chunked coding, then close the connection."""
     transport.write(_NO_CHUNK)
     await close(transport, send, gone)
 
 
 async def reset(transport: asyncio.Transport, send: Send, gone: asyncio.Future[None]) -> None:
-    """The connection is reset, once everything before is on its way: a reset throws away what is still here."""
+    """Reset the connection after all earlier bytes are sent, because a reset discards unsent bytes."""
     transport.set_write_buffer_limits(high=0)
     if transport.get_write_buffer_size():
-        await send(_body(b""))  # comes back when the buffer is empty, or the client gone
+        await send(_body(b""))  # returns when the buffer is empty, or the client is gone
     connection = transport.get_extra_info("socket")
     while not transport.is_closing() and _unsent_bytes(connection):
-        await asyncio.wait((gone,), timeout=_POLL_S)  # no event tells when the system has sent it
+        await asyncio.wait((gone,), timeout=_POLL_S)  # the system reports no event when they are sent
     if not transport.is_closing():
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
         transport.abort()
@@ -56,7 +56,7 @@ async def reset(transport: asyncio.Transport, send: Send, gone: asyncio.Future[N
 
 
 class Repeat:
-    """`data` again and again, as fast as the client reads it, until it leaves."""
+    """Sends `data` repeatedly, as fast as the client reads it, until the client disconnects."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -66,7 +66,7 @@ class Repeat:
         message = _body(self.data)
         while not gone.done():
             await send(message)  # waits while the client does not read
-            await asyncio.sleep(0)  # other replies have their turn
+            await asyncio.sleep(0)  # other responses get their turn
 
 
 def _body(data: bytes) -> ASGIMessage:
@@ -74,7 +74,7 @@ def _body(data: bytes) -> ASGIMessage:
 
 
 def _unsent_bytes(connection: Any) -> int:
-    """What the system holds back because the client's window is full; only Linux tells, elsewhere 0."""
+    """Return the bytes that the system holds back because the client's window is full. Only on Linux; elsewhere 0."""
     if sys.platform != "linux":
         return 0
     import fcntl

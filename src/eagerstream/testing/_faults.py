@@ -1,4 +1,4 @@
-"""What can go wrong with a reply, and where in it: `Fault`."""
+"""Faults of a response, and their places in it: `Fault`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from ..errors import UsageError
 
-# The API's error types: the HTTP status of each, and what it says. An `error` event has the same types.
+# The API's error types, with the HTTP status and the message of each. An `error` event has the same types.
 _ERRORS: Final = {
     "invalid_request_error": (400, "There was an issue with the format or content of your request."),
     "authentication_error": (401, "invalid x-api-key"),
@@ -32,31 +32,31 @@ _PAGE_STATUS: Final = 502
 
 
 class FaultKind(StrEnum):
-    """What happens to a reply.
+    """A kind of fault.
 
-    Instead of the reply:
+    Instead of the response:
 
     - `HTTP_ERROR`: an error of the API, with its status.
     - `HTML_PAGE`: the page of a proxy that did not reach the API.
-    - `CONTENT_TYPE`: the whole reply, under a content type that is not that of an event stream.
+    - `CONTENT_TYPE`: the complete response, under a content type that is not an event stream's.
 
-    From a place in the reply on:
+    From a place in the response on:
 
     - `ERROR_EVENT`: an `error` event, and the end of the body.
-    - `END`: the body ends as HTTP wants it, so without its `message_stop`.
+    - `END`: the body ends as HTTP requires, but without its `message_stop`.
     - `CLOSE`: the connection is closed (FIN), without the chunk that ends the body.
-    - `RESET`: the connection is reset (RST). What the peer has not read by then its system may throw away.
-    - `STALL`: silence, until the client leaves.
-    - `BROKEN_CHUNKING`: what comes next is no chunk of HTTP's chunked coding, and the connection is closed.
-    - `ENDLESS`: fragments of the input that is written there, or text where none is, as fast as the client reads,
-      until it leaves.
+    - `RESET`: the connection is reset (RST). The peer's system may discard bytes that the peer has not read by then.
+    - `STALL`: silence, until the client disconnects.
+    - `BROKEN_CHUNKING`: bytes that are not a chunk of HTTP's chunked coding, then the connection is closed.
+    - `ENDLESS`: more of the input that is open there, otherwise more text or thinking. It comes as fast as the client
+      reads, until it disconnects.
 
-    At a place in the reply, which goes on afterwards:
+    At a place in the response, which continues afterwards:
 
-    - `GARBAGE`: bytes that are neither UTF-8 nor JSON; between events they are the data of one of their own.
-    - `SPLICE`: the reply begins anew, with a second `message_start` and other ids, as when a gateway tried again.
+    - `GARBAGE`: bytes that are neither UTF-8 nor JSON. Between events, they are the data of an event of their own.
+    - `SPLICE`: the response starts again, with a second `message_start` and other ids, as after a gateway's retry.
     - `DUPLICATE`: the next event comes twice.
-    - `MISSING`: the next event does not come.
+    - `MISSING`: the next event is left out.
     - `REORDERED`: the next two events come in the wrong order.
     """
 
@@ -78,7 +78,7 @@ class FaultKind(StrEnum):
 
 
 INSTEAD: Final = frozenset({FaultKind.HTTP_ERROR, FaultKind.HTML_PAGE, FaultKind.CONTENT_TYPE})
-"""Kinds without a place in the reply."""
+"""Kinds without a place in the response."""
 
 BYTEWISE: Final = frozenset(
     {
@@ -98,23 +98,24 @@ UNANSWERED: Final = frozenset({FaultKind.CLOSE, FaultKind.RESET, FaultKind.STALL
 
 @dataclass(frozen=True, repr=False)
 class Fault:
-    """One thing that goes wrong with one reply, and its place: `Fault(FaultKind.RESET, after_bytes=1234)`.
+    """A fault in one response, and its place: `Fault(FaultKind.RESET, after_bytes=1234)`.
 
-    A place beyond the end of the reply is its end; for what happens to an event it is the last event where that can
-    happen. A fault takes the time of the byte in whose place it comes.
+    A place beyond the end of the response means its end. For a fault that affects events, it means the last event that
+    the fault can affect. A fault comes at the time of the byte that it replaces or precedes.
 
     Attributes:
-        kind: What happens.
-        after_events: Whole server-sent events that come first.
-        after_bytes: Bytes of the body that come first, in place of `after_events`; for the kinds that need no event:
-            `END`, `CLOSE`, `RESET`, `STALL`, `BROKEN_CHUNKING` and `GARBAGE`.
-        before_headers: For `CLOSE`, `RESET` and `STALL`: nothing comes first, not even the status and the headers.
-        status: Of an `HTTP_ERROR`, one that the API has; of an `HTML_PAGE`, 502 where it is None.
-        error_type: Of an `ERROR_EVENT`, one of the API's, `"overloaded_error"` for example.
-        retry_after_s: The header `retry-after` of an `HTTP_ERROR`, in seconds; None sends none.
+        kind: The kind of fault.
+        after_events: Number of complete server-sent events that come first.
+        after_bytes: Number of bytes of the body that come first, instead of `after_events`. Only for `END`, `CLOSE`,
+            `RESET`, `STALL`, `BROKEN_CHUNKING` and `GARBAGE`.
+        before_headers: Nothing comes first, not even the status and the headers. Only for `CLOSE`, `RESET` and `STALL`.
+        status: HTTP status of an `HTTP_ERROR`, one that the API uses, or of an `HTML_PAGE`, 200 to 599. `None` gives an
+            `HTML_PAGE` the status 502.
+        error_type: The API's error type of an `ERROR_EVENT`, for example `"overloaded_error"`.
+        retry_after_s: Value of the header `retry-after` of an `HTTP_ERROR`, in seconds. `None` sends no header.
 
     Raises:
-        UsageError: The kind does not have such an attribute, or the attribute no such value.
+        UsageError: The kind does not exist, an attribute does not belong to the kind, or its value is invalid.
     """
 
     kind: FaultKind
@@ -136,13 +137,13 @@ class Fault:
 
     @property
     def message(self) -> str:
-        """What the API says of its error; empty for a kind without one."""
+        """The API's message for the error; empty for a kind without one."""
         error_type = self.api_error_type
         return _ERRORS[error_type][1] if error_type else ""
 
     @property
     def api_error_type(self) -> str | None:
-        """The API's type of an `HTTP_ERROR` or an `ERROR_EVENT`; None for other kinds."""
+        """The API's error type of an `HTTP_ERROR` or an `ERROR_EVENT`; `None` for other kinds."""
         return _ERROR_TYPES[self.status or 0] if self.kind is FaultKind.HTTP_ERROR else self.error_type
 
     def __str__(self) -> str:
@@ -159,7 +160,7 @@ class Fault:
                 return f"{what} {self._place()}"
 
     def __repr__(self) -> str:
-        """What makes an equal one, without what has its default."""
+        """Return an expression that makes an equal fault, without default values."""
         given = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in fields(self)[1:]
@@ -174,24 +175,24 @@ class Fault:
         return f"after {number} {what}{'' if number == 1 else 's'}"
 
     def _misplaced(self) -> str | None:
-        """What is wrong with its place; None where nothing is."""
+        """Return the error in the place of the fault, or `None`."""
         for name, number in (("after_events", self.after_events), ("after_bytes", self.after_bytes or 0)):
             if type(number) is not int or number < 0:
                 return f"{name} must be a whole number that is not negative"
         if self.kind in INSTEAD and (self.after_events or self.after_bytes is not None):
-            return "it comes in place of the whole reply, and after nothing"
+            return "it replaces the complete response: leave out after_events and after_bytes"
         if self.after_bytes is not None and self.kind not in BYTEWISE:
-            return "it happens between events: say after_events"
+            return "it happens between events: use after_events"
         if self.after_bytes is not None and self.after_events:
             return "after_events or after_bytes, not both"
         if self.before_headers and self.kind not in UNANSWERED:
             return "only a close, a reset or a stall may come before the headers"
         if self.before_headers and (self.after_events or self.after_bytes):
-            return "nothing comes before the headers"
+            return "before_headers excludes after_events and after_bytes"
         return None
 
     def _misdescribed(self) -> str | None:
-        """What is wrong with what else is known of it; None where nothing is."""
+        """Return the error in the status, the error type or the wait, or `None`."""
         match self.kind:
             case FaultKind.HTTP_ERROR:
                 if self.status not in _ERROR_TYPES:
@@ -206,7 +207,7 @@ class Fault:
             if self.error_type not in _ERRORS:
                 return f"error_type must be one of {', '.join(_ERRORS)}"
         elif self.error_type is not None:
-            return "only an error event has an error_type; that of an HTTP error goes with its status"
+            return "only an error event has an error_type; the status of an HTTP error decides its type"
         wait_s = self.retry_after_s
         if wait_s is not None and self.kind is not FaultKind.HTTP_ERROR:
             return "only an HTTP error has retry_after_s"

@@ -1,4 +1,4 @@
-"""How the events of a reply stand in its body: as server-sent events, or in the binary frames of Amazon Bedrock."""
+"""Framings of events in a response body: server-sent events, or the binary frames of Amazon Bedrock."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ._scripted import encode_event
 
 
 class Framing(ABC):
-    """A way to put wire events into bytes."""
+    """A way to encode wire events as bytes."""
 
     media_type: ClassVar[str]
 
     @abstractmethod
     def encode(self, event: Mapping[str, Any]) -> bytes:
-        """A wire event as it stands in a body."""
+        """Return a wire event as bytes of a body."""
 
     @abstractmethod
     def wrap(self, data: bytes) -> bytes:
-        """Any data in the place of a wire event."""
+        """Return any data in the place of a wire event."""
 
     @abstractmethod
     def events(self, body: bytes) -> Iterator[BodyEvent]:
-        """The events of `body`, in order. Bytes after the last whole one belong to none."""
+        """Yield the events of `body`, in order. Bytes after the last complete event belong to none."""
 
 
 class _SSE(Framing):
@@ -62,11 +62,11 @@ class _AWSEventStream(Framing):
             return aws_frame({**headers, ":message-type": "exception"}, payload)
         if event.get("type") == "message_stop":
             event = {**event, "amazon-bedrock-invocationMetrics": {"invocationLatency": 0}}
-        # The data of an event, without the lines around it: one place says how the API writes JSON.
+        # The data of an event, without the lines around it. Only `encode_event` writes JSON as the API does.
         return self.wrap(encode_event(event).partition(b"\ndata: ")[2].rstrip(b"\n"))
 
     def wrap(self, data: bytes) -> bytes:
-        # Bedrock pads, so that the length of a frame tells little of what is in it.
+        # Bedrock pads, so the length of a frame reveals little of its content.
         payload = {"bytes": b64encode(data).decode(), "p": _PADDING[: 1 + len(data) % len(_PADDING)]}
         return aws_frame(_CHUNK_HEADERS, json.dumps(payload, separators=(",", ":")).encode())
 
@@ -100,7 +100,7 @@ AWS_EXCEPTIONS: Final = {
     "timeout_error": "ModelTimeoutException",
     "overloaded_error": "ServiceUnavailableException",
 }
-"""By the API's type of an error, what Amazon calls it."""
+"""Amazon's exception for each of the API's error types."""
 
 _LENGTH: Final = struct.Struct("!I")
 _CHUNK_HEADERS: Final = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
@@ -109,12 +109,12 @@ _STRING: Final = 7
 
 
 def framing_of(recording: Recording) -> Framing:
-    """How the body of a recording stands, by its content type."""
+    """Return the framing of a recording's body, by its content type."""
     return AWS_EVENT_STREAM if recording.media_type == AWS_EVENT_STREAM.media_type else SSE
 
 
 def aws_frame(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """One frame of an AWS event stream; see `eagerstream.wire._aws_event_stream` for its layout."""
+    """Return one frame of an AWS event stream. `eagerstream.wire._aws_event_stream` describes its layout."""
     encoded = b"".join(
         struct.pack(f"!B{len(name)}sBH", len(name), name.encode(), _STRING, len(value.encode())) + value.encode()
         for name, value in headers.items()
@@ -125,10 +125,10 @@ def aws_frame(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 
 def in_aws_frames(recording: Recording) -> Recording:
-    """The same reply in the frames of Bedrock, each at the time at which its server-sent event was whole.
+    """Return the response in the frames of Bedrock, each at the time when its server-sent event was complete.
 
-    A body that ends in the middle of an event ends in the middle of a frame. What gateways add for readers of other
-    protocols (empty data, `[DONE]`) has no frame.
+    A body that ends inside an event ends inside a frame. Gateways add data for readers of other protocols (empty data,
+    `[DONE]`). Such data has no frame.
     """
     decoder = SSEDecoder(max_event_bytes=len(recording.body) + 1)
     chunks: list[Chunk] = []

@@ -1,6 +1,7 @@
-"""A reply with a fault in it: which bytes still come, when, and how it ends.
+"""Faults put into a response: the bytes that still come, their times, and the end of the response.
 
-Everything here computes; nothing waits. What needs the connection itself is an `Ending`, for the playback to run.
+This module only computes and never waits. If a fault needs the connection itself, an `Ending` describes it, and the
+playback runs the ending.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ._faults import Fault, FaultKind
 from ._framing import framing_of
 from ._scripted import http_error
 
-_GARBAGE: Final = b'\xff\xfe\x00\x80}{"\xc3('  # nowhere UTF-8, in no place of a document JSON, and no end of a line
+_GARBAGE: Final = b'\xff\xfe\x00\x80}{"\xc3('  # never UTF-8, never JSON at any place, and no line end
 _CONTENT_TYPE: Final = "application/json"
 _ENDLESS_EVENTS: Final = 16  # in one write, of a few kilobytes
 _ENDLESS_CHARS: Final = 128  # in one event: a limit of megabytes is reached in a moment
@@ -26,7 +27,7 @@ _RENAMED: Final = ("id", "tool_use_id")
 
 
 class Answer(NamedTuple):
-    """What a request gets: what is played, how it ends where HTTP does not end it, and whether headers come first."""
+    """The answer to a request: the recording to play, the ending that HTTP cannot express, and a flag for headers."""
 
     recording: Recording
     ending: Ending | None = None
@@ -34,14 +35,14 @@ class Answer(NamedTuple):
 
 
 def break_reply(recording: Recording, fault: Fault, request_id: str | None = None) -> Answer:
-    """`recording` with `fault` in it.
+    """Return the response with a fault in it.
 
-    What happens to events leaves a body with too few of them as it is.
+    A fault that affects events leaves a body with too few of them unchanged.
 
     Args:
-        recording: The reply as it would come.
-        fault: What happens to it.
-        request_id: What an error of the API says; made up where it is None.
+        recording: The original response.
+        fault: The fault.
+        request_id: The request id of an `HTTP_ERROR`; `None` makes one up.
     """
     kind = fault.kind
     match kind:
@@ -83,7 +84,7 @@ def break_reply(recording: Recording, fault: Fault, request_id: str | None = Non
             assert_never(kind)
 
 
-# --- in place of the reply --------------------------------------------------------------------------------------------
+# --- instead of the response ----------------------------------------------------------------------------------------
 
 
 def _http_error(fault: Fault, request_id: str | None) -> Recording:
@@ -112,7 +113,7 @@ def _with_content_type(recording: Recording, content_type: str) -> Recording:
 
 
 def _offset(recording: Recording, fault: Fault) -> int:
-    """Bytes of the body that come before the fault."""
+    """Return the number of bytes of the body before the fault."""
     body = recording.body
     if fault.after_bytes is not None:
         return min(fault.after_bytes, len(body))
@@ -121,14 +122,14 @@ def _offset(recording: Recording, fault: Fault) -> int:
 
 
 def _event_bounds(recording: Recording, fault: Fault) -> tuple[int, int]:
-    """Start and end of the event that the fault is about; nothing where there is no event."""
+    """Return start and end of the event that the fault affects; `(0, 0)` if there is none."""
     ends = [0, *(event.end for event in framing_of(recording).events(recording.body))]
     number = min(fault.after_events, len(ends) - 2)
     return (ends[number], ends[number + 1]) if number >= 0 else (0, 0)
 
 
 def _time_at(recording: Recording, offset: int) -> float:
-    """When the byte at `offset` comes; at the end of the body, when the last one came."""
+    """Return the arrival time of the byte at `offset`; at the end of the body, that of the last byte."""
     at = 0
     for at_s, data in recording.chunks:
         at += len(data)
@@ -138,7 +139,7 @@ def _time_at(recording: Recording, offset: int) -> float:
 
 
 def _slice(recording: Recording, start: int, end: int | None = None) -> list[Chunk]:
-    """The chunks of a part of the body, cut where the part begins and ends."""
+    """Return the chunks of a part of the body, cut at its start and end."""
     kept = []
     at = 0
     for at_s, data in recording.chunks:
@@ -149,7 +150,7 @@ def _slice(recording: Recording, start: int, end: int | None = None) -> list[Chu
     return kept
 
 
-# --- what becomes of the chunks ---------------------------------------------------------------------------------------
+# --- chunks -----------------------------------------------------------------------------------------------------------
 
 
 def _with(recording: Recording, chunks: Iterable[Chunk]) -> Recording:
@@ -157,7 +158,7 @@ def _with(recording: Recording, chunks: Iterable[Chunk]) -> Recording:
 
 
 def _cut(recording: Recording, offset: int, then: bytes = b"") -> Recording:
-    """The body up to `offset`, and `then`, or the mere end, at the time of what would have come there."""
+    """Return the body up to `offset`, followed by `then` at the time of the byte that it replaces."""
     return _with(recording, [*_slice(recording, 0, offset), Chunk(_time_at(recording, offset), then)])
 
 
@@ -166,7 +167,7 @@ def _insert(recording: Recording, offset: int, data: bytes) -> Recording:
 
 
 def _reorder(recording: Recording, fault: Fault) -> Recording:
-    """Two events change places; the chunks keep their sizes and times."""
+    """Swap two events. The chunks keep their sizes and times."""
     body = recording.body
     ends = [0, *(event.end for event in framing_of(recording).events(body))]
     number = min(fault.after_events, len(ends) - 3)
@@ -182,13 +183,13 @@ def _reorder(recording: Recording, fault: Fault) -> Recording:
     return _with(recording, chunks)
 
 
-# --- the reply begins anew --------------------------------------------------------------------------------------------
+# --- the response starts again ----------------------------------------------------------------------------------------
 
 
 def _splice(recording: Recording, fault: Fault) -> Recording:
-    """The reply as far as the fault, then the whole of it, as another message."""
+    """Return the response up to the fault, followed by the complete response as another message."""
     events = list(framing_of(recording).events(recording.body))
-    # The first message_start is not the second one, and after a message_stop nothing would be spliced.
+    # The fault comes after the first event, since the second message_start needs a first, and before message_stop.
     last = next(
         (number for number, event in enumerate(events) if event.data.get("type") == "message_stop"), len(events)
     )
@@ -198,13 +199,13 @@ def _splice(recording: Recording, fault: Fault) -> Recording:
     offset = events[place - 1].end
     resumed_s = _time_at(recording, offset)
     late_s = resumed_s - recording.chunks[0].at_s
-    # Rounding must not take a chunk back behind the one before.
+    # Rounding must not put a chunk before the previous one.
     again = [Chunk(max(at_s + late_s, resumed_s), data) for at_s, data in _renamed(recording, events)]
     return _with(recording, [*_slice(recording, 0, offset), *again])
 
 
 def _renamed(recording: Recording, events: Sequence[BodyEvent]) -> list[Chunk]:
-    """The chunks of the same reply under other ids: what another attempt writes has never the ids of the first."""
+    """Return the chunks of the response under other ids. A second attempt never has the ids of the first."""
     chunks: list[Chunk] = []
     start = kept = 0
     for end, event in events:
@@ -218,7 +219,7 @@ def _renamed(recording: Recording, events: Sequence[BodyEvent]) -> list[Chunk]:
 
 
 def _with_other_ids(event: WireEvent) -> WireEvent | None:
-    """The event with other ids; None where it has none."""
+    """Return the event with other ids; `None` if it has no id."""
     holder = {"message_start": "message", "content_block_start": "content_block"}.get(event.get("type", ""), "")
     held = event.get(holder)
     if not isinstance(held, Mapping):
@@ -227,13 +228,13 @@ def _with_other_ids(event: WireEvent) -> WireEvent | None:
     return {**event, holder: {**held, **other}} if other else None
 
 
-# --- the reply never ends ---------------------------------------------------------------------------------------------
+# --- the response never ends -----------------------------------------------------------------------------------------
 
 
 def _endless(recording: Recording, fault: Fault) -> Answer:
-    """As far as the fault, and then more of the block that is open there; of a new text block where none is."""
+    """Return the response up to the fault, then more of the open block, or of a new text block if none is open."""
     events = list(framing_of(recording).events(recording.body))
-    # A reply has begun, and is not over, when it goes on for ever.
+    # An endless response has started and has not ended.
     over = (n for n, event in enumerate(events) if event.data.get("type") in ("message_delta", "message_stop"))
     place = min(max(fault.after_events, 1), next(over, len(events)))
     passed = [event.data for event in events[:place]]
@@ -245,7 +246,7 @@ def _endless(recording: Recording, fault: Fault) -> Answer:
 
 
 def _what_goes_on(passed: Sequence[WireEvent]) -> tuple[list[WireEvent], WireEvent]:
-    """Events that prepare it, and the delta that can be sent for ever after what has passed."""
+    """Return the events to send first, and the delta to repeat for ever after the events that have passed."""
     blocks: dict[int, str] = {}  # the type of each open block
     fragments: dict[int, list[str]] = {}
     next_index = 0
@@ -259,7 +260,7 @@ def _what_goes_on(passed: Sequence[WireEvent]) -> tuple[list[WireEvent], WireEve
             case {"type": "content_block_delta", "index": int(index), "delta": {"partial_json": str(fragment)}}:
                 fragments.setdefault(index, []).append(fragment)
             case _:
-                pass  # says nothing of blocks that are open
+                pass  # does not open, close or extend a block
     for index, kind in blocks.items():
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
             opened, fragment = _endless_json("".join(fragments.get(index, ())))
@@ -274,10 +275,10 @@ def _what_goes_on(passed: Sequence[WireEvent]) -> tuple[list[WireEvent], WireEve
 
 
 def _endless_json(raw: str) -> tuple[str, str]:
-    r"""How an input goes on for ever: what comes once, and what comes again and again.
+    r"""Return an endless continuation of an input: the text to send once, and the text to repeat.
 
-    Wherever a string may be cut, `b` goes on with it: as a letter, as the escape `\b`, as a digit of `\ubbbb`.
-    Everywhere else space does, but in the middle of a number or a name.
+    Inside a string, `b` continues it at any place: as a letter, as the escape `\b`, or as a digit of `\ubbbb`. Outside
+    a string, a space continues it, except inside a number or a name.
     """
     if not raw.strip():
         return '{"endless": "', "b" * _ENDLESS_CHARS

@@ -1,7 +1,7 @@
-"""The platforms that offer the Messages API, and how each one's dialect differs: paths, credentials, errors, framing.
+"""Platforms that offer the Messages API, and the dialect of each: paths, credentials, errors, framing.
 
-What a request must have is checked as far as a client can get it wrong: that credentials are there and of the right
-form, never whether they are good.
+Credentials are checked for mistakes that a client can make: they must be present and well formed. They are never
+verified.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._refusals import beta_faults, eager_faults, request_faults
 
 
 class Platform(StrEnum):
-    """Who offers the API, by the client of the anthropic package that speaks to it."""
+    """A platform that offers the API. Each member names the client of the anthropic package that uses it."""
 
     ANTHROPIC = "anthropic"
     """`AsyncAnthropic`: the Claude API."""
@@ -32,17 +32,17 @@ class Platform(StrEnum):
     BEDROCK_MANTLE = "bedrock-mantle"
     """`AsyncAnthropicBedrockMantle`: the Messages API of Amazon Bedrock."""
     AWS = "aws"
-    """`AsyncAnthropicAWS`: the Claude API by way of AWS."""
+    """`AsyncAnthropicAWS`: the Claude API through AWS."""
     VERTEX = "vertex"
     """`AsyncAnthropicVertex`: Google Vertex AI."""
     FOUNDRY = "foundry"
     """`AsyncAnthropicFoundry`: Microsoft Foundry."""
     GOOGLE_CLOUD = "google-cloud"
-    """`AsyncAnthropicGoogleCloud`: the Claude API by way of Google Cloud."""
+    """`AsyncAnthropicGoogleCloud`: the Claude API through Google Cloud."""
 
 
 class Refused(Exception):
-    """Not an error of ours: the answer to a request that a platform would refuse."""
+    """Raised for a request that a platform would refuse. It becomes the response, and is no error of this library."""
 
     def __init__(self, status: int, error_type: str, message: str) -> None:
         super().__init__(message)
@@ -58,18 +58,18 @@ _Error: TypeAlias = tuple[Any, dict[str, str]]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a platform speaks.
+    """The dialect of a platform.
 
     Attributes:
-        root: What a client has to be given as its base URL, after the address of the server.
-        path: Where requests go, below `root`; with the model where `body` does not have it.
-        check_credentials: Raises `Refused` for a request without credentials of the right form.
-        names_model_in_path: The model is in the path; the body has `anthropic_version` instead, and no `stream`.
-        framing: How a reply is sent.
-        error: The body of an error, and headers for it, from its HTTP status, the API's type and a text; None where the
-            words of the Claude API stay as they are.
-        request_id_header: Under which name a reply tells its id.
-        unknown_beta: What is said of a beta that the platform does not know.
+        root: Base URL for clients, after the address of the server.
+        path: Path of requests, below `root`. It contains the model if the body does not.
+        check_credentials: Raises `Refused` if credentials are missing or malformed.
+        names_model_in_path: The path names the model. The body has `anthropic_version` instead, and no `stream`.
+        framing: Encodes the events of a response.
+        error: Returns the body and the headers of an error, from its HTTP status, the API's type and a text. `None`
+            keeps the words of the Claude API.
+        request_id_header: Name of the response header with the request id.
+        unknown_beta: Error text for a beta that the platform does not know.
     """
 
     root: str
@@ -85,10 +85,11 @@ class Dialect:
     )
 
     def request(self, sent: Body, path_parameters: Mapping[str, Any]) -> Body:
-        """The body as the Claude API would take it.
+        """Return the body in the form of the Claude API.
 
         Raises:
-            Refused: It is not what this platform takes.
+            Refused: The body names the model although the path does, or `anthropic_version` or `anthropic_beta` is
+                wrong.
         """
         if not self.names_model_in_path:
             return sent
@@ -102,27 +103,27 @@ class Dialect:
         return {**body, "model": path_parameters["model"], "stream": True}
 
     def faults(self, body: Body, betas: Sequence[str], eager: EagerSupport) -> Iterator[str]:
-        """What the API would refuse in a request, in its words.
+        """Yield the faults that the API would report for a request, in its words.
 
         Args:
-            body: As `request` gave it.
-            betas: What it asks for.
-            eager: Which ways its model takes to ask for eager input streaming.
+            body: The result of `request`.
+            betas: The betas that the request asks for.
+            eager: The ways to ask for eager input streaming that its model accepts.
         """
         yield from request_faults(body)
         yield from beta_faults(body, betas)
         yield from eager_faults(body, betas, eager, self.unknown_beta)
         if body.get("stream") is not True:
-            yield "stream: only streamed replies are replayed; it must be true"
+            yield "stream: must be true, because only streamed responses are replayed"
 
     def betas(self, headers: Headers, sent: Body) -> list[str]:
-        """The betas that a request asks for."""
-        if self.framing is AWS_EVENT_STREAM:  # which looks at no header of the API's
+        """Return the betas that a request asks for."""
+        if self.framing is AWS_EVENT_STREAM:  # Bedrock ignores the API's headers
             return [str(beta) for beta in sent.get("anthropic_beta") or ()]
         return betas_in(headers)
 
     def spoken(self, answer: Recording) -> Recording:
-        """An answer of the Claude API as this platform gives it; what is in its dialect already stays as it is."""
+        """Return an answer of the Claude API in this dialect. An answer that is already in it stays unchanged."""
         if answer.status == 200:
             is_other = self.framing is not SSE and answer.media_type in ("", SSE.media_type)
             return in_aws_frames(answer) if is_other else answer
@@ -136,12 +137,12 @@ class Dialect:
         return replace(answer, chunks=chunks, headers={"content-type": "application/json", **kept, **headers})
 
     def answered(self, answer: Answer, _sent: Body) -> Answer:
-        """The reply as it is played, with what went wrong with it."""
+        """Return the response to play, including its fault, in this dialect."""
         return answer._replace(recording=self.spoken(answer.recording))
 
 
 def api_error(answer: Recording) -> Mapping[str, Any] | None:
-    """What an error of the Claude API says; None for another answer."""
+    """Return the `error` object of an error of the Claude API; `None` for another answer."""
     try:
         body = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -183,7 +184,7 @@ def _check_bearer(headers: Headers) -> None:
 
 
 def _check_signature(headers: Headers, service: str) -> None:
-    """A bearer token, or a signature of version 4 for this service; whether it is right is not looked at."""
+    """Check for a bearer token, or a version 4 signature for this service. The signature is not verified."""
     if _has_bearer(headers):
         return
     authorization = headers.get("authorization", "")
@@ -206,7 +207,7 @@ def _check_aws(headers: Headers) -> None:
 
 # --- errors -----------------------------------------------------------------------------------------------------------
 
-# What Google answers itself, before a request reaches the model; all else are the Messages API's own words.
+# Statuses that Google answers itself, before a request reaches the model. All others have the Messages API's words.
 _GOOGLE_STATUSES: Final = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -232,10 +233,10 @@ def _azure_error(status: int, _error_type: str, message: str) -> _Error | None:
     return ({"error": {"code": str(status), "message": message}}, {}) if status in (401, 429) else None
 
 
-# --- who speaks how ---------------------------------------------------------------------------------------------------
+# --- dialects ---------------------------------------------------------------------------------------------------------
 
 PLAIN: Final = Dialect("")
-"""The Claude API without a look at credentials: a gateway, a server on one's own machine."""
+"""The Claude API without a check of credentials, as a gateway or a local server offers it."""
 
 DIALECTS: Final[Mapping[Platform, Dialect]] = {
     Platform.ANTHROPIC: Dialect("/anthropic", check_credentials=_check_key),

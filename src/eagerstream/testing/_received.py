@@ -1,4 +1,4 @@
-"""What the server remembers of the requests that it received."""
+"""Requests that the server received."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from ._faults import Fault
 from ._platforms import Platform
 
 MAX_REQUESTS: Final = 1_000
-"""Requests that are remembered; the oldest go first."""
+"""Maximum number of requests to keep. The oldest are dropped first."""
 
 
 @dataclass(eq=False)
 class ReceivedRequest:
-    """A request for a reply, and what became of it. Written by the server's thread, read from any.
+    """A request for a response, and its result. The server's thread writes it, and any thread may read it.
 
     Attributes:
-        request_id: The request id that it was answered with, unless the recording brought its own.
-        platform: Whose dialect it was in; None for the plain one, at the root of the server.
-        path: Where it was sent, decoded.
-        headers: Names in lower case; the values of those that carry credentials are `"[redacted]"`.
-        query: What followed the `?`, for example `"beta=true"`; without the secrets in it.
-        body: The parsed JSON, as it was sent; None where it was none, or too large.
-        status: HTTP status of the answer; None until it is decided, and where a fault comes before it.
-        fault: What was done to the answer on request; None where nothing was.
-        disconnected: The connection was gone before the whole answer was written.
+        request_id: The request id of the response, unless the recording has its own.
+        platform: The platform of its dialect. `None` for the plain dialect, at the root of the server, and for chat
+            completions.
+        path: The requested path, decoded.
+        headers: Names in lower case. Values with credentials or ids of organizations are `"[redacted]"`.
+        query: The text after the `?`, for example `"beta=true"`, with its secrets redacted.
+        body: The parsed JSON, as it was sent; `None` if it was invalid or too large.
+        status: HTTP status of the response; `None` until it is decided, and if a fault comes before it.
+        fault: The fault of the response; `None` without one.
+        disconnected: The connection was gone before the complete response was written.
     """
 
     request_id: str
@@ -37,7 +38,7 @@ class ReceivedRequest:
     platform: Platform | None = None
     path: str = ""
     query: str = ""
-    body: Any = field(default=None, repr=False)  # may hold what does not belong in a log
+    body: Any = field(default=None, repr=False)  # may contain text that does not belong in a log
     status: int | None = None
     disconnected: bool = False
     fault: Fault | None = None
@@ -45,15 +46,15 @@ class ReceivedRequest:
 
     @property
     def ended(self) -> bool:
-        """The answer is written, or given up."""
+        """True once the response is written or given up."""
         return self._ended.is_set()
 
     def wait_ended(self, timeout_s: float | None = None) -> bool:
-        """Block until the answer is written or given up; False where that takes longer than `timeout_s`."""
+        """Block until the response is written or given up. Return False if `timeout_s` passes before that."""
         return self._ended.wait(timeout_s)
 
     def end(self) -> None:
-        """The answer is written, or given up: wakes those who wait for it."""
+        """Mark the response as written or given up, and wake those who wait for it."""
         self._ended.set()
 
 
@@ -68,7 +69,7 @@ class RequestLog:
     def add(
         self, headers: Mapping[str, str], query: str, *, platform: Platform | None = None, path: str = ""
     ) -> ReceivedRequest:
-        """A new entry, with the next request id."""
+        """Add an entry with the next request id, and return it."""
         shown = redact_headers({name.lower(): headers[name] for name in headers})
         with self._lock:
             self._count += 1
@@ -77,6 +78,6 @@ class RequestLog:
         return request
 
     def entries(self) -> list[ReceivedRequest]:
-        """The entries so far, in a list of their own."""
+        """Return the entries so far, in a new list."""
         with self._lock:
             return list(self._requests)

@@ -1,4 +1,4 @@
-"""The faults of a request that the API refuses, whatever the scenario."""
+"""Faults for which the API refuses a request, whatever the scenario."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ KINDS_WITHOUT_BETA: Final = (
 
 
 def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
-    """What the API would refuse in the body of a request, in its words, the first that it would tell first."""
-    # Brings pydantic, which whoever only looks at recordings does without.
+    """Yield the faults that the API would report for the body of a request, in its words and in its order."""
+    # Imports pydantic, which readers of recordings do not need.
     from ..tools import count_breakpoints, validate_history
 
     for name in ("model", "messages", "max_tokens"):
@@ -45,13 +45,13 @@ def request_faults(body: Mapping[str, Any]) -> Iterator[str]:
 def eager_faults(
     body: Mapping[str, Any], betas: Sequence[str], support: EagerSupport, unknown_beta: str
 ) -> Iterator[str]:
-    """What a model says that takes eager input streaming in some ways only.
+    """Yield the errors of a model that accepts only some ways to ask for eager input streaming.
 
     Args:
         body: The body of the request.
-        betas: What it asks for in `anthropic-beta`.
-        support: Which ways it takes.
-        unknown_beta: The platform's words for a beta that it does not know; `{}` stands for its name.
+        betas: The betas in `anthropic-beta`.
+        support: The ways that the model accepts.
+        unknown_beta: The platform's words for a beta that it does not know, with `{}` for its name.
     """
     if support in ("header", "none"):
         tools = body.get("tools")

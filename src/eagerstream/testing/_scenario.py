@@ -1,4 +1,4 @@
-"""`Scenario`: which reply answers which request."""
+"""`Scenario`: chooses the response to each request."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from ._scripted import http_error
 from ._timing import Timing, retime
 
 Turn: TypeAlias = Recording | Callable[[Mapping[str, Any]], Recording]
-"""A reply, or a function from the body of the request to one. The function is called between the writes of other
-replies: it should not take long."""
+"""A response, or a function that returns one for the body of a request.
+
+The function runs between the writes of other responses, so it should return quickly.
+"""
 
 
 class Scenario:
-    """A conversation known in advance: turn by turn, what the model says.
+    """A conversation known in advance: the responses of the model, turn by turn.
 
-    The request itself decides which turn answers it: a request whose history holds n assistant messages is answered
-    by turn n, counted from 0. So nothing has to be remembered, runs at the same time do not disturb one another, and a
-    request that is sent again gets the same reply again.
+    The request selects the turn: a request whose history has n assistant messages gets turn n, counted from 0. The
+    scenario therefore remembers nothing, concurrent runs do not disturb each other, and a repeated request gets the
+    same response.
 
     Args:
-        turns: In order. A request beyond the last is answered with HTTP 400.
-        timing: For replies that come without times, everything at 0; those that have times keep them.
+        turns: The responses in order. A request beyond the last gets HTTP 400.
+        timing: For responses without times, with all chunks at 0. Responses with times keep them.
 
     Raises:
-        UsageError: There is no turn.
+        UsageError: There is no turn, a turn is neither a recording nor a function, or `timing.cut` has an offset beyond
+            a response.
     """
 
     def __init__(self, *turns: Turn, timing: Timing | None = None) -> None:
@@ -43,19 +46,25 @@ class Scenario:
 
     @classmethod
     def of(cls, turn: Turn, *, timing: Timing | None = None) -> Scenario:
-        """Every request is answered by this one turn."""
+        """Return a scenario that answers every request with this turn.
+
+        Raises:
+            UsageError: The turn is neither a recording nor a function, or `timing.cut` has an offset beyond the
+                response.
+        """
         scenario = cls(turn, timing=timing)
         scenario._always = True
         return scenario
 
     def answer(self, request: Mapping[str, Any]) -> Recording:
-        """The reply to a request.
+        """Return the response to a request.
 
         Args:
             request: The body of the request, `{"messages": [...], ...}`.
 
         Raises:
-            UsageError: The function of the turn did not give a recording. What it raises itself passes through.
+            UsageError: The function of the turn did not return a recording, or `timing.cut` has an offset beyond it.
+                The function's own exceptions pass through.
         """
         number = 0 if self._always else assistant_messages(request)
         if number >= len(self._turns):
@@ -76,7 +85,7 @@ class Scenario:
 
 
 def assistant_messages(request: Mapping[str, Any]) -> int:
-    """Which turn a request asks for."""
+    """Return the number of the turn that a request asks for."""
     messages = request.get("messages")
     if not isinstance(messages, list):
         return 0

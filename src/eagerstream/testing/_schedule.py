@@ -1,4 +1,4 @@
-"""`Faults`: which request meets which fault."""
+"""`Faults`: chooses the fault for each request."""
 
 from __future__ import annotations
 
@@ -18,37 +18,38 @@ from ._framing import framing_of
 from ._scenario import assistant_messages
 
 MAX_HISTORIES: Final = 10_000
-"""Histories whose attempts are counted; the one that was not asked for longest is forgotten first."""
+"""Maximum number of histories whose attempts are counted. The least recently requested is forgotten first."""
 
-# What a request meets although nothing is wrong with it: the same request may do better the next time.
+# Errors of a valid request: a retry may succeed.
 _PASSING_ERRORS: Final = ("rate_limit_error", "api_error", "timeout_error", "overloaded_error")
 _RETRY_AFTER_S: Final = 1
 _UNANSWERED_RATE: Final = 0.2
-# Those of a proxy that could not reach what is behind it.
+# Statuses of a proxy that could not reach its upstream.
 _PAGE_STATUSES: Final = (502, 503, 504)
 
 DRAWN_KINDS: Final = tuple(kind for kind in FaultKind if kind not in (FaultKind.STALL, FaultKind.ENDLESS))
-"""What `Faults.random` draws from unless told otherwise: the two others last until the client gives up."""
+"""Default kinds of `Faults.random`. The two others last until the client gives up."""
 
 
 class Faults:
-    """A schedule: which request meets which fault. The server asks it once for each reply that would be whole.
+    """A schedule of faults for requests. The server asks it once for each response that would be complete.
 
     ::
 
         Faults({0: [Fault(FaultKind.HTTP_ERROR, status=529), Fault(FaultKind.RESET, after_bytes=700)]})
 
-    lets the first turn fail twice and then succeed. The n-th request with the same `messages` meets the n-th fault of
-    its turn; `None` in its place lets that attempt pass, and so does the end of the list. Marks of `cache_control` do
-    not make other messages, nor does anything else of the request. It may be used from several threads, and by several
+    lets the first turn fail twice and then succeed. The n-th request with the same `messages` gets the n-th fault of
+    its turn. `None` in the list lets that attempt succeed, and so does the end of the list. Marks of `cache_control`
+    and other fields of the request make no difference. A schedule may be used from several threads, and by several
     servers.
 
     Args:
-        turns: By turn, counted from 0: the number of assistant messages in the history, as in `Scenario`.
-        max_histories: Different `messages` whose attempts are counted; those beyond it start anew.
+        turns: The faults by turn, counted from 0: the number of assistant messages in the history, as in `Scenario`.
+        max_histories: Maximum number of different `messages` whose attempts are counted. The attempts of the least
+            recent then start again at 0.
 
     Raises:
-        UsageError: A turn that cannot be, or something that is no `Fault`.
+        UsageError: A turn is not an integer of at least 0, a fault is not a `Fault`, or `max_histories` is less than 1.
     """
 
     def __init__(
@@ -76,20 +77,22 @@ class Faults:
         *,
         max_histories: int = MAX_HISTORIES,
     ) -> Faults:
-        """Any reply may fail, as the seed decides.
+        """Return a schedule in which any response may fail, as the seed decides.
 
-        What a request meets follows from the seed, its `messages` and how often they were sent before; so it does not
-        depend on what else is under way, and the same seed repeats the same faults for the same conversations.
-        Errors are drawn from those that may be gone the next time: 429 with and without retry-after, 500, 504, 529.
+        The fault of a request follows from the seed, its `messages` and the number of times they were sent before. It
+        does not depend on concurrent requests, and the same seed repeats the same faults for the same conversations.
+        Errors are drawn from those that may be gone at the next attempt: 429 with and without retry-after, 500, 504,
+        529.
 
         Args:
-            seed: The same one gives the same faults.
-            rate: How many replies fail, 0 to 1.
-            kinds: What is drawn from; None is all but `STALL` and `ENDLESS`, which last until the client gives up.
+            seed: The same seed gives the same faults.
+            rate: Share of responses that fail, 0 to 1.
+            kinds: The kinds to draw from. `None` means all but `STALL` and `ENDLESS`, which last until the client gives
+                up.
             max_histories: As for the class.
 
         Raises:
-            UsageError: `rate` is out of its range, or `kinds` are empty.
+            UsageError: `rate` is out of range, `kinds` has no kind of fault, or `max_histories` is less than 1.
         """
         faults = cls(max_histories=max_histories)
         faults._lottery = _Lottery(seed, rate, DRAWN_KINDS if kinds is None else kinds)
@@ -97,16 +100,16 @@ class Faults:
 
     @property
     def injected(self) -> Counter[FaultKind]:
-        """How many faults of each kind were given out; a new counter each time."""
+        """Number of faults of each kind that were given out, in a new counter."""
         with self._lock:
             return self._injected.copy()
 
     def draw(self, request: Mapping[str, Any], recording: Recording) -> Fault | None:
-        """What a request meets, which counts as an attempt; None where its reply comes whole.
+        """Return the fault for a request, and count the attempt. `None` lets the complete response through.
 
         Args:
             request: The body of the request, `{"messages": [...], ...}`.
-            recording: The reply that it would get.
+            recording: The response without a fault.
         """
         history = _digest(request)
         attempt = self._count(history)
@@ -121,7 +124,7 @@ class Faults:
         return fault
 
     def _count(self, history: bytes) -> int:
-        """How often `history` came before."""
+        """Return the number of earlier attempts of `history`, and count this one."""
         with self._lock:
             attempt = self._attempts.pop(history, 0)
             self._attempts[history] = attempt + 1  # which also makes it the latest
@@ -131,13 +134,13 @@ class Faults:
 
 
 class _Lottery:
-    """Faults as a seed decides."""
+    """Faults that a seed decides."""
 
     def __init__(self, seed: int | str, rate: float, kinds: Collection[FaultKind]) -> None:
         check_fraction("a rate of faults", rate)
         self._seed = seed
         self._rate = rate
-        self._kinds = [kind for kind in FaultKind if kind in kinds]  # the order of a set is another in each process
+        self._kinds = [kind for kind in FaultKind if kind in kinds]  # the order of a set differs between processes
         if not self._kinds:
             raise UsageError("there is no kind of fault to draw from")
 
@@ -169,17 +172,17 @@ class _Lottery:
 
 
 def _digest(request: Mapping[str, Any]) -> bytes:
-    """The messages in 16 bytes: of equal ones equal, whatever is marked for the cache."""
+    """Return 16 bytes for the messages. Messages that differ only in `cache_control` get the same bytes."""
     messages = request.get("messages")
     plain = [_unmarked(message, levels=2) for message in messages] if isinstance(messages, list) else messages
     return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=16).digest()
 
 
 def _unmarked(holder: Any, *, levels: int) -> Any:
-    """A message or block without marks, and so many levels of what is in its `content`.
+    """Return a message or block without its marks, and without those in `levels` levels of its `content`.
 
-    A text becomes a block, as it has to for a mark. Two levels deep are all that can be marked: blocks of messages, and
-    blocks of tool results; an input with a key of that name is the model's own.
+    A text becomes a block, because only a block can be marked. Only two levels can be marked: blocks of messages, and
+    blocks of tool results. In an input, a key of that name is the model's own.
     """
     if not isinstance(holder, dict):
         return holder

@@ -1,9 +1,9 @@
-"""Replies written by hand, in the wire format of the Messages API.
+"""Scripted responses in the wire format of the Messages API.
 
     reply(text("Let me look."), tool_use("get_weather", {"city": "Oslo"}))
 
-gives the body that the API would send, in one chunk at 0; `retime` gives it times. Nothing is random: the same blocks
-give the same ids.
+returns the body that the API would send, in one chunk at 0. `retime` gives it times. Nothing is random: the same blocks
+get the same ids.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _TOKEN_CHARS: Final = 4
 
 @dataclass(frozen=True)
 class Scripted:
-    """One block of a reply, as its wire events tell it; an `error` event where there is no block.
+    """One block of a response as its wire events, or an `error` event without a block.
 
     Attributes:
         block: The `content_block` of its start; empty for an `error` event.
         deltas: The `delta` of each `content_block_delta`.
         closed: A `content_block_stop` follows.
-        error: The `error` of an `error` event.
+        error: The `error` of an `error` event; `None` for a block.
     """
 
     block: Mapping[str, Any]
@@ -45,15 +45,15 @@ class Scripted:
 
 
 def text(content: str, *, fragment_chars: int = FRAGMENT_CHARS, closed: bool = True) -> Scripted:
-    """A text block.
+    """Return a text block.
 
     Args:
-        content: The whole text.
+        content: The complete text.
         fragment_chars: Characters in each `text_delta`.
-        closed: False leaves the block open, as in a reply that was cut off.
+        closed: False leaves the block open, as in a response that was cut off.
 
     Raises:
-        UsageError: `fragment_chars` is less than 1.
+        UsageError: `fragment_chars` is not an integer of at least 1.
     """
     deltas = ({"type": "text_delta", "text": piece} for piece in _pieces(content, fragment_chars))
     return Scripted({"type": "text", "text": ""}, tuple(deltas), closed)
@@ -66,15 +66,15 @@ def thinking(
     fragment_chars: int = FRAGMENT_CHARS,
     closed: bool = True,
 ) -> Scripted:
-    """A thinking block; its signature comes at its end, unless it is left open.
+    """Return a thinking block. Its signature comes at its end, unless it is left open.
 
     Args:
-        content: The whole thinking.
-        signature: What the API would want back with it, opaque.
+        content: The complete thinking.
+        signature: The opaque text that the API would expect back with the thinking.
         fragment_chars, closed: As for `text`.
 
     Raises:
-        UsageError: `fragment_chars` is less than 1.
+        UsageError: `fragment_chars` is not an integer of at least 1.
     """
     deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(content, fragment_chars)]
     if closed:
@@ -90,17 +90,17 @@ def tool_use(
     fragment_chars: int = FRAGMENT_CHARS,
     closed: bool = True,
 ) -> Scripted:
-    """A tool call.
+    """Return a tool call.
 
     Args:
         name: The tool's name.
-        input: An object, or its text verbatim, which need not be JSON. For a call without arguments the API sends `""`.
-        id: The `tool_use_id`; made from the message's id where it is None.
+        input: An object, or its text, which need not be JSON. For a call without arguments the API sends `""`.
+        id: The `tool_use_id`. `None` derives it from the message's id and the index of the block.
         fragment_chars: Characters in each `input_json_delta`. An empty one comes before them, as from the API.
-        closed: False leaves the block open, as in a reply cut off by `max_tokens`.
+        closed: False leaves the block open, as in a response cut off by `max_tokens`.
 
     Raises:
-        UsageError: `input` cannot be written as JSON, or `fragment_chars` is less than 1.
+        UsageError: `input` cannot be written as JSON, or `fragment_chars` is not an integer of at least 1.
     """
     return _call("tool_use", name, input, id, fragment_chars, closed=closed)
 
@@ -113,17 +113,17 @@ def server_tool_use(
     fragment_chars: int = FRAGMENT_CHARS,
     closed: bool = True,
 ) -> Scripted:
-    """A call that the API runs itself; everything as for `tool_use`."""
+    """Return a call that the API runs itself. Arguments and exceptions are those of `tool_use`."""
     return _call("server_tool_use", name, input, id, fragment_chars, closed=closed)
 
 
 def block(content: Mapping[str, Any]) -> Scripted:
-    """Any other block, whole in its `content_block_start`: a server tool's result, a kind not known here."""
+    """Return any other block, complete in its `content_block_start`: a server tool's result, or an unknown kind."""
     return Scripted(dict(content))
 
 
 def error_event(type: str, message: str) -> Scripted:
-    """An `error` event, which ends the reply: `error_event("overloaded_error", "Overloaded")`."""
+    """Return an `error` event, which ends the response: `error_event("overloaded_error", "Overloaded")`."""
     return Scripted({}, error={"type": type, "message": message})
 
 
@@ -134,21 +134,22 @@ def reply(
     message_id: str | None = None,
     usage: Mapping[str, Any] | None = None,
 ) -> Recording:
-    """The streamed reply with these blocks, in one chunk at 0.
+    """Return the streamed response with these blocks, in one chunk at 0.
 
     Args:
-        blocks: In the order of their indexes; an `error_event` only at the end.
-        stop_reason: `"tool_use"` where there is a `tool_use` block, else `"end_turn"`.
-        model: What the reply says of itself.
-        message_id: Made from the blocks where it is None, and the ids of calls from it: in a conversation that gives
-            the same reply twice, say one of the two, so that no id comes twice.
-        usage: Counts that replace the made-up ones, at the end of the reply.
+        blocks: The blocks in the order of their indexes. Only the last may be an `error_event`.
+        stop_reason: `None` means `"tool_use"` if there is a `tool_use` block, otherwise `"end_turn"`.
+        model: The model that the response names.
+        message_id: `None` derives it from the blocks. Ids of calls derive from it. If a conversation has the same
+            response twice, give one of the two an id, so that no id comes twice.
+        usage: Counts that replace the default ones. `message_start` always reports 1 as `output_tokens`.
 
     Raises:
-        UsageError: Something comes after an `error_event`.
+        UsageError: A block comes after an `error_event`.
+        TypeError: A block or `usage` cannot be written as JSON.
     """
     if any(scripted.error is not None for scripted in blocks[:-1]):
-        raise UsageError("an error event ends the reply: nothing comes after it")
+        raise UsageError("an error event ends the response: nothing may follow it")
     if message_id is None:
         message_id = f"msg_{_digest([(dict(b.block), b.deltas, b.closed, b.error) for b in blocks])}"
     if stop_reason is None:
@@ -170,10 +171,10 @@ def reply(
 
 
 def http_error(status: int, error_type: str, message: str, *, request_id: str | None = None) -> Recording:
-    """An HTTP error in the API's words: `http_error(529, "overloaded_error", "Overloaded")`.
+    """Return an HTTP error in the API's form: `http_error(529, "overloaded_error", "Overloaded")`.
 
     Raises:
-        UsageError: `status` is not an HTTP status from 200 to 599, or `request_id` cannot stand in a header.
+        UsageError: `status` is not an HTTP status from 200 to 599, or `request_id` is not one line of Latin-1 text.
     """
     request_id = request_id or f"req_{_digest([status, error_type, message])}"
     error = {"type": "error", "error": {"type": error_type, "message": message}, "request_id": request_id}
@@ -182,7 +183,12 @@ def http_error(status: int, error_type: str, message: str, *, request_id: str | 
 
 
 def encode_event(event: Mapping[str, Any]) -> bytes:
-    """A wire event as the server-sent event that the API makes of it."""
+    """Return a wire event as the server-sent event that the API sends for it.
+
+    Raises:
+        KeyError: The event has no `type`.
+        TypeError: The event cannot be written as JSON.
+    """
     return f"event: {event['type']}\ndata: {_dump(event)}\n\n".encode()
 
 
@@ -231,7 +237,7 @@ def _block_events(index: int, scripted: Scripted, message_id: str) -> list[WireE
         content["id"] = f"{prefix}_{_digest([message_id, index])}"
     events: list[WireEvent] = [{"type": "content_block_start", "index": index, "content_block": content}]
     if index == 0:
-        events.append({"type": "ping"})  # where the API sends its first one
+        events.append({"type": "ping"})  # the API sends its first one here
     events += [{"type": "content_block_delta", "index": index, "delta": dict(delta)} for delta in scripted.deltas]
     if scripted.closed:
         events.append({"type": "content_block_stop", "index": index})
@@ -250,15 +256,15 @@ def _output_tokens(blocks: Sequence[Scripted]) -> int:
 
 
 def _digest(content: object) -> str:
-    """24 characters for an id, the same for the same content."""
+    """Return 24 characters for an id, the same for the same content."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
 
 def _dump(value: object) -> str:
-    """JSON as the API writes it: no spaces, and characters as themselves unless UTF-8 cannot say them."""
+    """Return JSON as the API writes it: without spaces, and without escapes unless UTF-8 cannot encode a character."""
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         written.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, from a script that has one
+    except UnicodeEncodeError:  # the script has half a surrogate pair
         return json.dumps(value, separators=(",", ":"))
     return written

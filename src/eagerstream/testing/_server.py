@@ -1,4 +1,4 @@
-"""`ReplayServer`: the Messages API double behind a real socket."""
+"""`ReplayServer`: the Messages API double on a real socket."""
 
 from __future__ import annotations
 
@@ -25,29 +25,27 @@ class ReplayServer(ThreadedServer):
         with ReplayServer(recording) as server:
             client = AsyncAnthropic(base_url=server.base_url, api_key="any")
 
-    It speaks the dialect of every platform that offers the API, each at an address of its own, see `url_of`, and
-    OpenAI's protocol for chat completions, see `chat_url`. It runs
-    in a thread of its own, so it serves whatever the caller runs: `with` in plain code, `async with` on asyncio
-    and on trio. Once closed it may be started again; with `port=0` at another port.
+    It answers in the dialect of every platform that offers the API, each at its own address (`url_of`), and in OpenAI's
+    protocol for chat completions (`chat_url`). It runs in its own thread and blocks no event loop. Use `with` in plain
+    code, and `async with` on asyncio and trio. A closed server may be started again, with `port=0` at another port.
 
-    On request it fails, so that a program can be tried against what happens on real networks::
+    It fails on request, to test a program against the faults of real networks::
 
         faults = Faults({0: [Fault(FaultKind.HTTP_ERROR, status=529), Fault(FaultKind.RESET, after_bytes=700)]})
         with ReplayServer(recording, faults=faults) as server:
-            ...  # the first turn is refused, then breaks off after 700 bytes, and comes whole at the third attempt
+            ...  # the first turn is refused, then breaks off after 700 bytes, and is complete at the third attempt
 
     Args:
         replies: A scenario, or one recording that answers every request.
-        host: Where to listen. Anybody who reaches the host can connect: leave it on loopback unless that is the aim.
-        port: 0 takes a free one.
-        speed: Plays so many times as fast as recorded; `inf` without any waiting.
-        faults: What goes wrong with which reply: a schedule by turn, or `Faults.random`. Requests that are refused
-            anyway meet none.
-        eager: Which ways to ask for eager input streaming are taken: `"any"`, the `"field"` on a tool, the `"header"`
-            with the legacy beta, or `"none"`; for all models, or by model. The others are refused with HTTP 400.
+        host: The address to listen on. Anybody who can reach it can connect: keep it on loopback unless you want that.
+        port: 0 takes a free port.
+        speed: Factor by which to play faster than recorded. `inf` plays without any waiting.
+        faults: A schedule by turn, or `Faults.random`. Requests that are refused anyway get no fault.
+        eager: The accepted ways to ask for eager input streaming: `"any"`, the `"field"` on a tool, the `"header"` with
+            the legacy beta, or `"none"`. Give one for all models, or a mapping by model. Other ways get HTTP 400.
 
     Raises:
-        UsageError: A port, a speed or a way to ask that does not exist.
+        UsageError: `host` is empty, `port` does not exist, `speed` is not a positive number, or `eager` is unknown.
     """
 
     def __init__(
@@ -69,14 +67,14 @@ class ReplayServer(ThreadedServer):
         super().__init__(lambda: make_application(behaviour, self._log), name="replay server", host=host, port=port)
 
     def url_of(self, platform: Platform) -> str:
-        """What to give to the client of a platform, which is answered in its own dialect.
+        """Return the base URL for the client of a platform. Requests there are answered in the platform's dialect.
 
         ::
 
             AsyncAnthropicBedrock(base_url=server.url_of(Platform.BEDROCK), api_key="any", aws_region="us-east-1")
 
-        Credentials have to be there, and may be any. At `base_url` itself none are asked for, as by a gateway or a
-        local server.
+        Credentials must be present, but any are accepted. `base_url` itself requires none, as a gateway or a local
+        server.
 
         Raises:
             UsageError: The server is not running, or there is no such platform.
@@ -87,16 +85,16 @@ class ReplayServer(ThreadedServer):
             raise UsageError(f"{platform!r} is no platform; there are {', '.join(Platform)}") from error
 
     def chat_url(self, dialect: ChatDialect = ChatDialect.OPENAI) -> str:
-        """What to give to a client of OpenAI's protocol: the same replies, as chat completions.
+        """Return the base URL for a client of OpenAI's protocol. It gets the same responses, as chat completions.
 
         ::
 
             AsyncOpenAI(base_url=server.chat_url(), api_key="any")
 
-        The scenario is asked with the body that was sent, in OpenAI's form.
+        The scenario gets the body as it was sent, in OpenAI's form.
 
         Args:
-            dialect: Whose server it is like.
+            dialect: The server to imitate.
 
         Raises:
             UsageError: The server is not running, or there is no such dialect.
@@ -108,5 +106,5 @@ class ReplayServer(ThreadedServer):
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """The latest requests for replies, at most 1,000, in order of arrival; a new list each time."""
+        """The latest requests for responses, at most 1,000, in order of arrival, in a new list."""
         return self._log.entries()

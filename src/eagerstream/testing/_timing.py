@@ -1,6 +1,6 @@
-"""Simulated timing: when the bytes of a reply would arrive.
+"""Simulated timing: arrival times for the bytes of a response.
 
-Everything here computes; nothing waits. The same arguments give the same times on every machine.
+This module only computes and never waits. The same arguments give the same times on every machine.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from ..wire import check_choice, check_count, check_fraction, check_positive, ch
 from ._body import body_events, model_text, noted
 
 TOKEN_CHARS: Final = 4
-"""Characters of model text that count as one token here. A rule of thumb, not the tokenizer."""
+"""Characters of model text that count as one token. A rule of thumb, not the tokenizer."""
 
 TIMED_NOTE: Final = "simulated timing"
-"""In the note of a recording whose times are made."""
+"""Note of a recording with simulated times."""
 
-_LARGEST_RANDOM_CHUNK: Final = 256  # bytes; about two events of ordinary streams, so that cuts fall everywhere
+_LARGEST_RANDOM_CHUNK: Final = 256  # bytes: about two events of an ordinary stream, so cuts fall at any place
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """How fast a reply is written, and how its bytes are cut, for a body that has no arrival times of its own.
+    """Speed of a response, and cuts of its bytes, for a body without arrival times of its own.
 
     Attributes:
-        tokens_per_second: Tokens of `TOKEN_CHARS` characters. Counted is what the model writes (text, thinking, the
-            JSON of inputs); events without such text take no time.
-        first_byte_s: Seconds from the request to the first event.
-        jitter: How unevenly tokens come, 0 to 1: an event takes up to this part more or less time than it would.
-        seed: Decides the jitter and the random cuts; the same seed gives the same recording.
-        cut: `"event"` one chunk per server-sent event, `"random"` chunks of random sizes, a number chunks of so many
-            bytes, a sequence the offsets in bytes at which the body is cut. A chunk arrives with its last byte.
-        speed: 2 plays twice as fast, all waiting included; `inf` puts everything at 0.
+        tokens_per_second: Tokens of `TOKEN_CHARS` characters. Only the model's text counts (text, thinking, the JSON of
+            inputs). Events without such text take no time.
+        first_byte_s: Seconds from the request until the model starts to write.
+        jitter: Variation of the time of each event, 0 to 1. An event takes up to this share more or less time.
+        seed: Decides the jitter and the random cuts. The same seed gives the same recording.
+        cut: `"event"` for one chunk per server-sent event, `"random"` for chunks of random sizes, a number for chunks
+            of that many bytes, or a sequence of the offsets in bytes at which to cut. A chunk arrives with its last
+            byte.
+        speed: 2 plays twice as fast, including all waiting. `inf` sets all times to 0.
 
     Raises:
-        UsageError: A value is out of its range.
+        UsageError: A value is out of its range, or the offsets of `cut` do not increase from above 0.
     """
 
     tokens_per_second: float = 80.0
@@ -68,15 +69,15 @@ class Timing:
 
     @classmethod
     def instant(cls) -> Timing:
-        """Everything at 0, one chunk per event."""
+        """Return a timing with all times at 0 and one chunk per event."""
         return cls(speed=float("inf"))
 
 
 def retime(recording: Recording, timing: Timing) -> Recording:
-    """The same body, cut and timed by `timing`; the times it had are dropped.
+    """Return the same body, cut and timed by `timing`. Its earlier times are dropped.
 
     Raises:
-        UsageError: `timing.cut` has an offset outside the body.
+        UsageError: `timing.cut` has an offset at or beyond the end of the body.
     """
     body = recording.body
     events = list(body_events(body))
@@ -87,7 +88,7 @@ def retime(recording: Recording, timing: Timing) -> Recording:
         seconds = len(model_text(event.data)) / TOKEN_CHARS / timing.tokens_per_second
         written_s += seconds * (1 + timing.jitter * random.uniform(-1, 1))
         times.append((timing.first_byte_s + written_s) / timing.speed)
-    # What comes after the last whole event (a cut reply, a body that is no event stream) comes together with it.
+    # Bytes after the last complete event (of a cut response, or a body that is no event stream) arrive with it.
     times.append(times[-1] if times else timing.first_byte_s / timing.speed)
     ends = [event.end for event in events]
     bounds = _bounds(timing, body, ends)
@@ -96,7 +97,7 @@ def retime(recording: Recording, timing: Timing) -> Recording:
 
 
 def at_speed(recording: Recording, speed: float) -> Recording:
-    """The same chunks, `speed` times as fast; `inf` puts all of them at 0.
+    """Return the same chunks, `speed` times as fast. `inf` sets all times to 0.
 
     Raises:
         UsageError: `speed` is not a positive number.
@@ -106,7 +107,7 @@ def at_speed(recording: Recording, speed: float) -> Recording:
 
 
 def _bounds(timing: Timing, body: bytes, event_ends: Sequence[int]) -> list[tuple[int, int]]:
-    """Start and end of each chunk, in bytes; no chunk is empty."""
+    """Return start and end of each chunk, in bytes. No chunk is empty."""
     size = len(body)
     cuts: list[int]
     if timing.cut == "event":

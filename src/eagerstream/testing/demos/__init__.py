@@ -1,1 +1,1 @@
-"""Replies for programs to be tried without the API: a poem that is written into a file, and a small coding agent."""
+"""Responses to try programs without the API: a poem that is written into a file, and a small coding agent."""

@@ -1,7 +1,7 @@
-"""A scripted session of a coding agent: ten turns with bash, a text editor and a memory, calls beside one another.
+"""A scripted session of a coding agent: ten turns with bash, a text editor and a memory, with concurrent calls.
 
-What the model says is written down here; what the tools do is real, in a folder of the user's choice. The program that
-is written has a fault, which its tests find.
+The model's side is scripted. The tools really run, in a folder that the user chooses. The program that the session
+writes has a fault, which its tests find.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ RUN_TESTS: Final = "python3 -m unittest -q 2>&1"
 
 
 def session(*, timing: Timing | None = None) -> Scenario:
-    """The model's side of the session: a reply for each of its ten turns.
+    """Return the model's side of the session: a response for each of its ten turns.
 
     Args:
-        timing: When the bytes of the replies would arrive; all at once where it is None.
+        timing: Arrival times for the bytes of the responses; `None` sends each response at once.
     """
     return Scenario(*_replies(), timing=timing)
 

@@ -1,4 +1,4 @@
-"""What the demo plays: the request, the tools, and, where there is no API, the replies."""
+"""The parts of the demo: the request, the tools, and the responses to use without the API."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from .. import Scenario, Timing, buffered, reply, retime, text, tool_use
 PROMPT: Final = "Can you write a long poem and make a file called poem.txt? Say how the weather at the sea is, too."
 
 SPEED: Final = 5.0
-"""The documented example begins to deliver after 3 s with eager input streaming and after 15 s without; simulated here,
-five times as fast."""
+"""Factor by which the demo is faster than the documented example.
+
+That example starts to deliver after 3 s with eager input streaming, and after 15 s without.
+"""
 
 _EAGER_S: Final = 3.0 / SPEED
 _BUFFERED_S: Final = 15.0 / SPEED
@@ -66,11 +68,11 @@ _TIMING: Final = Timing(
 
 
 def tools(folder: Path, *, eager: bool) -> list[Tool]:
-    """The demo's tools.
+    """Return the demo's tools.
 
     Args:
-        folder: Where `make_file` writes; a name that leads out of it is refused.
-        eager: Whether their inputs are streamed eagerly.
+        folder: The folder for the files of `make_file`. A name that leads out of it is refused.
+        eager: True streams their inputs eagerly.
     """
 
     async def make_file(filename: str, lines_of_text: ItemStream[str]) -> str:
@@ -103,7 +105,7 @@ def tools(folder: Path, *, eager: bool) -> list[Tool]:
 
 
 def scenario(*, eager: bool) -> Scenario:
-    """Two turns: three calls, and a closing word; with simulated timing, eager or buffered."""
+    """Return two turns, three calls and a closing text, with simulated timing, eager or buffered."""
     first, second = replies()
     first = retime(first, _TIMING)
     second = retime(second, Timing(first_byte_s=0.2, tokens_per_second=120))
@@ -111,7 +113,7 @@ def scenario(*, eager: bool) -> Scenario:
 
 
 def replies() -> tuple[Recording, Recording]:
-    """The same two turns without times."""
+    """Return the same two turns without times."""
     return (
         reply(
             text("I'll look at the sea and write it down."),
@@ -124,5 +126,5 @@ def replies() -> tuple[Recording, Recording]:
 
 
 def request(*, model: str) -> dict[str, Any]:
-    """The parameters of the request, without its tools."""
+    """Return the parameters of the request, without its tools."""
     return {"model": model, "max_tokens": 65_536, "messages": [{"role": "user", "content": PROMPT}]}
